@@ -1,0 +1,5 @@
+import { CreatePets1795046400000 } from './1795046400000-create-pets.js';
+import { CreateApiKeys1795046460000 } from './1795046460000-create-api-keys.js';
+
+/** Every migration, oldest first. */
+export const migrations = [CreatePets1795046400000, CreateApiKeys1795046460000];

@@ -1,0 +1,40 @@
+import { type DynamicModule, Global, Module } from '@nestjs/common';
+import { APP_FILTER, APP_GUARD, APP_PIPE } from '@nestjs/core';
+import { DataSource } from 'typeorm';
+import { AuthModule } from './auth/auth.module.js';
+import { BearerGuard } from './auth/bearer.guard.js';
+import { Environment } from './config/environment.js';
+import { ErrorFilter } from './errors/error.filter.js';
+import { HealthController } from './health/health.controller.js';
+import { RequestShapePipe } from './http/request-shape.js';
+import { LOGGER, type Logger } from './logging/logger.js';
+import { PetsModule } from './pets/pets.module.js';
+
+/** What the process is given from outside, made once before the application. */
+export interface Surroundings {
+  environment: Environment;
+  dataSource: DataSource;
+  logger: Logger;
+}
+
+/** The parts, and every global in the order in which a request meets it. */
+@Global()
+@Module({
+  imports: [AuthModule, PetsModule],
+  controllers: [HealthController],
+  providers: [
+    { provide: APP_GUARD, useClass: BearerGuard },
+    { provide: APP_PIPE, useClass: RequestShapePipe },
+    { provide: APP_FILTER, useClass: ErrorFilter },
+  ],
+})
+export class AppModule {
+  static in({ environment, dataSource, logger }: Surroundings): DynamicModule {
+    const surroundings = [
+      { provide: Environment, useValue: environment },
+      { provide: DataSource, useValue: dataSource },
+      { provide: LOGGER, useValue: logger },
+    ];
+    return { module: AppModule, providers: surroundings, exports: surroundings };
+  }
+}

@@ -1,0 +1,152 @@
+import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import { DataSource } from 'typeorm';
+import { Batcher } from '../database/batcher.js';
+import type { Caller } from '../http/request.js';
+import { LOGGER, type Logger } from '../logging/logger.js';
+import { hashApiKey, isApiKey } from './api-key.js';
+
+/** For how long a verified key is believed without asking again. */
+export const VERIFICATION = {
+  /**
+   * Milliseconds that an answer of the database is believed. A revoked key must stop working within 5 seconds,
+   * also while the database is out of reach.
+   */
+  trustedFor: 4_000,
+  /** Milliseconds between two rounds in which all keys in use are verified again. */
+  refreshEvery: 2_000,
+  /** Keys remembered at most. */
+  keys: 10_000,
+} as const;
+
+interface Remembered {
+  caller: Caller;
+  /** Milliseconds since the epoch. */
+  trustedUntil: number;
+  isUsed: boolean;
+}
+
+interface ValidKey {
+  id: string;
+  hash: string;
+  expires_at: Date | null;
+}
+
+/**
+ * Tells valid keys from others.
+ *
+ * A key that was found valid is remembered, by its hash; those in use are verified again every two seconds with one
+ * statement, off any request's way. Only valid keys are remembered: what a stranger sends takes no memory, and one
+ * whose checksum is wrong is refused without a look at the database. Keys are compared by SHA-256 alone, so the time
+ * a comparison takes says nothing about a stored key.
+ */
+@Injectable()
+export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
+  private readonly remembered = new Map<string, Remembered>();
+  private readonly lookups = new Batcher<string, ValidKey | undefined>(async (hashes) => {
+    const valid = await this.findValid(hashes);
+    return hashes.map((hash) => valid.get(hash));
+  });
+  private refreshing?: NodeJS.Timeout;
+
+  constructor(
+    private readonly dataSource: DataSource,
+    @Inject(LOGGER) private readonly logger: Logger,
+  ) {}
+
+  onModuleInit(): void {
+    this.refreshing = setInterval(() => void this.refresh(), VERIFICATION.refreshEvery).unref();
+  }
+
+  async onModuleDestroy(): Promise<void> {
+    clearInterval(this.refreshing);
+    await this.refresh();
+  }
+
+  /** The caller whose key this is, where it was found valid a moment ago. */
+  recall(key: string): Caller | undefined {
+    const entry = this.remembered.get(hashApiKey(key));
+    if (entry === undefined || entry.trustedUntil <= Date.now()) {
+      return undefined;
+    }
+    entry.isUsed = true;
+    return entry.caller;
+  }
+
+  /** The caller whose key this is, as the database has it now; `undefined` for a key that is not valid. */
+  async verify(key: string): Promise<Caller | undefined> {
+    if (!isApiKey(key)) {
+      return undefined;
+    }
+    const askedAt = Date.now();
+    const valid = await this.lookups.ask(hashApiKey(key));
+    if (valid === undefined) {
+      return undefined;
+    }
+    const caller = { keyId: valid.id };
+    if (this.remembered.size >= VERIFICATION.keys) {
+      const [oldest] = this.remembered.keys();
+      this.remembered.delete(oldest!);
+    }
+    const trustedUntil = trustEnd(valid, askedAt);
+    this.remembered.set(valid.hash, { caller, trustedUntil, isUsed: true });
+    return caller;
+  }
+
+  /** Verifies the keys used since the last round again, notes their use, and forgets all others. */
+  private async refresh(): Promise<void> {
+    const used: string[] = [];
+    for (const [hash, entry] of this.remembered) {
+      if (entry.isUsed) {
+        used.push(hash);
+        entry.isUsed = false;
+      } else {
+        this.remembered.delete(hash);
+      }
+    }
+    if (used.length === 0) {
+      return;
+    }
+    try {
+      const askedAt = Date.now();
+      const valid = await this.findValid(used);
+      for (const hash of used) {
+        const key = valid.get(hash);
+        const entry = this.remembered.get(hash);
+        if (key === undefined) {
+          this.remembered.delete(hash);
+        } else if (entry !== undefined) {
+          entry.trustedUntil = trustEnd(key, askedAt);
+        }
+      }
+      await this.noteUse([...valid.values()].map(({ id }) => id));
+    } catch (error) {
+      this.logger.warn({ reason: String(error) }, 'API keys could not be verified again');
+    }
+  }
+
+  private async findValid(hashes: string[]): Promise<Map<string, ValidKey>> {
+    const keys: ValidKey[] = await this.dataSource.query(
+      `select id, encode(hash, 'hex') as hash, expires_at
+         from api_keys
+        where hash in (select decode(sent, 'hex') from unnest($1::text[]) as sent)
+          and revoked_at is null
+          and (expires_at is null or expires_at > now())`,
+      [hashes],
+    );
+    return new Map(keys.map((key) => [key.hash, key]));
+  }
+
+  /** To the minute, so that a busy key is not a busy row. */
+  private async noteUse(ids: string[]): Promise<void> {
+    await this.dataSource.query(
+      `update api_keys set last_used_at = now()
+        where id = any($1::bigint[])
+          and (last_used_at is null or last_used_at < now() - interval '1 minute')`,
+      [ids],
+    );
+  }
+}
+
+function trustEnd({ expires_at }: ValidKey, askedAt: number): number {
+  return Math.min(askedAt + VERIFICATION.trustedFor, expires_at?.getTime() ?? Infinity);
+}

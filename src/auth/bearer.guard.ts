@@ -1,0 +1,95 @@
+import { type ExecutionContext, Injectable } from '@nestjs/common';
+import { Reflector } from '@nestjs/core';
+import { AuthGuard } from '@nestjs/passport';
+import { ApiError } from '../errors/api-error.js';
+import type { Caller, Request } from '../http/request.js';
+import { ApiKeyVerifier } from './api-key-verifier.js';
+import { REALM } from './bearer.strategy.js';
+import { IS_PUBLIC } from './public.decorator.js';
+
+/**
+ * Lets a request pass that carries a valid API key, unless its handler is public.
+ *
+ * passport-http-bearer checks every key that was not found valid a moment ago. It is shown nothing of the request
+ * but the `Authorization` header, because it would take a key from the query and the body too.
+ */
+@Injectable()
+export class BearerGuard extends AuthGuard('bearer') {
+  constructor(
+    private readonly reflector: Reflector,
+    private readonly verifier: ApiKeyVerifier,
+  ) {
+    super({ session: false });
+  }
+
+  override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
+    if (
+      this.reflector.getAllAndOverride<boolean>(IS_PUBLIC, [
+        context.getHandler(),
+        context.getClass(),
+      ])
+    ) {
+      return true;
+    }
+    const request = context.switchToHttp().getRequest<Request>();
+    const caller = this.verifier.recall(bearerToken(request));
+    if (caller === undefined) {
+      return super.canActivate(context) as Promise<boolean>;
+    }
+    request.caller = caller;
+    return true;
+  }
+
+  /** What passport sees of the request. */
+  override getRequest(context: ExecutionContext) {
+    const token = bearerToken(context.switchToHttp().getRequest<Request>());
+    return { headers: { authorization: `Bearer ${token}` } };
+  }
+
+  override handleRequest(
+    error: unknown,
+    caller: any,
+    challenge: unknown,
+    context: ExecutionContext,
+  ) {
+    if (error) {
+      throw error;
+    }
+    if (!caller) {
+      throw invalidKey(String(challenge));
+    }
+    context.switchToHttp().getRequest<Request>().caller = caller as Caller;
+    return caller;
+  }
+}
+
+/**
+ * The bearer token of a request: `Bearer`, in any case, one or more spaces, the token (RFC 6750, section 2.1).
+ *
+ * @throws ApiError `missing_api_key` without credentials, `invalid_api_key` with others than a bearer token, two
+ *   `Authorization` headers among them, which the server joins with a comma.
+ */
+function bearerToken({ headers: { authorization } }: Request): string {
+  if (!authorization) {
+    throw new ApiError(
+      'missing_api_key',
+      'An API key is required: send Authorization: Bearer <key>.',
+      {
+        headers: { 'WWW-Authenticate': CHALLENGE },
+      },
+    );
+  }
+  const [, token] = /^bearer +([A-Za-z0-9._~+/-]+=*)$/i.exec(authorization) ?? [];
+  if (token === undefined) {
+    throw invalidKey();
+  }
+  return token;
+}
+
+const CHALLENGE = `Bearer realm="${REALM}"`;
+
+function invalidKey(challenge = `${CHALLENGE}, error="invalid_token"`): ApiError {
+  return new ApiError('invalid_api_key', 'The API key is not valid.', {
+    headers: { 'WWW-Authenticate': challenge },
+  });
+}

@@ -1,0 +1,20 @@
+import { crc32 } from 'node:zlib';
+
+/**
+ * Writes bytes as URL-safe text with a checksum, so that a text that was mistyped, cut or made up is recognised
+ * without asking anyone. This is no signature: whoever knows the scheme can write one.
+ *
+ * @param purpose what the text is for; a text written for another purpose does not decode.
+ * @param bytes a length of 3n + 2, so that with the 4 bytes of the checksum base64url needs no padding.
+ */
+export function encodeChecked(purpose: string, bytes: Buffer): string {
+  const checksum = Buffer.alloc(4);
+  checksum.writeUInt32BE(crc32(bytes, crc32(purpose)));
+  return Buffer.concat([bytes, checksum]).toString('base64url');
+}
+
+/** @returns the bytes of a text that {@link encodeChecked} wrote for `purpose`, or `undefined`. */
+export function decodeChecked(purpose: string, text: string): Buffer | undefined {
+  const bytes = Buffer.from(text, 'base64url').subarray(0, -4);
+  return bytes.length > 0 && encodeChecked(purpose, bytes) === text ? bytes : undefined;
+}

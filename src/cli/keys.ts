@@ -1,0 +1,126 @@
+import { parseArgs } from 'node:util';
+import { isApiKey } from '../auth/api-key.js';
+import type { ApiKey } from '../auth/api-key.entity.js';
+import { ApiKeys } from '../auth/api-keys.js';
+import { requireMigrated } from '../database/migrations.js';
+import { OperatorError } from '../errors/operator-error.js';
+import { INT64_MAX } from '../http/int64.js';
+import { onDatabase, program } from './program.js';
+
+const USAGE = `Usage:
+  npm run -s keys -- create --name NAME [--expires 90d]   prints the new key, this once
+  npm run -s keys -- list
+  npm run -s keys -- revoke ID
+  npm run -s keys -- admit --name NAME                    makes the key in LOCAL_API_KEY valid
+NAME has 1 to 100 characters; --expires takes a number of s, m, h or d.`;
+
+type Command = (keys: ApiKeys) => Promise<void>;
+
+/** @throws OperatorError where the arguments make no command. */
+function commandOf(args: string[]): Command {
+  const { command, argument, name, expires } = readArguments(args);
+  switch (command) {
+    case 'create': {
+      const keyName = requireName(name);
+      const expiresAt = expires === undefined ? null : instantIn(expires);
+      return async (keys) => {
+        const { id, key } = await keys.issue(keyName, expiresAt);
+        console.error(`Key ${id} for ${keyName}; it is shown this once.`);
+        console.log(key);
+      };
+    }
+    case 'list':
+      return async (keys) => (await keys.list()).forEach((key) => console.log(describe(key)));
+    case 'revoke': {
+      const id = requireId(argument);
+      return async (keys) => {
+        if (!(await keys.revoke(id))) {
+          throw new OperatorError(`There is no key ${id} to revoke.`);
+        }
+        console.error(`Key ${id} is revoked; every process refuses it within 5 seconds.`);
+      };
+    }
+    case 'admit': {
+      const keyName = requireName(name);
+      const key = process.env['LOCAL_API_KEY'] ?? '';
+      if (!isApiKey(key)) {
+        throw new OperatorError(
+          'LOCAL_API_KEY must hold a key that this service could have issued.',
+        );
+      }
+      return (keys) => keys.admit(key, keyName);
+    }
+    default:
+      throw new OperatorError(USAGE);
+  }
+}
+
+function readArguments(args: string[]) {
+  try {
+    const { values, positionals } = parseArgs({
+      args,
+      allowPositionals: true,
+      options: { name: { type: 'string' }, expires: { type: 'string' } },
+    });
+    const [command, argument, ...rest] = positionals;
+    if (rest.length === 0) {
+      return { command, argument, ...values };
+    }
+  } catch {
+    // Falls through to the usage.
+  }
+  throw new OperatorError(USAGE);
+}
+
+function requireName(name: string | undefined): string {
+  if (name === undefined || name.trim() === '' || name.length > 100 || name.includes('\0')) {
+    throw new OperatorError(`--name is missing or has not 1 to 100 characters.\n${USAGE}`);
+  }
+  return name;
+}
+
+function requireId(id: string | undefined): string {
+  if (id === undefined || !/^[0-9]{1,19}$/.test(id) || BigInt(id) > INT64_MAX) {
+    throw new OperatorError(`ID must be the number that list shows.\n${USAGE}`);
+  }
+  return id;
+}
+
+const UNITS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+function instantIn(duration: string): Date {
+  const [, count, unit] = /^([1-9][0-9]{0,6})([smhd])$/.exec(duration) ?? [];
+  if (count === undefined) {
+    throw new OperatorError(`--expires takes a number of s, m, h or d, such as 90d.\n${USAGE}`);
+  }
+  return new Date(Date.now() + Number(count) * UNITS[unit as keyof typeof UNITS]);
+}
+
+/** One line, its fields separated by tabs. */
+function describe({ id, name, createdAt, expiresAt, revokedAt, lastUsedAt }: ApiKey): string {
+  return [
+    id,
+    JSON.stringify(name),
+    `created ${createdAt.toISOString()}`,
+    stateOf(expiresAt, revokedAt),
+    lastUsedAt === null ? 'never used' : `used ${lastUsedAt.toISOString()}`,
+  ].join('\t');
+}
+
+function stateOf(expiresAt: Date | null, revokedAt: Date | null): string {
+  if (revokedAt !== null) {
+    return `revoked ${revokedAt.toISOString()}`;
+  }
+  if (expiresAt === null) {
+    return 'valid';
+  }
+  return `${expiresAt <= new Date() ? 'expired' : 'valid until'} ${expiresAt.toISOString()}`;
+}
+
+await program(async (environment) => {
+  const command = commandOf(process.argv.slice(2));
+  await onDatabase(environment, async (dataSource) => {
+    await requireMigrated(dataSource, environment);
+    await command(new ApiKeys(dataSource));
+  });
+});

@@ -1,0 +1,51 @@
+import type { DataSource } from 'typeorm';
+import { type Environment, loadDotEnv, readEnvironment } from '../config/environment.js';
+import { administer, openDatabase } from '../database/database.js';
+import { OperatorError } from '../errors/operator-error.js';
+
+/**
+ * Runs one of this project's programs: reads the environment, and on failure says why on standard error and leaves
+ * with exit code 1.
+ */
+export async function program(work: (environment: Environment) => Promise<void>): Promise<void> {
+  try {
+    loadDotEnv();
+    await work(readEnvironment(process.env));
+  } catch (error) {
+    console.error(explain(error));
+    process.exitCode = 1;
+  }
+}
+
+/** Opens the service's database, whatever state its schema is in, for the time of `work`. */
+export async function onDatabase(
+  environment: Environment,
+  work: (dataSource: DataSource) => Promise<void>,
+): Promise<void> {
+  const database = await openDatabase(environment);
+  try {
+    await administer(database.url, work);
+  } finally {
+    await database.release();
+  }
+}
+
+function explain(error: unknown): string {
+  if (!(error instanceof Error)) {
+    return String(error);
+  }
+  if (error instanceof OperatorError) {
+    return error.message;
+  }
+  const { code = '' } = error as NodeJS.ErrnoException;
+  if (code === 'EADDRINUSE' || code === 'EACCES' || code === 'EADDRNOTAVAIL') {
+    return `${error.message}. Set HOST and PORT to an address that is free.`;
+  }
+  if (CONNECTION_FAULT.test(code)) {
+    return `The database of DATABASE_URL cannot be used: ${error.message || code}`;
+  }
+  return error.stack ?? error.message;
+}
+
+/** Node's codes, and the SQLSTATEs of a wrong role, password or database name. */
+const CONNECTION_FAULT = /^(ECONN|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|28|3D000|57P)/;

@@ -1,0 +1,83 @@
+import { ApiError } from '../errors/api-error.js';
+import { isRefusedValue } from '../errors/database-error.js';
+
+/** How much one batcher takes on. */
+export const BATCH_LIMITS = {
+  /** Requests answered by one statement. */
+  size: 256,
+  /** Statements under way at once; each holds a connection. */
+  inFlight: 2,
+  /** Requests waiting for a statement; one more is refused. */
+  waiting: 2_000,
+} as const;
+
+interface Waiting<Request, Answer> {
+  request: Request;
+  resolve: (answer: Answer) => void;
+  reject: (error: unknown) => void;
+}
+
+/**
+ * Asks the database once for all requests that wait.
+ *
+ * A batch leaves at the end of the event loop's turn in which its first request came, or as soon as one of the
+ * batches in flight returns. It is sent after its requests arrived and nothing is kept of its answer, so an answer
+ * is never older than its request. A request that is alone travels as a batch of one.
+ *
+ * A batch is not a shared fate: where PostgreSQL refuses a value, each request of the batch is asked again alone.
+ * A batch that fails for a reason of the database's is not: whether it was carried out is unknown.
+ */
+export class Batcher<Request, Answer> {
+  private waiting: Waiting<Request, Answer>[] = [];
+  private inFlight = 0;
+  private isScheduled = false;
+
+  /**
+   * @param answer asks the database for `requests` and returns their answers in the same order. It finds each by
+   *   a key that it sent along, never by the position of a returned row: PostgreSQL promises no order.
+   */
+  constructor(private readonly answer: (requests: Request[]) => Promise<Answer[]>) {}
+
+  /** @throws ApiError `unavailable` when too many requests wait; else whatever `answer` throws. */
+  ask(request: Request): Promise<Answer> {
+    if (this.waiting.length >= BATCH_LIMITS.waiting) {
+      return Promise.reject(new ApiError('unavailable', 'The service is overloaded; try again.'));
+    }
+    return new Promise((resolve, reject) => {
+      this.waiting.push({ request, resolve, reject });
+      if (!this.isScheduled) {
+        this.isScheduled = true;
+        setImmediate(() => {
+          this.isScheduled = false;
+          this.send();
+        });
+      }
+    });
+  }
+
+  private send(): void {
+    while (this.waiting.length > 0 && this.inFlight < BATCH_LIMITS.inFlight) {
+      const batch = this.waiting.splice(0, BATCH_LIMITS.size);
+      this.inFlight += 1;
+      void this.settle(batch).finally(() => {
+        this.inFlight -= 1;
+        this.send();
+      });
+    }
+  }
+
+  private async settle(batch: Waiting<Request, Answer>[]): Promise<void> {
+    try {
+      const answers = await this.answer(batch.map(({ request }) => request));
+      batch.forEach(({ resolve }, i) => resolve(answers[i]!));
+    } catch (error) {
+      if (batch.length > 1 && isRefusedValue(error)) {
+        for (const one of batch) {
+          await this.settle([one]);
+        }
+      } else {
+        batch.forEach(({ reject }) => reject(error));
+      }
+    }
+  }
+}

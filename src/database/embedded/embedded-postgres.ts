@@ -1,0 +1,246 @@
+import { execFile, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { chmod, chown, mkdir, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { Client } from 'pg';
+import { sqlState } from '../../errors/database-error.js';
+import { type Account, postgresAccount } from './account.js';
+import { findBinaries } from './binaries.js';
+import { NoEmbeddedPostgres } from './no-embedded-postgres.js';
+
+/** Milliseconds that a start may take, recovery after a crash included. */
+const START_TIMEOUT = 30_000;
+
+/** Milliseconds that a stop may take before it is left to itself. */
+const STOP_TIMEOUT = 15_000;
+
+/** The advisory lock that every process using this server holds shared, so that the last one stops it. */
+const IN_USE_LOCK = 7_236_102_512;
+
+const INVALID_PASSWORD = '28P01';
+
+/**
+ * A real PostgreSQL, run from binaries in node_modules, for a first start, for development and for tests. It listens
+ * on the loopback address alone, with a random password, and is shared by all processes that start it on the same
+ * folder. It outlives a process that is killed; the next one takes it over.
+ */
+export class EmbeddedPostgres {
+  private constructor(
+    /** A `postgres://` URL of the database `postgres`. */
+    readonly url: string,
+    private readonly processId: number,
+    private readonly session: Client,
+  ) {}
+
+  /**
+   * Starts the server of `folder`, or joins the one that runs there already. The first start creates it.
+   *
+   * @param folder holds the data, the password and the server's log.
+   * @throws NoEmbeddedPostgres where PostgreSQL cannot run here.
+   */
+  static async start(folder: string): Promise<EmbeddedPostgres> {
+    const data = join(folder, 'postgres');
+    await mkdir(folder, { recursive: true });
+    const account = await postgresAccount(data);
+    const deadline = Date.now() + START_TIMEOUT;
+    let binaries: string | undefined;
+    while (Date.now() < deadline) {
+      const server = await joinRunning(folder, data);
+      if (server !== undefined) {
+        return new EmbeddedPostgres(server.url, server.processId, server.session);
+      }
+      binaries ??= await findBinaries(account);
+      if (!existsSync(data)) {
+        await create(folder, data, binaries, account);
+      }
+      await launch(folder, data, binaries, account, deadline);
+    }
+    throw new NoEmbeddedPostgres(
+      `The embedded PostgreSQL did not start; its log is ${logFile(folder)}.`,
+    );
+  }
+
+  /** Stops the server, unless another process still uses it. What was committed stays. */
+  async stop(): Promise<void> {
+    const isLast = await this.releaseUse();
+    await this.session.end().catch(() => undefined);
+    if (!isLast) {
+      return;
+    }
+    // SIGINT: PostgreSQL's fast shutdown.
+    signal(this.processId, 'SIGINT');
+    const deadline = Date.now() + STOP_TIMEOUT;
+    while (signal(this.processId, 0) && Date.now() < deadline) {
+      await wait(20);
+    }
+  }
+
+  private async releaseUse(): Promise<boolean> {
+    try {
+      await this.session.query('select pg_advisory_unlock_shared($1)', [IN_USE_LOCK]);
+      const { rows } = await this.session.query('select pg_try_advisory_lock($1) as is_last', [
+        IN_USE_LOCK,
+      ]);
+      return rows[0].is_last;
+    } catch {
+      // The server is gone already, or going.
+      return true;
+    }
+  }
+}
+
+/** The server that runs on `data` according to its `postmaster.pid` and lets us in; else `undefined`. */
+async function joinRunning(folder: string, data: string) {
+  const lines = (await readFile(join(data, 'postmaster.pid'), 'utf8').catch(() => '')).split('\n');
+  const [processId, port] = [Number(lines[0]), Number(lines[3])];
+  if (!processId || !port || !signal(processId, 0)) {
+    return undefined;
+  }
+  const password = (await readFile(passwordFile(folder), 'utf8')).trim();
+  const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
+  const session = new Client({ connectionString: url, application_name: 'animal-store keeper' });
+  // The server may be stopped under us; whoever queries it notices.
+  session.on('error', () => undefined);
+  try {
+    await session.connect();
+    await session.query('select pg_advisory_lock_shared($1)', [IN_USE_LOCK]);
+    return { url, processId, session };
+  } catch (error) {
+    await session.end().catch(() => undefined);
+    if (sqlState(error) === INVALID_PASSWORD) {
+      throw new NoEmbeddedPostgres(
+        `The PostgreSQL in ${data} does not take the password in ${passwordFile(folder)}.`,
+      );
+    }
+    return undefined;
+  }
+}
+
+/** Creates the server's data in a folder beside its place, then moves it there, so that no half of it is ever found. */
+async function create(folder: string, data: string, binaries: string, account: Account) {
+  const unfinished = `${data}.new`;
+  await rm(unfinished, { recursive: true, force: true });
+  await mkdir(unfinished, { mode: 0o700 });
+  const password = randomBytes(32).toString('hex');
+  await rm(passwordFile(folder), { force: true });
+  await writeFile(passwordFile(folder), `${password}\n`, { mode: 0o600 });
+  const passwordForInitdb = join(tmpdir(), `animal-store-${randomBytes(8).toString('hex')}`);
+  try {
+    await writeFile(passwordForInitdb, password, { mode: 0o600, flag: 'wx' });
+    await give(unfinished, account);
+    await give(passwordForInitdb, account);
+    await promisify(execFile)(
+      join(binaries, 'initdb'),
+      [
+        ['-D', fromWithin(unfinished, account)],
+        ['--username=postgres', `--pwfile=${passwordForInitdb}`, '--auth=scram-sha-256'],
+        ['--encoding=UTF8', '--locale=C'],
+      ].flat(),
+      { cwd: unfinished, env: ENVIRONMENT, ...account.ids },
+    );
+    await rename(unfinished, data);
+  } finally {
+    await rm(passwordForInitdb, { force: true });
+  }
+}
+
+/**
+ * Starts the server and returns when it is ready, or has ended: after a crash the old one's lock may stand for a
+ * moment, and starting again is the remedy.
+ */
+async function launch(
+  folder: string,
+  data: string,
+  binaries: string,
+  account: Account,
+  deadline: number,
+) {
+  const log = await open(logFile(folder), 'a', 0o600);
+  try {
+    const server = spawn(
+      join(binaries, 'postgres'),
+      [
+        ['-D', fromWithin(data, account)],
+        ['-c', 'listen_addresses=127.0.0.1', '-p', String(await freePort())],
+        ['-c', 'unix_socket_directories='],
+      ].flat(),
+      {
+        cwd: data,
+        env: ENVIRONMENT,
+        ...account.ids,
+        stdio: ['ignore', log.fd, log.fd],
+        // In a session of its own, so that Ctrl-C reaches us first and we stop it in order.
+        detached: true,
+      },
+    );
+    const ended = new Promise<void>((resolve) => server.once('exit', () => resolve()));
+    server.once('error', () => undefined);
+    server.unref();
+    while (Date.now() < deadline) {
+      const state = await Promise.race([wait(20), ended.then(() => 'ended')]);
+      if (state === 'ended') {
+        await wait(100);
+        return;
+      }
+      const lines = (await readFile(join(data, 'postmaster.pid'), 'utf8').catch(() => '')).split(
+        '\n',
+      );
+      if (Number(lines[0]) === server.pid && lines[7]?.trim() === 'ready') {
+        return;
+      }
+    }
+  } finally {
+    await log.close();
+  }
+}
+
+/**
+ * How PostgreSQL names its data folder. It may lie where PostgreSQL's account cannot enter, under root's home for
+ * one; started within it, that account still reaches it as its working directory.
+ */
+function fromWithin(data: string, account: Account): string {
+  return account.ids.uid !== undefined && process.platform === 'linux' ? '/proc/self/cwd' : data;
+}
+
+/** PostgreSQL's programs need nothing of ours; messages in English, for `.data/postgres.log`. */
+const ENVIRONMENT = { PATH: process.env['PATH'], LC_ALL: 'C', TZ: 'UTC' };
+
+async function give(path: string, { ids: { uid, gid } }: Account): Promise<void> {
+  if (uid !== undefined && gid !== undefined) {
+    await chown(path, uid, gid);
+  }
+  await chmod(path, path.endsWith('.new') ? 0o700 : 0o600);
+}
+
+function passwordFile(folder: string): string {
+  return join(folder, 'postgres.password');
+}
+
+function logFile(folder: string): string {
+  return join(folder, 'postgres.log');
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve, reject) =>
+    server.once('error', reject).listen(0, '127.0.0.1', resolve),
+  );
+  const { port } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** Sends a signal. @returns whether there is such a process, be it another account's. */
+function signal(processId: number, name: NodeJS.Signals | 0): boolean {
+  try {
+    process.kill(processId, name);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}

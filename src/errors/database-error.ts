@@ -1,0 +1,44 @@
+/** The SQLSTATE of an error raised by PostgreSQL, under whatever wrapped it; else `undefined`. */
+export function sqlState(error: unknown): string | undefined {
+  const code = errorCode(error);
+  return code !== undefined && /^[0-9A-Z]{5}$/.test(code) ? code : undefined;
+}
+
+/**
+ * Whether `error` says that the database cannot serve now and may later: the client gets 503.
+ *
+ * SQLSTATE (PostgreSQL, appendix A): class 08 connection, 25006 read-only, 53 resources (connections, memory,
+ * disk), 55P03 lock not available, 57014 time-out, 57P0x shutdown and recovery, 58 system; otherwise an error
+ * of the socket or of the connection pool, which carry no SQLSTATE.
+ */
+export function isUnavailable(error: unknown): boolean {
+  const state = sqlState(error);
+  if (state !== undefined) {
+    return /^(08|53|58|57P0|25006|55P03|57014|40001|40P01)/.test(state);
+  }
+  return (
+    /^(ECONN|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN)/.test(
+      errorCode(error) ?? '',
+    ) || POOL_FAULTS.test(error instanceof Error ? error.message : '')
+  );
+}
+
+/**
+ * Whether PostgreSQL refused the values of one statement (SQLSTATE classes 22 data and 23 integrity): the
+ * statement did nothing, and others sent without those values may succeed.
+ */
+export function isRefusedValue(error: unknown): boolean {
+  return /^2[23]/.test(sqlState(error) ?? '');
+}
+
+/** pg and pg-pool give these no code. */
+const POOL_FAULTS =
+  /^(timeout exceeded when trying to connect|Connection terminated|Query read timeout|Cannot use a pool after calling end|Client has encountered a connection error|The server does not support|Driver not Connected|Connection with .* database is not established)/i;
+
+function errorCode(error: unknown): string | undefined {
+  if (typeof error !== 'object' || error === null) {
+    return undefined;
+  }
+  const { code, driverError } = error as { code?: unknown; driverError?: unknown };
+  return typeof code === 'string' ? code : errorCode(driverError);
+}

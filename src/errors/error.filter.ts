@@ -1,0 +1,74 @@
+import {
+  type ArgumentsHost,
+  Catch,
+  type ExceptionFilter,
+  HttpException,
+  Inject,
+  Injectable,
+} from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
+import { LOGGER, type Logger } from '../logging/logger.js';
+import { ApiError } from './api-error.js';
+import { isUnavailable } from './database-error.js';
+import { ERRORS, type ErrorCode, errorBody } from './errors.js';
+
+/**
+ * The one place that turns a fault into an answer: `{code, message, status}` and the headers of its code.
+ * Whatever is not recognised is the service's own fault and becomes `internal_error`, its cause in the log only.
+ */
+@Catch()
+@Injectable()
+export class ErrorFilter implements ExceptionFilter {
+  constructor(
+    private readonly host: HttpAdapterHost,
+    @Inject(LOGGER) private readonly logger: Logger,
+  ) {}
+
+  catch(fault: unknown, host: ArgumentsHost): void {
+    const response = host.switchToHttp().getResponse();
+    const error = toApiError(fault);
+    const { status, retryAfter } = { retryAfter: undefined, ...ERRORS[error.code] };
+    this.log(error);
+    for (const [name, value] of Object.entries(error.headers)) {
+      response.setHeader(name, value);
+    }
+    if (retryAfter !== undefined) {
+      response.setHeader('Retry-After', retryAfter);
+    }
+    this.host.httpAdapter.reply(response, errorBody(error.code, error.message), status);
+  }
+
+  /** A client's fault is no news; ours is, with its cause. */
+  private log({ code, message, cause }: ApiError): void {
+    if (code === 'internal_error') {
+      this.logger.error({ err: cause }, message);
+    } else if (code === 'unavailable') {
+      this.logger.warn({ reason: cause instanceof Error ? cause.message : message }, message);
+    }
+  }
+}
+
+function toApiError(fault: unknown): ApiError {
+  if (fault instanceof ApiError) {
+    return fault;
+  }
+  if (isUnavailable(fault)) {
+    return new ApiError('unavailable', 'The database cannot be reached; try again.', {
+      cause: fault,
+    });
+  }
+  const code = fault instanceof HttpException ? FRAMEWORK_FAULTS[fault.getStatus()] : undefined;
+  return code === undefined
+    ? new ApiError('internal_error', 'The service failed; the fault is ours.', { cause: fault })
+    : new ApiError(code, FRAMEWORK_MESSAGES[code] ?? 'The request is invalid.', { cause: fault });
+}
+
+/** What Nest and Express throw on their own account, by status. */
+const FRAMEWORK_FAULTS: Readonly<Record<number, ErrorCode>> = {
+  400: 'invalid_request',
+  404: 'route_not_found',
+};
+
+const FRAMEWORK_MESSAGES: Partial<Record<ErrorCode, string>> = {
+  route_not_found: 'No such path.',
+};

@@ -1,0 +1,35 @@
+/**
+ * Every error the service can answer with: its code and the HTTP status that goes with it. Codes are
+ * stable and never reused; a client may branch on them.
+ *
+ * `retryAfter` is the answer's `Retry-After` in seconds (RFC 9110, section 10.2.3).
+ */
+export const ERRORS = {
+  invalid_json: { status: 400 },
+  invalid_request: { status: 400 },
+  missing_api_key: { status: 401 },
+  invalid_api_key: { status: 401 },
+  pet_not_found: { status: 404 },
+  route_not_found: { status: 404 },
+  method_not_allowed: { status: 405 },
+  request_timeout: { status: 408 },
+  payload_too_large: { status: 413 },
+  unsupported_media_type: { status: 415 },
+  headers_too_large: { status: 431 },
+  internal_error: { status: 500 },
+  unavailable: { status: 503, retryAfter: 1 },
+} as const satisfies Record<string, { status: number; retryAfter?: number }>;
+
+export type ErrorCode = keyof typeof ERRORS;
+
+/** The Error body (interface, part 2). */
+export interface ErrorBody {
+  code: ErrorCode;
+  message: string;
+  status: number;
+}
+
+/** @returns the Error body of `code`, its `status` taken from the table. */
+export function errorBody(code: ErrorCode, message: string): ErrorBody {
+  return { code, message, status: ERRORS[code].status };
+}

@@ -1,0 +1,59 @@
+import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { type ErrorCode, ERRORS, errorBody } from '../errors/errors.js';
+
+/**
+ * Answers a request that Node's HTTP parser refused, which no application code ever sees, with an Error body, and
+ * closes the connection: after a malformed message nobody knows where the next one begins (RFC 9112, section 2.2).
+ */
+export function onClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
+  if (!socket.writable || error.code === 'ECONNRESET') {
+    socket.destroy();
+    return;
+  }
+  const pending = responseUnderWay(socket);
+  if (pending?.req.complete && !pending.writableFinished) {
+    // An earlier request on this connection was well-formed and is being answered: its answer goes first.
+    pending.once('close', () => setImmediate(onClientError, error, socket));
+    return;
+  }
+  if (pending?.headersSent && !pending.writableFinished) {
+    socket.destroy();
+    return;
+  }
+  const [code, message] = CLIENT_ERRORS[error.code ?? ''] ?? MALFORMED;
+  refuse(socket, code, message);
+}
+
+/** Writes an Error body to a bare socket and ends it. */
+export function refuse(socket: Duplex, code: ErrorCode, message: string): void {
+  const body = JSON.stringify(errorBody(code, message));
+  const { status } = ERRORS[code];
+  socket.end(
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n` +
+      'Content-Type: application/json; charset=utf-8\r\n' +
+      `Content-Length: ${Buffer.byteLength(body)}\r\n` +
+      'Cache-Control: no-store\r\n' +
+      'X-Content-Type-Options: nosniff\r\n' +
+      'Connection: close\r\n' +
+      `\r\n${body}`,
+    () => socket.destroy(),
+  );
+}
+
+/** Node's codes: `HPE_…` from its parser, `ERR_HTTP_REQUEST_TIMEOUT` from its time limits. */
+const CLIENT_ERRORS: Readonly<Record<string, [ErrorCode, string]>> = {
+  HPE_HEADER_OVERFLOW: ['headers_too_large', 'The request line and headers are too large.'],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: [
+    'payload_too_large',
+    "The body's chunk extensions are too large.",
+  ],
+  ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'The request did not arrive in time.'],
+};
+
+const MALFORMED: [ErrorCode, string] = ['invalid_request', 'The request is not well-formed HTTP.'];
+
+/** Node keeps the response that a connection is busy with on the socket, and nowhere else. */
+function responseUnderWay(socket: Duplex): ServerResponse<IncomingMessage> | undefined {
+  return (socket as { _httpMessage?: ServerResponse<IncomingMessage> })._httpMessage ?? undefined;
+}

@@ -1,0 +1,200 @@
+import { randomUUID } from 'node:crypto';
+import { createServer, IncomingMessage, ServerResponse } from 'node:http';
+import { ExpressAdapter } from '@nestjs/platform-express';
+import express, { type Application, type NextFunction, type Response } from 'express';
+import { ApiError } from '../errors/api-error.js';
+import { errorBody } from '../errors/errors.js';
+import type { Logger } from '../logging/logger.js';
+import { onClientError, refuse } from './client-error.js';
+import { JsonText } from './json-text.js';
+import { HTTP_LIMITS } from './limits.js';
+import { parseQuery } from './query.js';
+import type { Request } from './request.js';
+
+/**
+ * The way in and the way out of every request: Nest's Express adapter with this service's limits, its own handling
+ * of what Express does not know (405, OPTIONS, malformed requests), and one function that writes every answer.
+ *
+ * It is also what makes Express fast on Node 20 and 22. Express calls `Object.setPrototypeOf` on each request and
+ * response, which ruins the shape of both for V8. Here they are constructed with Express's prototypes, so that the
+ * call changes nothing.
+ */
+export class HttpAdapter extends ExpressAdapter {
+  constructor(private readonly log: Logger) {
+    super(expressApplication());
+  }
+
+  override initHttpServer(): void {
+    const app = this.getInstance<ExpressApplication>();
+    const Request = bornWith(IncomingMessage, app.request);
+    const Response = bornWith(ServerResponse, app.response);
+    app.request = Request.prototype;
+    app.response = Response.prototype;
+    this.httpServer = createServer(
+      {
+        IncomingMessage: Request,
+        ServerResponse: Response,
+        // Two Authorization headers become one malformed one instead of the first of them.
+        joinDuplicateHeaders: true,
+        // Node would answer without a body.
+        requireHostHeader: false,
+        maxHeaderSize: HTTP_LIMITS.headerBytes,
+        headersTimeout: HTTP_LIMITS.headersTimeout,
+        requestTimeout: HTTP_LIMITS.requestTimeout,
+        keepAliveTimeout: HTTP_LIMITS.keepAliveTimeout,
+        connectionsCheckingInterval: 1000,
+      },
+      (request, response) => this.accept(request as Request, response as Response),
+    );
+    this.httpServer.on('clientError', onClientError);
+    this.httpServer.on('connect', (_request: IncomingMessage, socket) =>
+      refuse(socket, 'route_not_found', 'No such path.'),
+    );
+    // An expectation other than 100-continue may be ignored (RFC 9110, section 10.1.1).
+    this.httpServer.on('checkExpectation', (request, response) =>
+      this.httpServer.emit('request', request, response),
+    );
+  }
+
+  private accept(request: Request, response: Response): void {
+    request.receivedAt = performance.now();
+    const id = request.headers['x-request-id'];
+    request.id = typeof id === 'string' && WELL_FORMED_ID.test(id) ? id : randomUUID();
+    request.url = withDecodablePath(request.url);
+    if (request.httpVersion === '1.1' && !isHost(request.headers.host)) {
+      const body = errorBody('invalid_request', 'A request needs one Host header.');
+      this.reply(response, body, body.status);
+      return;
+    }
+    this.getInstance<Application>()(request, response);
+  }
+
+  /** The body is read after the guard, by whoever wants one (`JsonBody`). */
+  override registerParserMiddleware(): void {}
+
+  /**
+   * Sends an answer and logs it. Every answer that is not {@link onClientError}'s leaves through here.
+   *
+   * @param body a {@link JsonText}, or anything that JSON.stringify takes; `undefined` sends none.
+   */
+  override reply(response: Response, body: unknown, status: number = response.statusCode): void {
+    const request = response.req as Request;
+    if (!response.headersSent) {
+      if (body === undefined) {
+        response.writeHead(status, {
+          'X-Request-Id': request.id,
+          'X-Content-Type-Options': 'nosniff',
+          'Cache-Control': 'no-store',
+        });
+        response.end();
+      } else {
+        const text = body instanceof JsonText ? body.text : JSON.stringify(body);
+        response.writeHead(status, {
+          'Content-Type': 'application/json; charset=utf-8',
+          'Content-Length': Buffer.byteLength(text),
+          'X-Request-Id': request.id,
+          'X-Content-Type-Options': 'nosniff',
+          'Cache-Control': 'no-store',
+        });
+        response.end(text);
+      }
+    }
+    this.log.info(
+      {
+        request: request.id,
+        method: request.method,
+        // The pattern, not the path: whatever a client puts into a URL stays out of the log.
+        route: request.route?.path,
+        status,
+        ms: Math.round((performance.now() - request.receivedAt) * 1000) / 1000,
+        key: request.caller?.keyId,
+      },
+      'request',
+    );
+  }
+
+  /** A path that some other method knows is 405, or the answer to OPTIONS (RFC 9110, sections 9.3.7 and 15.5.6). */
+  override setNotFoundHandler(notFound: (...args: unknown[]) => unknown): void {
+    this.use((request: Request, response: Response, next: NextFunction) => {
+      const methods = this.allowedMethods(request.path);
+      if (methods.length === 0) {
+        notFound(request, response, next);
+        return;
+      }
+      const allow = methods.join(', ');
+      if (request.method === 'OPTIONS') {
+        response.setHeader('Allow', allow);
+        this.reply(response, undefined, 204);
+        return;
+      }
+      next(
+        new ApiError('method_not_allowed', `${request.method} is not allowed here, ${allow} are.`, {
+          headers: { Allow: allow },
+        }),
+      );
+    });
+  }
+
+  private allowedMethods(path: string): string[] {
+    const { stack } = this.getInstance<Application>().router as unknown as { stack: Layer[] };
+    const methods = stack
+      .filter((layer) => layer.route !== undefined && layer.match(path))
+      .flatMap((layer) => layer.route!.stack.map(({ method }) => method.toUpperCase()));
+    if (methods.length === 0) {
+      return [];
+    }
+    if (methods.includes('GET')) {
+      methods.push('HEAD');
+    }
+    return [...new Set([...methods, 'OPTIONS'])].toSorted();
+  }
+}
+
+/** Express gives each request and response these objects as prototypes; its types leave them out. */
+interface ExpressApplication extends Application {
+  request: object;
+  response: object;
+}
+
+/** What the adapter reads of a layer of Express's router. */
+interface Layer {
+  route?: { stack: { method: string }[] };
+  match(path: string): unknown;
+}
+
+function expressApplication(): Application {
+  const app = express();
+  app.disable('x-powered-by');
+  app.enable('case sensitive routing');
+  app.enable('strict routing');
+  app.set('query parser', parseQuery);
+  return app;
+}
+
+/** A subclass of `Base` whose instances have Express's members from birth: `prototype` extends Base's own. */
+function bornWith<Base extends new (...args: any[]) => object>(base: Base, prototype: object) {
+  class Born extends base {}
+  Object.setPrototypeOf(Born.prototype, prototype);
+  return Born;
+}
+
+/** Present, and only once: Node joins repeated headers with a comma and a space (RFC 9112, section 3.2). */
+function isHost(host: string | undefined): boolean {
+  return host !== undefined && !host.includes(' ');
+}
+
+const WELL_FORMED_ID = /^[A-Za-z0-9._~:/+=@-]{1,128}$/;
+
+/** A percent sign that starts no UTF-8 sequence stands for itself, as in a query, so that the router can decode. */
+function withDecodablePath(url: string): string {
+  if (!url.includes('%')) {
+    return url;
+  }
+  const [path = '', ...query] = url.split('?');
+  try {
+    decodeURIComponent(path);
+    return url;
+  } catch {
+    return [path.replaceAll('%', '%25'), ...query].join('?');
+  }
+}

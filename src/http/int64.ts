@@ -1,0 +1,36 @@
+export const INT64_MIN = -(2n ** 63n);
+export const INT64_MAX = 2n ** 63n - 1n;
+
+/**
+ * The int64 that `text` writes in plain decimal: no sign but `-`, no leading zero, no `-0`.
+ *
+ * @returns `undefined` where it writes none.
+ */
+export function int64FromDecimal(text: string): bigint | undefined {
+  return /^(?:0|-?[1-9][0-9]{0,18})$/.test(text) ? inRange(BigInt(text)) : undefined;
+}
+
+/**
+ * The int64 that is the exact value of a JSON number: `3.0` and `1e2` are 3 and 100. JSON.parse would have rounded
+ * the number to a double first (RFC 8259, section 6).
+ *
+ * @returns `undefined` where the value is a fraction or outside the range of int64.
+ */
+export function int64FromJson(text: string): bigint | undefined {
+  const [, sign, whole = '', fraction = '', exponent = '0'] =
+    /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/.exec(text) ?? [];
+  const digits = (whole + fraction).replace(/^0+/, '');
+  const significant = digits.replace(/0+$/, '');
+  if (significant === '') {
+    return whole === '' ? undefined : 0n;
+  }
+  const power = Number(exponent) - fraction.length + (digits.length - significant.length);
+  if (power < 0 || significant.length + power > 19) {
+    return undefined;
+  }
+  return inRange(BigInt(sign + significant + '0'.repeat(power)));
+}
+
+function inRange(value: bigint): bigint | undefined {
+  return value >= INT64_MIN && value <= INT64_MAX ? value : undefined;
+}

@@ -1,0 +1,139 @@
+import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
+import type { IncomingMessage } from 'node:http';
+import { MIMEType } from 'node:util';
+import { parse } from 'lossless-json';
+import { ApiError } from '../errors/api-error.js';
+import { int64FromJson } from './int64.js';
+import { HTTP_LIMITS } from './limits.js';
+
+/**
+ * The request's JSON body as a handler's argument. It is read here, after the guard, so that a request without a
+ * key is refused before anyone looks at what it sent.
+ */
+export const JsonBody = createParamDecorator((_data: unknown, context: ExecutionContext) =>
+  readJson(context.switchToHttp().getRequest<IncomingMessage>()),
+);
+
+/**
+ * Reads and parses a body of `application/json` in UTF-8 without a content coding.
+ *
+ * @returns the value: a number is a bigint where its exact value is an int64, else NaN; of a repeated key the last
+ *   value counts, as with JSON.parse.
+ * @throws ApiError `unsupported_media_type`, `payload_too_large`, `invalid_json`, or `invalid_request` for one
+ *   nested deeper than the limit.
+ */
+export async function readJson(request: IncomingMessage): Promise<unknown> {
+  requireJson(request);
+  return parseJson(await readBody(request));
+}
+
+function requireJson({ headers }: IncomingMessage): void {
+  const type = headers['content-type'];
+  const isEmpty =
+    headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0;
+  if (type === undefined ? !isEmpty : !isUtf8Json(type)) {
+    throw new ApiError(
+      'unsupported_media_type',
+      'The body must be application/json in UTF-8: send Content-Type: application/json.',
+    );
+  }
+  const coding = headers['content-encoding'];
+  if (coding !== undefined && coding.toLowerCase() !== 'identity') {
+    throw new ApiError(
+      'unsupported_media_type',
+      'The body must be sent without a content coding: leave out Content-Encoding.',
+      { headers: { 'Accept-Encoding': 'identity' } },
+    );
+  }
+}
+
+function isUtf8Json(contentType: string): boolean {
+  if (contentType === 'application/json') {
+    return true;
+  }
+  try {
+    const { essence, params } = new MIMEType(contentType);
+    const charset = params.get('charset');
+    return essence === 'application/json' && (charset === null || /^utf-?8$/i.test(charset));
+  } catch {
+    return false;
+  }
+}
+
+/** Rejects when the body is over the limit or the connection ends before the body does. */
+function readBody(request: IncomingMessage): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    const refuse = () => {
+      request.removeAllListeners('data').resume();
+      reject(new ApiError('payload_too_large', `The body is over ${HTTP_LIMITS.bodyBytes} bytes.`));
+    };
+    if (Number(request.headers['content-length'] ?? 0) > HTTP_LIMITS.bodyBytes) {
+      refuse();
+      return;
+    }
+    request.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes > HTTP_LIMITS.bodyBytes) {
+        refuse();
+      } else {
+        chunks.push(chunk);
+      }
+    });
+    request.once('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
+    request.once('error', (cause) =>
+      reject(new ApiError('invalid_request', 'The body ended before its length.', { cause })),
+    );
+  });
+}
+
+/** Skips a leading BOM, refuses bytes that are not UTF-8 (RFC 8259, section 8.1). */
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** @throws ApiError `invalid_json`; `invalid_request` for a text nested deeper than the limit. */
+export function parseJson(bytes: Uint8Array): unknown {
+  let text: string;
+  try {
+    text = utf8.decode(bytes);
+  } catch (cause) {
+    throw new ApiError('invalid_json', 'The body is not UTF-8.', { cause });
+  }
+  requireShallow(text);
+  try {
+    return parse(text, null, {
+      parseNumber: (digits) => int64FromJson(digits) ?? NaN,
+      onDuplicateKey: ({ newValue }) => newValue,
+    });
+  } catch (cause) {
+    throw new ApiError('invalid_json', 'The body is not JSON.', { cause });
+  }
+}
+
+/** Counts brackets before the parser, which is recursive, meets them. */
+function requireShallow(text: string): void {
+  let depth = 0;
+  let isInString = false;
+  for (let i = 0; i < text.length; i += 1) {
+    const character = text[i];
+    if (isInString) {
+      if (character === '\\') {
+        i += 1;
+      } else if (character === '"') {
+        isInString = false;
+      }
+    } else if (character === '"') {
+      isInString = true;
+    } else if (character === '[' || character === '{') {
+      depth += 1;
+      if (depth > HTTP_LIMITS.jsonDepth) {
+        throw new ApiError(
+          'invalid_request',
+          `The body is nested deeper than ${HTTP_LIMITS.jsonDepth} levels.`,
+        );
+      }
+    } else if (character === ']' || character === '}') {
+      depth -= 1;
+    }
+  }
+}

@@ -1,0 +1,15 @@
+/** What a client may ask of the HTTP server before it is turned away. Every limit of this kind stands here. */
+export const HTTP_LIMITS = {
+  /** Bytes of a request body; more is 413. */
+  bodyBytes: 16 * 1024,
+  /** Levels of arrays and objects in a JSON body; more is 400. */
+  jsonDepth: 32,
+  /** Bytes of a request's line and headers together; more is 431. */
+  headerBytes: 16 * 1024,
+  /** Milliseconds from a request's first byte to the end of its headers; then 408. */
+  headersTimeout: 10_000,
+  /** Milliseconds from a request's first byte to the end of its body; then 408. */
+  requestTimeout: 15_000,
+  /** Milliseconds a connection may stay open between two requests. */
+  keepAliveTimeout: 65_000,
+} as const;

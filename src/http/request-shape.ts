@@ -1,0 +1,39 @@
+import { Injectable, type PipeTransform, type ArgumentMetadata } from '@nestjs/common';
+import { plainToInstance } from 'class-transformer';
+import { buildMessage, ValidateBy, validateSync } from 'class-validator';
+import { ApiError } from '../errors/api-error.js';
+
+/** A class-validator rule: the property's value satisfies `predicate`, or the request is refused with `message`. */
+export const Satisfies = (predicate: (value: unknown) => boolean, message: string) =>
+  ValidateBy({
+    name: predicate.name,
+    validator: { validate: predicate, defaultMessage: buildMessage(() => message) },
+  });
+
+/**
+ * Turns a body or a query into the class that the handler's parameter names, and refuses what does not fit it. Only
+ * properties that the class exposes are looked at; a missing one takes the class's default.
+ *
+ * @throws ApiError `invalid_request` whose message names every fault.
+ */
+@Injectable()
+export class RequestShapePipe implements PipeTransform {
+  transform(value: unknown, { metatype, type }: ArgumentMetadata): unknown {
+    if (type === 'param' || metatype === undefined || metatype === Object) {
+      return value;
+    }
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+      throw new ApiError('invalid_request', 'The body must be a JSON object.');
+    }
+    const shaped = plainToInstance(metatype, value, {
+      excludeExtraneousValues: true,
+      exposeDefaultValues: true,
+    });
+    const faults = validateSync(shaped, { stopAtFirstError: true });
+    if (faults.length > 0) {
+      const messages = faults.flatMap(({ constraints }) => Object.values(constraints ?? {}));
+      throw new ApiError('invalid_request', `${messages.join('; ')}.`);
+    }
+    return shaped;
+  }
+}

@@ -1,0 +1,53 @@
+import type { LoggerService } from '@nestjs/common';
+import { type DestinationStream, destination, type Logger, pino } from 'pino';
+
+export type { Logger };
+
+/** Injection token of the process's one logger. */
+export const LOGGER = Symbol('Logger');
+
+/** Log levels that `LOG_LEVEL` takes, least to most. */
+export const LOG_LEVELS = ['silent', 'fatal', 'error', 'warn', 'info', 'debug', 'trace'] as const;
+
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/**
+ * A logger that writes one JSON object a line. Lines are gathered in a buffer of 4 KiB, which is written when
+ * full, every second and at exit, so that a request does not wait for the log.
+ *
+ * @param stream where lines go; standard output unless a test listens.
+ */
+export function createLogger(
+  level: LogLevel,
+  stream: DestinationStream = bufferedStandardOutput(),
+): Logger {
+  return pino({ level, base: undefined, timestamp: pino.stdTimeFunctions.isoTime }, stream);
+}
+
+function bufferedStandardOutput(): DestinationStream {
+  return destination({ dest: 1, sync: false, minLength: 4096, periodicFlush: 1000 });
+}
+
+/** Nest's own messages, in the same log. Its start-up chatter is `debug`. */
+export class NestLogger implements LoggerService {
+  constructor(private readonly logger: Logger) {}
+
+  log(message: unknown, context?: unknown): void {
+    this.logger.debug({ context }, String(message));
+  }
+
+  error(message: unknown, ...details: unknown[]): void {
+    this.logger.error(
+      { err: message instanceof Error ? message : undefined, details },
+      String(message),
+    );
+  }
+
+  warn(message: unknown, context?: unknown): void {
+    this.logger.warn({ context }, String(message));
+  }
+
+  fatal(message: unknown, ...details: unknown[]): void {
+    this.logger.fatal({ details }, String(message));
+  }
+}

@@ -1,0 +1,77 @@
+import type { AddressInfo } from 'node:net';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DataSource } from 'typeorm';
+import { createApp } from './app.js';
+import { ApiKeys } from './auth/api-keys.js';
+import { program } from './cli/program.js';
+import type { Environment } from './config/environment.js';
+import { servingDataSource } from './database/data-source.js';
+import { administer, DATA_FOLDER, type Database, openDatabase } from './database/database.js';
+import { requireMigrated } from './database/migrations.js';
+import { createLogger } from './logging/logger.js';
+
+/** Runs the service until it is told to stop. */
+async function serve(environment: Environment): Promise<void> {
+  const stopping = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => stopping.abort());
+  }
+  const database = await openDatabase(environment);
+  try {
+    const key = await administer(database.url, async (dataSource) => {
+      await requireMigrated(dataSource, environment);
+      return database.isEmbedded ? await localKey(dataSource) : undefined;
+    });
+    await serveFrom(database, environment, key, stopping.signal);
+  } finally {
+    await database.release();
+  }
+}
+
+/** The key that an embedded database is used with, made on its first start and kept beside it. */
+async function localKey(dataSource: DataSource): Promise<string> {
+  const file = join(DATA_FOLDER, 'api-key');
+  const kept = (await readFile(file, 'utf8').catch(() => '')).trim();
+  if (kept !== '') {
+    return kept;
+  }
+  const { key } = await new ApiKeys(dataSource).issue('local');
+  await writeFile(file, `${key}\n`, { mode: 0o600 });
+  return key;
+}
+
+async function serveFrom(
+  database: Database,
+  environment: Environment,
+  key: string | undefined,
+  stopping: AbortSignal,
+): Promise<void> {
+  const logger = createLogger(environment.LOG_LEVEL);
+  const dataSource = servingDataSource(database.url, environment.DATABASE_POOL_SIZE);
+  await dataSource.initialize();
+  try {
+    const app = await createApp({ environment, dataSource, logger });
+    await app.listen(environment.PORT, environment.HOST);
+    const { port } = app.getHttpServer().address() as AddressInfo;
+    const host = environment.HOST.includes(':') ? `[${environment.HOST}]` : environment.HOST;
+    announce(`http://${host}:${port}/v1`, key);
+    if (!stopping.aborted) {
+      await new Promise((resolve) => stopping.addEventListener('abort', resolve));
+    }
+    await app.close();
+  } finally {
+    await dataSource.destroy();
+    logger.flush();
+  }
+}
+
+function announce(base: string, key: string | undefined): void {
+  console.log(`Animal Store Service at ${base}`);
+  if (key !== undefined) {
+    console.log(`API key: ${key}`);
+    console.log(`Try it:  curl -H 'Authorization: Bearer ${key}' ${base}/pets`);
+  }
+}
+
+await program(serve);

@@ -1,0 +1,61 @@
+import { Controller, Get, Inject, Param, Post, Query, Res } from '@nestjs/common';
+import type { Response } from 'express';
+import { Environment } from '../config/environment.js';
+import { Deprecated } from '../deprecation/deprecated.decorator.js';
+import { GET_PET_DEPRECATION } from '../deprecation/deprecation.js';
+import { ApiError } from '../errors/api-error.js';
+import { int64FromDecimal } from '../http/int64.js';
+import { JsonBody } from '../http/json-body.js';
+import { JsonText } from '../http/json-text.js';
+import { cursorAfter, idBefore } from './cursor.js';
+import { ListPetsQuery } from './list-pets-query.js';
+import { NewPet } from './new-pet.js';
+import { PetsService } from './pets.service.js';
+
+/** listPets, createPet and getPet (interface, part 4). */
+@Controller({ path: 'pets', version: '1' })
+export class PetsController {
+  private readonly address: string;
+
+  constructor(
+    private readonly pets: PetsService,
+    @Inject(Environment) { PUBLIC_BASE_URL = '/v1' }: Environment,
+  ) {
+    this.address = `${PUBLIC_BASE_URL}/pets`;
+  }
+
+  @Get()
+  async listPets(
+    @Query() { limit, status, cursor }: ListPetsQuery,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<JsonText> {
+    const after = cursor === undefined ? undefined : idBefore(cursor);
+    const { json, last } = await this.pets.list({ limit: Number(limit), status, after });
+    if (last !== undefined) {
+      const filter = status === undefined ? '' : `&status=${status}`;
+      const next = `${this.address}?limit=${limit}${filter}&cursor=${cursorAfter(last)}`;
+      response.setHeader('Link', `<${next}>; rel="next"`);
+    }
+    return new JsonText(json);
+  }
+
+  @Post()
+  async createPet(
+    @JsonBody() pet: NewPet,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<JsonText> {
+    const { id, json } = await this.pets.create(pet);
+    response.setHeader('Location', `${this.address}/${id}`);
+    return new JsonText(json);
+  }
+
+  @Get(':petId')
+  @Deprecated(GET_PET_DEPRECATION)
+  async getPet(@Param('petId') petId: string): Promise<JsonText> {
+    const id = int64FromDecimal(petId);
+    if (id === undefined) {
+      throw new ApiError('pet_not_found', 'No such animal.');
+    }
+    return new JsonText((await this.pets.get(id)).json);
+  }
+}

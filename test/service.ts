@@ -1,0 +1,94 @@
+import { randomBytes } from 'node:crypto';
+import type { AddressInfo } from 'node:net';
+import { Client } from 'pg';
+import supertest from 'supertest';
+import type { DataSource } from 'typeorm';
+import { createApp } from '../src/app.js';
+import { ApiKeys } from '../src/auth/api-keys.js';
+import { readEnvironment } from '../src/config/environment.js';
+import { administrativeDataSource, servingDataSource } from '../src/database/data-source.js';
+import { runMigrations } from '../src/database/migrations.js';
+import { createLogger } from '../src/logging/logger.js';
+
+/** The whole service on a database of its own, listening on a port of its own. */
+export interface TestService {
+  /** `http://127.0.0.1:<port>` */
+  origin: string;
+  port: number;
+  /** A valid API key. */
+  key: string;
+  databaseUrl: string;
+  /** The service's own connections. */
+  dataSource: DataSource;
+  /** Every line that the service logged, as written. */
+  log: string[];
+  /** A request without a key. */
+  anonymous: ReturnType<typeof supertest>;
+  /** A request with {@link key}. */
+  api: ReturnType<typeof supertest.agent>;
+  stop(): Promise<void>;
+}
+
+export async function startService(variables: Record<string, string> = {}): Promise<TestService> {
+  const databaseUrl = await createDatabase();
+  const setup = await administrativeDataSource(databaseUrl).initialize();
+  await runMigrations(setup);
+  const { key } = await new ApiKeys(setup).issue('test');
+  await setup.destroy();
+
+  const environment = readEnvironment({ DATABASE_URL: databaseUrl, ...variables });
+  const dataSource = await servingDataSource(databaseUrl, 10).initialize();
+  const log: string[] = [];
+  const logger = createLogger('trace', { write: (line: string) => void log.push(line) });
+  const app = await createApp({ environment, dataSource, logger });
+  await app.listen(0, '127.0.0.1');
+  const { port } = app.getHttpServer().address() as AddressInfo;
+  const origin = `http://127.0.0.1:${port}`;
+  return {
+    origin,
+    port,
+    key,
+    databaseUrl,
+    dataSource,
+    log,
+    anonymous: supertest(origin),
+    api: supertest.agent(origin).set('Authorization', `Bearer ${key}`),
+    stop: async () => {
+      await app.close();
+      await dataSource.destroy();
+      await dropDatabase(databaseUrl);
+    },
+  };
+}
+
+/** @returns the URL of a new, empty database. */
+export async function createDatabase(): Promise<string> {
+  const name = `test_${randomBytes(6).toString('hex')}`;
+  await onServer(`create database ${name}`);
+  const url = new URL(serverUrl());
+  url.pathname = `/${name}`;
+  return url.href;
+}
+
+export async function dropDatabase(url: string): Promise<void> {
+  await onServer(`drop database if exists ${new URL(url).pathname.slice(1)} with (force)`);
+}
+
+async function onServer(sql: string): Promise<void> {
+  const client = new Client({ connectionString: serverUrl() });
+  await client.connect();
+  try {
+    await client.query(sql);
+  } finally {
+    await client.end();
+  }
+}
+
+/** A PostgreSQL whose role may create databases. */
+function serverUrl(): string {
+  const url = process.env['TEST_DATABASE_URL'];
+  if (url === undefined) {
+    throw new Error('TEST_DATABASE_URL is not set; the tests start with npm test');
+  }
+  return url;
+}
