@@ -1,7 +1,7 @@
 /** The SQLSTATE of an error raised by PostgreSQL, under whatever wrapped it; else `undefined`. */
 export function sqlState(error: unknown): string | undefined {
   const code = errorCode(error);
-  return code !== undefined && /^[0-9A-Z]{5}$/.test(code) ? code : undefined;
+  return code !== undefined && /^(?=.*[0-9])[0-9A-Z]{5}$/.test(code) ? code : undefined;
 }
 
 /**

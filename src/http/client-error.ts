@@ -1,12 +1,19 @@
+import { randomUUID } from 'node:crypto';
 import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type ErrorCode, ERRORS, errorBody } from '../errors/errors.js';
+import type { Logger } from '../logging/logger.js';
+import { HTTP_LIMITS } from './limits.js';
+import type { Request } from './request.js';
 
 /**
  * Answers a request that Node's HTTP parser refused, which no application code ever sees, with an Error body, and
  * closes the connection: after a malformed message nobody knows where the next one begins (RFC 9112, section 2.2).
  */
-export function onClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
+export function onClientError(error: NodeJS.ErrnoException, socket: Duplex, log: Logger): void {
+  if (refused.has(socket)) {
+    return;
+  }
   if (!socket.writable || error.code === 'ECONNRESET') {
     socket.destroy();
     return;
@@ -14,7 +21,7 @@ export function onClientError(error: NodeJS.ErrnoException, socket: Duplex): voi
   const pending = responseUnderWay(socket);
   if (pending?.req.complete && !pending.writableFinished) {
     // An earlier request on this connection was well-formed and is being answered: its answer goes first.
-    pending.once('close', () => setImmediate(onClientError, error, socket));
+    pending.once('close', () => setImmediate(onClientError, error, socket, log));
     return;
   }
   if (pending?.headersSent && !pending.writableFinished) {
@@ -22,24 +29,40 @@ export function onClientError(error: NodeJS.ErrnoException, socket: Duplex): voi
     return;
   }
   const [code, message] = CLIENT_ERRORS[error.code ?? ''] ?? MALFORMED;
-  refuse(socket, code, message);
+  refuse(socket, code, message, log);
 }
 
-/** Writes an Error body to a bare socket and ends it. */
-export function refuse(socket: Duplex, code: ErrorCode, message: string): void {
-  const body = JSON.stringify(errorBody(code, message));
+/**
+ * Writes an Error body to a bare socket and ends it. What the client still sends is read and dropped for a while:
+ * closing at once would reset the connection, and the client might never see the answer (RFC 9112, section 9.6).
+ */
+export function refuse(socket: Duplex, code: ErrorCode, message: string, log: Logger): void {
+  refused.add(socket);
+  // Node has no listener left on some of these sockets.
+  socket.on('error', () => socket.destroy());
   const { status } = ERRORS[code];
+  const request = responseUnderWay(socket)?.req as Partial<Request> | undefined;
+  const id = request?.id ?? randomUUID();
+  const body = JSON.stringify(errorBody(code, message));
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n` +
       'Content-Type: application/json; charset=utf-8\r\n' +
       `Content-Length: ${Buffer.byteLength(body)}\r\n` +
+      `X-Request-Id: ${id}\r\n` +
       'Cache-Control: no-store\r\n' +
       'X-Content-Type-Options: nosniff\r\n' +
       'Connection: close\r\n' +
       `\r\n${body}`,
-    () => socket.destroy(),
   );
+  socket.resume();
+  setTimeout(() => socket.destroy(), HTTP_LIMITS.lingerTimeout).unref();
+  if (request === undefined) {
+    log.info({ request: id, status }, 'request');
+  }
 }
+
+/** Connections that were told so already, while more of what they send fails to parse. */
+const refused = new WeakSet<Duplex>();
 
 /** Node's codes: `HPE_…` from its parser, `ERR_HTTP_REQUEST_TIMEOUT` from its time limits. */
 const CLIENT_ERRORS: Readonly<Record<string, [ErrorCode, string]>> = {
@@ -53,7 +76,7 @@ const CLIENT_ERRORS: Readonly<Record<string, [ErrorCode, string]>> = {
 
 const MALFORMED: [ErrorCode, string] = ['invalid_request', 'The request is not well-formed HTTP.'];
 
-/** Node keeps the response that a connection is busy with on the socket, and nowhere else. */
-function responseUnderWay(socket: Duplex): ServerResponse<IncomingMessage> | undefined {
+/** The response that a connection is busy with. Node keeps it on the socket, and nowhere else. */
+export function responseUnderWay(socket: Duplex): ServerResponse<IncomingMessage> | undefined {
   return (socket as { _httpMessage?: ServerResponse<IncomingMessage> })._httpMessage ?? undefined;
 }

@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Application, type NextFunction, type Response } from 'express';
 import { ApiError } from '../errors/api-error.js';
 import { errorBody } from '../errors/errors.js';
 import type { Logger } from '../logging/logger.js';
-import { onClientError, refuse } from './client-error.js';
+import { onClientError, refuse, responseUnderWay } from './client-error.js';
 import { JsonText } from './json-text.js';
 import { HTTP_LIMITS } from './limits.js';
 import { parseQuery } from './query.js';
@@ -20,6 +21,8 @@ import type { Request } from './request.js';
  * call changes nothing.
  */
 export class HttpAdapter extends ExpressAdapter {
+  private readonly connections = new Set<Socket>();
+
   constructor(private readonly log: Logger) {
     super(expressApplication());
   }
@@ -46,9 +49,17 @@ export class HttpAdapter extends ExpressAdapter {
       },
       (request, response) => this.accept(request as Request, response as Response),
     );
-    this.httpServer.on('clientError', onClientError);
+    this.httpServer.on('connection', (socket: Socket) => {
+      this.connections.add(socket);
+      socket.once('close', () => this.connections.delete(socket));
+    });
+    // Headers are bounded by bytes. Node would drop those after the first thousand, a second Authorization too.
+    this.httpServer.maxHeadersCount = 0;
+    // A client may end its side once its request is complete, and still wants the answer.
+    Object.assign(this.httpServer, { httpAllowHalfOpen: true });
+    this.httpServer.on('clientError', (error, socket) => onClientError(error, socket, this.log));
     this.httpServer.on('connect', (_request: IncomingMessage, socket) =>
-      refuse(socket, 'route_not_found', 'No such path.'),
+      refuse(socket, 'route_not_found', 'No such path.', this.log),
     );
     // An expectation other than 100-continue may be ignored (RFC 9110, section 10.1.1).
     this.httpServer.on('checkExpectation', (request, response) =>
@@ -56,11 +67,32 @@ export class HttpAdapter extends ExpressAdapter {
     );
   }
 
+  /**
+   * Stops listening and resolves when every request under way is answered, or has had its time. All other connections
+   * are closed, those that become idle meanwhile too, which Node would keep for a next request.
+   */
+  override async close(): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.httpServer.close(() => resolve()));
+    const closeIdle = () =>
+      [...this.connections]
+        .filter((socket) => responseUnderWay(socket) === undefined)
+        .forEach((socket) => socket.destroy());
+    closeIdle();
+    const sweep = setInterval(closeIdle, 50);
+    const deadline = setTimeout(
+      () => this.httpServer.closeAllConnections(),
+      HTTP_LIMITS.stopTimeout,
+    );
+    await closed;
+    clearInterval(sweep);
+    clearTimeout(deadline);
+  }
+
   private accept(request: Request, response: Response): void {
     request.receivedAt = performance.now();
     const id = request.headers['x-request-id'];
     request.id = typeof id === 'string' && WELL_FORMED_ID.test(id) ? id : randomUUID();
-    request.url = withDecodablePath(request.url);
+    request.url = withDecodablePath(originForm(request.url));
     if (request.httpVersion === '1.1' && !isHost(request.headers.host)) {
       const body = errorBody('invalid_request', 'A request needs one Host header.');
       this.reply(response, body, body.status);
@@ -184,6 +216,15 @@ function isHost(host: string | undefined): boolean {
 }
 
 const WELL_FORMED_ID = /^[A-Za-z0-9._~:/+=@-]{1,128}$/;
+
+/** The path and query of a request target, absolute ones too (RFC 9112, section 3.2). */
+function originForm(target: string): string {
+  if (target.startsWith('/')) {
+    return target;
+  }
+  const local = target.replace(/^https?:\/\/[^/?#]*/i, '');
+  return local.startsWith('/') ? local : `/${local}`;
+}
 
 /** A percent sign that starts no UTF-8 sequence stands for itself, as in a query, so that the router can decode. */
 function withDecodablePath(url: string): string {

@@ -37,11 +37,12 @@ function requireJson({ headers }: IncomingMessage): void {
       'The body must be application/json in UTF-8: send Content-Type: application/json.',
     );
   }
-  const coding = headers['content-encoding'];
-  if (coding !== undefined && coding.toLowerCase() !== 'identity') {
+  const coding = headers['content-encoding'] ?? 'identity';
+  const transfer = headers['transfer-encoding'] ?? 'chunked';
+  if (coding.toLowerCase() !== 'identity' || transfer.toLowerCase() !== 'chunked') {
     throw new ApiError(
       'unsupported_media_type',
-      'The body must be sent without a content coding: leave out Content-Encoding.',
+      'The body must be sent without a coding: leave out Content-Encoding.',
       { headers: { 'Accept-Encoding': 'identity' } },
     );
   }
@@ -63,6 +64,12 @@ function isUtf8Json(contentType: string): boolean {
 /** Rejects when the body is over the limit or the connection ends before the body does. */
 function readBody(request: IncomingMessage): Promise<Buffer> {
   return new Promise((resolve, reject) => {
+    const cutShort = (cause?: Error) =>
+      reject(new ApiError('invalid_request', 'The body ended before its length.', { cause }));
+    if (request.destroyed) {
+      cutShort();
+      return;
+    }
     const chunks: Buffer[] = [];
     let bytes = 0;
     const refuse = () => {
@@ -82,9 +89,7 @@ function readBody(request: IncomingMessage): Promise<Buffer> {
       }
     });
     request.once('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
-    request.once('error', (cause) =>
-      reject(new ApiError('invalid_request', 'The body ended before its length.', { cause })),
-    );
+    request.once('error', cutShort);
   });
 }
 

@@ -12,4 +12,8 @@ export const HTTP_LIMITS = {
   requestTimeout: 15_000,
   /** Milliseconds a connection may stay open between two requests. */
   keepAliveTimeout: 65_000,
+  /** Milliseconds for which a refused connection is still read, so that its answer arrives. */
+  lingerTimeout: 1_000,
+  /** Milliseconds that requests under way have to be answered when the service stops. */
+  stopTimeout: 10_000,
 } as const;

@@ -25,7 +25,7 @@ export class RequestShapePipe implements PipeTransform {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) {
       throw new ApiError('invalid_request', 'The body must be a JSON object.');
     }
-    const shaped = plainToInstance(metatype, value, {
+    const shaped = plainToInstance(metatype, flat(value), {
       excludeExtraneousValues: true,
       exposeDefaultValues: true,
     });
@@ -36,4 +36,17 @@ export class RequestShapePipe implements PipeTransform {
     }
     return shaped;
   }
+}
+
+/** Stands for an array or an object. No property of this service takes one, so every rule refuses it. */
+const NESTED = Symbol('nested');
+
+/** class-transformer would walk into nested values, and take a `constructor` that a client sent for a class. */
+function flat(value: object): object {
+  return Object.fromEntries(
+    Object.entries(value).map(([name, field]) => [
+      name,
+      typeof field === 'object' && field !== null ? NESTED : field,
+    ]),
+  );
 }

@@ -1,0 +1,109 @@
+import { newApiKey } from '../../src/auth/api-key.js';
+import { ApiKeys } from '../../src/auth/api-keys.js';
+import { expectError } from '../answers.js';
+import { type Answer, exchange, request } from '../http/raw-http.js';
+import { until } from '../process/until.js';
+import { startService, type TestService } from '../service.js';
+
+describe('an API key', () => {
+  let service: TestService;
+  let keys: ApiKeys;
+  beforeAll(async () => {
+    service = await startService();
+    keys = new ApiKeys(service.dataSource);
+  });
+  afterAll(() => service.stop());
+
+  const use = (key: string): Promise<Answer> =>
+    exchange(service.port, request('GET /v1/pets', [`Authorization: Bearer ${key}`]));
+
+  /** Uses the key without a pause until it is refused. @returns when that was. */
+  async function refusal(key: string): Promise<number> {
+    for (;;) {
+      const answer = await use(key);
+      if (answer.status !== 200) {
+        expectError(answer, 401, 'invalid_api_key');
+        return Date.now();
+      }
+    }
+  }
+
+  it('works as soon as it is issued', async () => {
+    const { key } = await keys.issue('new');
+    expect((await use(key)).status).toBe(200);
+  });
+
+  it('works as soon as it is admitted', async () => {
+    const key = newApiKey();
+    expectError(await use(key), 401, 'invalid_api_key');
+    await keys.admit(key, 'admitted');
+    await keys.admit(key, 'admitted again');
+    expect((await use(key)).status).toBe(200);
+  });
+
+  it('stops within 5 seconds of being revoked, however much it is used', async () => {
+    const { id, key } = await keys.issue('revoked');
+    expect((await use(key)).status).toBe(200);
+    expect(await keys.revoke(id)).toBe(true);
+    const revokedAt = Date.now();
+    expect((await refusal(key)) - revokedAt).toBeLessThan(5_000);
+    expect(await keys.revoke(id)).toBe(false);
+  });
+
+  it('stops within 5 seconds of being deleted', async () => {
+    const { id, key } = await keys.issue('deleted');
+    expect((await use(key)).status).toBe(200);
+    await service.dataSource.query('delete from api_keys where id = $1', [id]);
+    const deletedAt = Date.now();
+    expect((await refusal(key)) - deletedAt).toBeLessThan(5_000);
+  });
+
+  it('stops when it expires, not before, however much it is used', async () => {
+    const expiresAt = Date.now() + 1_000;
+    const { key } = await keys.issue('expiring', new Date(expiresAt));
+    const late = (await refusal(key)) - expiresAt;
+    expect(late).toBeGreaterThanOrEqual(0);
+    expect(late).toBeLessThan(1_000);
+  });
+
+  it('that is malformed, unknown, revoked or expired gets one and the same answer', async () => {
+    const revoked = await keys.issue('revoked');
+    await keys.revoke(revoked.id);
+    const expired = await keys.issue('expired', new Date(Date.now() - 1));
+    const answers = await Promise.all(
+      ['abc', newApiKey(), revoked.key, expired.key].map(async (key) => {
+        const { headers, ...rest } = await use(key);
+        const { date, 'x-request-id': id, ...alike } = headers;
+        expect([date, id]).toEqual([expect.any(String), expect.any(String)]);
+        return { headers: Object.entries(alike), ...rest };
+      }),
+    );
+    expect(answers[0]).toMatchObject({ status: 401 });
+    expect(answers.slice(1)).toEqual(Array(3).fill(answers[0]));
+  });
+
+  it('has its last use noted, and only its own', async () => {
+    const used = await keys.issue('used');
+    const unused = await keys.issue('unused');
+    const issuedAt = Date.now();
+    const lastUse = async (id: string) =>
+      (await keys.list()).find((key) => key.id === id)!.lastUsedAt;
+    expect(await lastUse(used.id)).toBeNull();
+    expect((await use(used.key)).status).toBe(200);
+    await until('the use is noted', async () => (await lastUse(used.id)) !== null);
+    expect((await lastUse(used.id))!.getTime()).toBeGreaterThan(issuedAt - 1_000);
+    expect(await lastUse(unused.id)).toBeNull();
+  });
+
+  it('is not stored: the table holds neither its text nor its secret', async () => {
+    const { key } = await keys.issue('secret');
+    const rows: { row: string }[] = await service.dataSource.query(
+      'select api_keys::text as row from api_keys',
+    );
+    const secret = key.slice('animalstore_'.length);
+    const bytes = Buffer.from(secret, 'base64url').subarray(0, 32).toString('hex');
+    for (const text of [key, secret, bytes, Buffer.from(key).toString('hex')]) {
+      expect(rows.filter(({ row }) => row.includes(text))).toEqual([]);
+    }
+  });
+});

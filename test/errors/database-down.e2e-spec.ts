@@ -1,0 +1,127 @@
+import { Client } from 'pg';
+import { newApiKey } from '../../src/auth/api-key.js';
+import { type Answer, expectError } from '../answers.js';
+import { until } from '../process/until.js';
+import { startService, type TestService } from '../service.js';
+import { Wire } from './wire.js';
+
+describe('while the database cannot serve', () => {
+  let service: TestService;
+  let wire: Wire;
+  let operator: Client;
+  /** Holds a lock: another session, because PostgreSQL shows a transaction one state of its activity. */
+  let locker: Client;
+  beforeAll(async () => {
+    wire = await Wire.to(process.env['TEST_DATABASE_URL']!);
+    process.env['TEST_DATABASE_URL'] = wire.url;
+    service = await startService();
+    await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
+  });
+  afterAll(async () => {
+    await service.stop();
+    wire.cut();
+  });
+  beforeEach(async () => {
+    [operator, locker] = [0, 1].map(() =>
+      new Client({ connectionString: service.databaseUrl }).on('error', () => {}),
+    ) as [Client, Client];
+    await operator.connect();
+    await locker.connect();
+  });
+  afterEach(() => Promise.all([operator.end(), locker.end()]));
+
+  const lockPets = () => locker.query('begin; lock table pets in access exclusive mode');
+
+  const terminate = (where: string) =>
+    operator.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+        where datname = current_database() and application_name = 'animal-store' and ${where}`,
+    );
+
+  function expectUnavailable(answer: Answer): void {
+    expectError(answer, 503, 'unavailable', ['database', 'try again']);
+    expect(answer.headers['retry-after']).toMatch(/^[1-9][0-9]*$/);
+  }
+
+  async function expectRecovery(): Promise<void> {
+    await until('the service recovers', async () => {
+      const answer = await service.api.get('/v1/pets');
+      if (answer.status !== 200) {
+        expectUnavailable(answer);
+      }
+      return answer.status === 200;
+    });
+    await service.api.get('/v1/pets/1').expect(200);
+    await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
+    await service.anonymous.get('/health/ready').expect(200);
+  }
+
+  it('out of reach: what needs it is 503, what does not is answered, and all recovers', async () => {
+    const mend = wire.cut();
+    for (const request of [
+      service.api.get('/v1/pets'),
+      service.api.get('/v1/pets/1'),
+      service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }),
+      service.anonymous.get('/v1/pets').set('Authorization', `Bearer ${newApiKey()}`),
+      service.anonymous.get('/health/ready'),
+    ]) {
+      expectUnavailable(await request);
+    }
+    await service.anonymous.get('/health/live').expect(200);
+    expectError(await service.anonymous.get('/v1/pets'), 401, 'missing_api_key');
+    expectError(await service.anonymous.get('/nowhere'), 404, 'route_not_found');
+    const malformed = service.anonymous.get('/v1/pets').set('Authorization', 'Bearer abc');
+    expectError(await malformed, 401, 'invalid_api_key');
+    await mend();
+    await expectRecovery();
+  });
+
+  it('silent: 503, and all recovers', async () => {
+    const mend = wire.stall();
+    expectUnavailable(await service.api.get('/v1/pets'));
+    mend();
+    await expectRecovery();
+  });
+
+  it('ending connections under a statement: 503, and all recovers', async () => {
+    await lockPets();
+    const answers = ['/v1/pets', '/v1/pets/1'].map((path) =>
+      service.api.get(path).then((it) => it),
+    );
+    await until('both wait', async () => {
+      const { rowCount } = await operator.query(
+        `select from pg_stat_activity
+          where datname = current_database() and wait_event_type = 'Lock'`,
+      );
+      return rowCount === answers.length;
+    });
+    await terminate(`wait_event_type = 'Lock'`);
+    (await Promise.all(answers)).forEach(expectUnavailable);
+    await locker.query('rollback');
+    await expectRecovery();
+  });
+
+  it('ending idle connections: they are replaced', async () => {
+    await Promise.all(Array.from({ length: 20 }, () => service.api.get('/v1/pets').expect(200)));
+    await terminate('true');
+    await expectRecovery();
+  });
+
+  it('taking too long for a statement: 503', async () => {
+    await lockPets();
+    expectUnavailable(await service.api.get('/v1/pets'));
+    await locker.query('rollback');
+    await expectRecovery();
+  });
+
+  it('out of reach: the log has warnings, no errors', async () => {
+    service.log.length = 0;
+    const mend = wire.cut();
+    expectUnavailable(await service.anonymous.get('/health/ready'));
+    const levels = service.log.map((line) => JSON.parse(line).level);
+    expect(levels).toContain(40);
+    expect(levels).not.toContain(50);
+    await mend();
+    await expectRecovery();
+  });
+});

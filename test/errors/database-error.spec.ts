@@ -1,0 +1,101 @@
+import { QueryFailedError } from 'typeorm';
+import { isRefusedValue, isUnavailable, sqlState } from '../../src/errors/database-error.js';
+
+const failure = (code: string) => Object.assign(new Error('the reason'), { code });
+const wrapped = (code: string) => new QueryFailedError('select 1', [], failure(code));
+
+const UNAVAILABLE = [
+  '08000',
+  '08001',
+  '08003',
+  '08006',
+  '25006',
+  '40001',
+  '40P01',
+  '53000',
+  '53100',
+  '53200',
+  '53300',
+  '55P03',
+  '57014',
+  '57P01',
+  '57P02',
+  '57P03',
+  '58000',
+  '58030',
+  '58P01',
+];
+const REFUSED_VALUE = ['22001', '22003', '22021', '22P02', '22P05', '23502', '23505', '23514'];
+const OUR_FAULT = ['42601', '42703', '42P01', '42501', '0A000', 'XX000', 'P0001', '26000'];
+
+describe('a database error', () => {
+  it.each(UNAVAILABLE)('with SQLSTATE %s means that the database cannot serve now', (state) => {
+    for (const error of [failure(state), wrapped(state)]) {
+      expect([sqlState(error), isUnavailable(error)]).toEqual([state, true]);
+      expect(isRefusedValue(error)).toBe(false);
+    }
+  });
+
+  it.each(REFUSED_VALUE)('with SQLSTATE %s means that a value was refused', (state) => {
+    for (const error of [failure(state), wrapped(state)]) {
+      expect([sqlState(error), isRefusedValue(error)]).toEqual([state, true]);
+      expect(isUnavailable(error)).toBe(false);
+    }
+  });
+
+  it.each(OUR_FAULT)('with SQLSTATE %s is a fault of the service', (state) => {
+    for (const error of [failure(state), wrapped(state)]) {
+      expect([sqlState(error), isUnavailable(error)]).toEqual([state, false]);
+      expect(isRefusedValue(error)).toBe(false);
+    }
+  });
+
+  it.each([
+    'ECONNREFUSED',
+    'ECONNRESET',
+    'ECONNABORTED',
+    'EPIPE',
+    'ETIMEDOUT',
+    'EHOSTUNREACH',
+    'ENETUNREACH',
+    'ENOTFOUND',
+    'EAI_AGAIN',
+  ])('of the socket, %s, means that the database cannot serve now', (code) => {
+    for (const error of [failure(code), wrapped(code)]) {
+      expect([sqlState(error), isUnavailable(error)]).toEqual([undefined, true]);
+      expect(isRefusedValue(error)).toBe(false);
+    }
+  });
+
+  it.each([
+    'timeout exceeded when trying to connect',
+    'Connection terminated',
+    'Connection terminated unexpectedly',
+    'Connection terminated due to connection timeout',
+    'Query read timeout',
+    'Cannot use a pool after calling end on the pool',
+    'Client has encountered a connection error and is not queryable',
+  ])('of the driver, "%s", means that the database cannot serve now', (message) => {
+    const error = new Error(message);
+    expect(isUnavailable(error)).toBe(true);
+    expect(isUnavailable(new QueryFailedError('select 1', [], error))).toBe(true);
+  });
+
+  it.each([
+    null,
+    undefined,
+    'ECONNREFUSED',
+    42,
+    {},
+    [],
+    { code: 53300 },
+    { code: 'ENOENT' },
+    { message: 'Connection terminated' },
+    new Error('a bug'),
+    new TypeError("Cannot read properties of undefined (reading 'id')"),
+  ])('is not seen in %p', (fault) => {
+    expect(sqlState(fault)).toBeUndefined();
+    expect(isUnavailable(fault)).toBe(false);
+    expect(isRefusedValue(fault)).toBe(false);
+  });
+});

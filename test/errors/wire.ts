@@ -1,0 +1,65 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+
+/** A way to PostgreSQL that can be cut. */
+export class Wire {
+  private readonly sockets = new Set<Socket>();
+  private readonly server: Server;
+  private isStalled = false;
+
+  private constructor(private readonly target: URL) {
+    this.server = createServer((client) => {
+      const upstream = connect(Number(target.port), target.hostname);
+      for (const [from, to] of [
+        [client, upstream],
+        [upstream, client],
+      ] as const) {
+        this.sockets.add(from);
+        from.on('data', (bytes) => this.isStalled || to.write(bytes));
+        from.on('error', () => {});
+        from.on('close', () => {
+          this.sockets.delete(from);
+          to.destroy();
+        });
+      }
+    });
+  }
+
+  static async to(url: string): Promise<Wire> {
+    const wire = new Wire(new URL(url));
+    await wire.listen(0);
+    return wire;
+  }
+
+  get url(): string {
+    const url = new URL(this.target);
+    url.hostname = '127.0.0.1';
+    url.port = String(this.port);
+    return url.href;
+  }
+
+  /** Ends every connection and refuses new ones. @returns what undoes it. */
+  cut(): () => Promise<void> {
+    const { port } = this;
+    this.server.close();
+    this.sockets.forEach((socket) => socket.destroy());
+    return () => this.listen(port);
+  }
+
+  /** Loses whatever is sent. @returns what undoes it, for connections made afterwards. */
+  stall(): () => void {
+    this.isStalled = true;
+    return () => {
+      this.isStalled = false;
+    };
+  }
+
+  private get port(): number {
+    return (this.server.address() as AddressInfo).port;
+  }
+
+  private async listen(port: number): Promise<void> {
+    this.server.listen(port, '127.0.0.1');
+    await once(this.server, 'listening');
+  }
+}

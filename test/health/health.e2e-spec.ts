@@ -1,0 +1,75 @@
+import { type Answer, expectError } from '../answers.js';
+import { Wire } from '../errors/wire.js';
+import { startService, type TestService } from '../service.js';
+
+describe('health', () => {
+  let service: TestService;
+  let wire: Wire;
+  beforeAll(async () => {
+    wire = await Wire.to(process.env['TEST_DATABASE_URL']!);
+    process.env['TEST_DATABASE_URL'] = wire.url;
+    service = await startService();
+  });
+  afterAll(async () => {
+    await service.stop();
+    wire.cut();
+  });
+
+  const live = () => service.anonymous.get('/health/live');
+  const ready = () => service.anonymous.get('/health/ready');
+
+  function expectNotReady(answer: Answer, words: string[]): void {
+    expectError(answer, 503, 'unavailable', words);
+    expect(answer.headers['retry-after']).toBe('1');
+  }
+
+  it.each(['', 'Bearer abc', 'Basic x'])(
+    'is told whatever the Authorization: %j',
+    async (value) => {
+      const answers = [live(), ready()].map((request) => request.set('Authorization', value));
+      const [liveAnswer, readyAnswer] = await Promise.all(answers);
+      expect([liveAnswer!.status, liveAnswer!.text]).toEqual([200, '{"status":"live"}']);
+      expect([readyAnswer!.status, readyAnswer!.text]).toEqual([200, '{"status":"ready"}']);
+    },
+  );
+
+  it('is live, not ready, while a migration is pending', async () => {
+    const [[migration]] = await service.dataSource.query(
+      'delete from migrations where id = (select max(id) from migrations) returning *',
+    );
+    expectNotReady(await ready(), ['pending migrations']);
+    await live().expect(200);
+    await service.dataSource.query('insert into migrations (timestamp, name) values ($1, $2)', [
+      migration.timestamp,
+      migration.name,
+    ]);
+    await ready().expect(200);
+  });
+
+  it('is live, not ready, on a database that was never migrated', async () => {
+    await service.dataSource.query('alter table migrations rename to hidden');
+    expectNotReady(await ready(), ['pending migrations']);
+    await live().expect(200);
+    await service.dataSource.query('alter table hidden rename to migrations');
+    await ready().expect(200);
+  });
+
+  it('is ready on a database that has a later migration too', async () => {
+    await service.dataSource.query(
+      `insert into migrations (timestamp, name) values (9999999999999, 'Later9999999999999')`,
+    );
+    await ready().expect(200);
+  });
+
+  it('is live, not ready, while the database is out of reach', async () => {
+    const mend = wire.cut();
+    expectNotReady(await ready(), ['database']);
+    await live().expect(200);
+    await mend();
+    await ready().expect(200);
+  });
+
+  it.each(['/v1/health/live', '/v1/health/ready'])('is not at %s', async (path) => {
+    expectError(await service.api.get(path), 404, 'route_not_found');
+  });
+});

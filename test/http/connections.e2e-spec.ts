@@ -1,0 +1,228 @@
+import { expectError } from '../answers.js';
+import { startService, type TestService } from '../service.js';
+import { RawConnection, request } from './raw-http.js';
+
+describe('a connection', () => {
+  let service: TestService;
+  let authorization: string;
+  beforeAll(async () => {
+    service = await startService();
+    authorization = `Authorization: Bearer ${service.key}`;
+    await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
+  });
+  afterAll(() => service.stop());
+
+  const json = 'Content-Type: application/json';
+  const list = (...headers: string[]) => request('GET /v1/pets', [authorization, ...headers]);
+  const create = (body: string, ...headers: string[]) =>
+    request('POST /v1/pets', [authorization, json, ...headers], body);
+
+  async function expectUsable(connection: RawConnection): Promise<void> {
+    connection.send(list('X-Request-Id: still-usable'));
+    expect(await connection.answer()).toMatchObject({
+      status: 200,
+      headers: { 'x-request-id': 'still-usable' },
+    });
+  }
+
+  it('answers requests in the order in which they came, however long each takes', async () => {
+    const connection = await RawConnection.open(service.port);
+    const lines = [
+      'GET /v1/pets',
+      'GET /nowhere',
+      'GET /v1/pets/1',
+      'PUT /v1/pets',
+      'GET /health/live',
+    ];
+    const requests = Array.from({ length: 50 }, (_, i) =>
+      request(lines[i % lines.length]!, [authorization, `X-Request-Id: ${i}`]),
+    );
+    connection.send(requests.join(''));
+    for (let i = 0; i < requests.length; i += 1) {
+      const { status, headers } = await connection.answer();
+      expect(headers['x-request-id']).toBe(`${i}`);
+      expect(status).toBe([200, 404, 200, 405, 200][i % lines.length]);
+    }
+  });
+
+  it.each([
+    ['one good request', 1],
+    ['two good requests', 2],
+  ])('answers %s before garbage, then the garbage, and ends', async (_title, count) => {
+    const connection = await RawConnection.open(service.port);
+    connection.send(`${list().repeat(count)}garbage\r\n\r\n`);
+    for (let i = 0; i < count; i += 1) {
+      expect((await connection.answer()).status).toBe(200);
+    }
+    expectError(await connection.answer(), 400, 'invalid_request');
+    expect(await connection.rest()).toBe('');
+  });
+
+  it('answers a good POST before garbage, and creates its pet once', async () => {
+    const connection = await RawConnection.open(service.port);
+    connection.send(`${create('{"name":"Once","categoryId":77}')}garbage\r\n\r\n`);
+    expect((await connection.answer()).status).toBe(201);
+    expectError(await connection.answer(), 400, 'invalid_request');
+    const [{ count }] = await service.dataSource.query(
+      'select count(*)::int from pets where category_id = 77',
+    );
+    expect(count).toBe(1);
+  });
+
+  it('takes a request byte by byte', async () => {
+    const connection = await RawConnection.open(service.port);
+    for (const byte of create('{"name":"Slow","categoryId":1}')) {
+      connection.send(byte);
+    }
+    expect((await connection.answer()).status).toBe(201);
+    await expectUsable(connection);
+  });
+
+  it('takes a chunked body', async () => {
+    const connection = await RawConnection.open(service.port);
+    const chunks = ['{"name":"Rex",', '"categoryId":1}'].map(
+      (chunk) => `${chunk.length.toString(16)};x=y\r\n${chunk}\r\n`,
+    );
+    connection.send(
+      request('POST /v1/pets', [authorization, json, 'Transfer-Encoding: chunked']) +
+        `${chunks.join('')}0\r\nTrailer: x\r\n\r\n`,
+    );
+    expect((await connection.answer()).status).toBe(201);
+    await expectUsable(connection);
+  });
+
+  it.each([
+    [
+      'a GET whose body is ignored',
+      () => request('GET /v1/pets', [authorization], '{"limit":0}'),
+      200,
+    ],
+    [
+      'a GET of bad media type',
+      () => request('GET /v1/pets', [authorization, 'Content-Type: x'], 'y'),
+      200,
+    ],
+    ['a GET without a key whose body is ignored', () => request('GET /v1/pets', [], 'body'), 401],
+    [
+      'a refused POST without a key',
+      () => request('POST /v1/pets', [json], 'x'.repeat(100_000)),
+      401,
+    ],
+    ['a body over the limit', () => create('x'.repeat(100_000)), 413],
+    [
+      'a chunked body over the limit',
+      () =>
+        request('POST /v1/pets', [authorization, json, 'Transfer-Encoding: chunked']) +
+        `${`4000\r\n${'x'.repeat(0x4000)}\r\n`.repeat(5)}0\r\n\r\n`,
+      413,
+    ],
+    [
+      'a bad media type',
+      () => request('POST /v1/pets', [authorization, 'Content-Type: x'], 'y'),
+      415,
+    ],
+    ['a wrong method with a body', () => request('PUT /v1/pets', [json], '{}'), 405],
+    ['an unknown path with a body', () => request('POST /nowhere', [json], '{}'), 404],
+    ['a broken JSON body', () => create('{'), 400],
+  ])('stays usable after %s', async (_title, bytes, status) => {
+    const connection = await RawConnection.open(service.port);
+    connection.send(bytes());
+    expect((await connection.answer()).status).toBe(status);
+    await expectUsable(connection);
+  });
+
+  it.each([
+    ['Expect: 100-continue', (body: string) => create(body, 'Expect: 100-continue'), 201],
+    ['Expect: 100-Continue', (body: string) => create(body, 'Expect: 100-Continue'), 201],
+  ])('goes on where it is asked to: %s', async (_title, bytes, status) => {
+    const connection = await RawConnection.open(service.port);
+    const body = '{"name":"Rex","categoryId":1}';
+    const [head] = bytes(body).split(body);
+    connection.send(head!);
+    expect((await connection.answer()).status).toBe(100);
+    connection.send(body);
+    expect((await connection.answer()).status).toBe(status);
+    await expectUsable(connection);
+  });
+
+  it('gets its 401 although it waits for 100 Continue', async () => {
+    const connection = await RawConnection.open(service.port);
+    connection.send(
+      'POST /v1/pets HTTP/1.1\r\nHost: test\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n',
+    );
+    let answer = await connection.answer();
+    if (answer.status === 100) {
+      answer = await connection.answer();
+    }
+    expectError(answer, 401, 'missing_api_key');
+  });
+
+  it.each([
+    'Expect: 200-ok',
+    'Expect: x',
+    'Upgrade: websocket\r\nConnection: Upgrade',
+    'Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABk',
+    'TE: trailers',
+    'Range: bytes=0-1',
+    'If-None-Match: *',
+    'If-Modified-Since: Thu, 05 Dec 2030 00:00:00 GMT',
+    'Accept-Encoding: gzip',
+  ])('ignores %j', async (header) => {
+    const connection = await RawConnection.open(service.port);
+    connection.send(list(header));
+    const { status, headers } = await connection.answer();
+    expect(status).toBe(200);
+    expect(headers).not.toHaveProperty('content-encoding');
+    await expectUsable(connection);
+  });
+
+  it('of HTTP/1.0 needs no Host and ends after its answer', async () => {
+    const connection = await RawConnection.open(service.port);
+    connection.send(`GET /v1/pets HTTP/1.0\r\n${authorization}\r\n\r\n`);
+    expect(await connection.answer()).toMatchObject({
+      status: 200,
+      headers: { connection: 'close', 'content-type': 'application/json; charset=utf-8' },
+    });
+    expect(await connection.rest()).toBe('');
+  });
+
+  it('ends after its answer where the client says so', async () => {
+    const connection = await RawConnection.open(service.port);
+    connection.send(list('Connection: close'));
+    expect(await connection.answer()).toMatchObject({
+      status: 200,
+      headers: { connection: 'close' },
+    });
+    expect(await connection.rest()).toBe('');
+  });
+
+  describe('that vanishes leaves the service running', () => {
+    it.each([
+      ['before a byte', () => ''],
+      ['amid the request line', () => 'GET /v1/p'],
+      ['amid the headers', () => 'GET /v1/pets HTTP/1.1\r\nHost: te'],
+      ['before its answer', () => list()],
+      ['before many answers', () => list().repeat(20)],
+      ['after garbage', () => 'garbage\r\n\r\n'],
+      ['after CONNECT', () => 'CONNECT test:443 HTTP/1.1\r\nHost: test\r\n\r\n'],
+      ['amid a body', () => create('{"name":"Rex","categoryId":1}').slice(0, -9)],
+      [
+        'amid a chunk',
+        () =>
+          request('POST /v1/pets', [authorization, json, 'Transfer-Encoding: chunked']) + '64\r\n{',
+      ],
+      ['amid a body over the limit', () => create('x'.repeat(100_000)).slice(0, -9)],
+      [
+        'amid the body of a refused request',
+        () => request('POST /v1/pets', [json], 'x'.repeat(99)).slice(0, -9),
+      ],
+    ])('%s', async (_title, bytes) => {
+      for (let i = 0; i < 10; i += 1) {
+        const connection = await RawConnection.open(service.port);
+        connection.send(bytes());
+        connection.vanish();
+      }
+      await service.api.get('/v1/pets').expect(200);
+    });
+  });
+});

@@ -1,0 +1,159 @@
+import { expectError } from '../answers.js';
+import { startService, type TestService } from '../service.js';
+import { exchange, request } from './raw-http.js';
+
+describe('the target of a request', () => {
+  let service: TestService;
+  beforeAll(async () => {
+    service = await startService();
+    await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
+  });
+  afterAll(() => service.stop());
+
+  const get = (target: string, headers = [`Authorization: Bearer ${service.key}`]) =>
+    exchange(service.port, request(`GET ${target}`, headers));
+
+  const UNKNOWN = [
+    '/',
+    '/v1',
+    '/v1/',
+    '/pets',
+    '/v2/pets',
+    '/v1/pet',
+    '/v1/pets/',
+    '/v1/pets/1/',
+    '/v1/pets/1/2',
+    '//v1/pets',
+    '/v1//pets',
+    '/v1/pets//1',
+    '/V1/pets',
+    '/v1/PETS',
+    '/v1/Pets/1',
+    '/v1%2Fpets',
+    '/v1/pets%2F1',
+    '/v1/pets%2f',
+    '/v1/./pets',
+    '/v1/x/../pets',
+    '/v1/pets;limit=1',
+    '/v1/pets%3Flimit=1',
+    '/v1/pets%00',
+    '/v1/pets%',
+    '/%',
+    '/%ff',
+    '/health',
+    '/health/live/',
+    '/Health/live',
+    '/favicon.ico',
+    '*',
+    'http://test',
+    'http://test/',
+    '/constructor',
+    '/__proto__',
+  ];
+
+  it.each(UNKNOWN)('is unknown, with a key or without: %s', async (target) => {
+    expectError(await get(target), 404, 'route_not_found');
+    expectError(await get(target, []), 404, 'route_not_found');
+  });
+
+  it.each([
+    'http://[',
+    'http://[::1',
+    'http://te st:x/',
+    'http://test:port/v1/nowhere',
+    'http://%/',
+    'http://test:99999999/v1/nowhere',
+    '/v1/pets/\xff\xfe/x',
+    '/\xa0',
+    '\\v1\\pets',
+  ])('however odd, gets an Error: %j', async (target) => {
+    const answer = await get(target, []);
+    expect([400, 404]).toContain(answer.status);
+    expectError(
+      answer,
+      answer.status,
+      answer.status === 400 ? 'invalid_request' : 'route_not_found',
+    );
+  });
+
+  it.each([
+    '/v1/pets/%',
+    '/v1/pets/%1',
+    '/v1/pets/%zz',
+    '/v1/pets/1%',
+    '/v1/pets/%ff',
+    '/v1/pets/%c0%ae',
+    '/v1/pets/%ed%a0%80',
+    '/v1/pets/1%2F2',
+    '/v1/pets/1%00',
+    '/v1/pets/1%0a',
+    '/v1/pets/%201',
+    '/v1/pets/1%3F',
+  ])('that is no petId is 401 without a key and 404 with one: %j', async (target) => {
+    expectError(await get(target, []), 401, 'missing_api_key');
+    expectError(await get(target), 404, 'pet_not_found');
+  });
+
+  it.each(['/v1/pets/%31', '/v1/pets/1?%', '/v1/pets/1?'])(
+    'means the same percent-encoded or not: %s',
+    async (target) => {
+      expect(await get(target)).toMatchObject({
+        status: 200,
+        text: '{"id":1,"name":"Rex","categoryId":1,"status":"available"}',
+      });
+    },
+  );
+
+  it.each([
+    'limit=%',
+    'limit=%zz',
+    'limit=2%',
+    'limit=%ff',
+    'status=%',
+    'cursor=%',
+    'status=sold%',
+  ])('with a known parameter that does not decode is 400: ?%s', async (query) => {
+    expectError(await get(`/v1/pets?${query}`), 400, 'invalid_request');
+    expectError(await get(`/v1/pets?${query}`, []), 401, 'missing_api_key');
+  });
+
+  it.each([
+    'x=%',
+    '%=1',
+    'x=%ff',
+    '%zz',
+    '&',
+    '=',
+    '?',
+    '&&=&',
+    'LIMIT=0',
+    'x[]=1&x[a]=2',
+    '__proto__[limit]=0',
+    'constructor=1',
+    'toString=1&hasOwnProperty=2',
+  ])('with an unknown parameter, whatever it says, is 200: ?%s', async (query) => {
+    expect((await get(`/v1/pets?${query}`)).status).toBe(200);
+  });
+
+  it('decodes the names and values of its query', async () => {
+    const [plain, encoded] = await Promise.all([
+      get('/v1/pets?limit=1&status=sold'),
+      get('/v1/pets?%6cimit=%31&status=s%6fld'),
+    ]);
+    expect(plain.text).toBe('[]');
+    expect(encoded.text).toBe('[]');
+  });
+
+  it('finds a known parameter behind very many unknown ones', async () => {
+    expectError(await get(`/v1/pets?${'x&'.repeat(5_000)}limit=0`), 400, 'invalid_request');
+  });
+
+  it.each([
+    'http://test/v1/pets/1',
+    'http://other.example:8080/v1/pets/1',
+    'HTTPS://test/v1/pets/1',
+  ])('may be absolute: %s', async (target) => {
+    expect((await get(target)).status).toBe(200);
+    expectError(await get(target, []), 401, 'missing_api_key');
+  });
+});

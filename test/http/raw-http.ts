@@ -1,0 +1,108 @@
+import { connect, type Socket } from 'node:net';
+
+/** An answer as it stood on the wire; named as supertest names its own. */
+export interface Answer {
+  status: number;
+  /** Names in lower case. */
+  headers: Record<string, string>;
+  text: string;
+}
+
+/** One connection, on which any bytes can be sent. Whatever takes over 5 seconds to come is an error. */
+export class RawConnection {
+  private received = '';
+  private readonly chunks: AsyncIterator<Buffer>;
+
+  private constructor(private readonly socket: Socket) {
+    this.chunks = socket[Symbol.asyncIterator]();
+    socket.setTimeout(5_000, () => socket.destroy(new Error('nothing came for 5 seconds')));
+  }
+
+  static async open(port: number): Promise<RawConnection> {
+    const socket = connect(port, '127.0.0.1');
+    await new Promise<void>((resolve, reject) => {
+      socket.once('connect', resolve).once('error', reject);
+    });
+    return new RawConnection(socket);
+  }
+
+  /** @param bytes a string stands for its characters' codes, one byte each. */
+  send(bytes: string | Buffer): void {
+    this.socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes);
+  }
+
+  /** Says that nothing more will be sent, and goes on reading. */
+  halfClose(): void {
+    this.socket.end();
+  }
+
+  /** Leaves without a word: the service's side sees a reset connection. */
+  vanish(): void {
+    this.socket.on('error', () => {}).resetAndDestroy();
+  }
+
+  /** @returns the next answer. */
+  async answer(method = 'GET'): Promise<Answer> {
+    const [, head, rest] = await this.match(/^(.*?)\r\n\r\n(.*)$/s);
+    const [statusLine, ...lines] = head!.split('\r\n');
+    const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(statusLine!)![1]);
+    const headers = Object.fromEntries(
+      lines.map((line) => {
+        const [, name, value] = /^([^:]+): ?(.*)$/.exec(line)!;
+        return [name!.toLowerCase(), value!];
+      }),
+    );
+    this.received = rest!;
+    const hasBody = method !== 'HEAD' && status >= 200 && status !== 204;
+    const length = hasBody ? Number(headers['content-length']) : 0;
+    await this.match(new RegExp(`^.{${length}}`, 's'));
+    const text = Buffer.from(this.received.slice(0, length), 'latin1').toString();
+    this.received = this.received.slice(length);
+    return { status, headers, text };
+  }
+
+  /** Waits until the service ends the connection. @returns what came before that and no answer took. */
+  async rest(): Promise<string> {
+    while (await this.receive());
+    return this.received;
+  }
+
+  private async match(pattern: RegExp): Promise<RegExpExecArray> {
+    for (;;) {
+      const match = pattern.exec(this.received);
+      if (match !== null) {
+        return match;
+      }
+      if (!(await this.receive())) {
+        throw new Error(`the connection ended after ${JSON.stringify(this.received)}`);
+      }
+    }
+  }
+
+  private async receive(): Promise<boolean> {
+    const { value, done } = await this.chunks.next();
+    if (!done) {
+      this.received += value.toString('latin1');
+    }
+    return !done;
+  }
+}
+
+/** Sends `bytes` on a connection of their own. @returns the first answer. */
+export async function exchange(port: number, bytes: string | Buffer): Promise<Answer> {
+  const connection = await RawConnection.open(port);
+  connection.send(bytes);
+  const answer = await connection.answer();
+  connection.vanish();
+  return answer;
+}
+
+/** The bytes of a request without a body, or with `body` and its length. */
+export function request(
+  line: string,
+  headers: string[] = [],
+  body: string | undefined = undefined,
+): string {
+  const length = body === undefined ? [] : [`Content-Length: ${body.length}`];
+  return [`${line} HTTP/1.1`, 'Host: test', ...headers, ...length, '', body ?? ''].join('\r\n');
+}
