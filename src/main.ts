@@ -33,10 +33,11 @@ async function serve(environment: Environment): Promise<void> {
 async function localKey(dataSource: DataSource): Promise<string> {
   const file = join(DATA_FOLDER, 'api-key');
   const kept = (await readFile(file, 'utf8').catch(() => '')).trim();
-  if (kept !== '') {
+  const keys = new ApiKeys(dataSource);
+  if (await keys.isStored(kept)) {
     return kept;
   }
-  const { key } = await new ApiKeys(dataSource).issue('local');
+  const { key } = await keys.issue('local');
   await writeFile(file, `${key}\n`, { mode: 0o600 });
   return key;
 }

@@ -1,4 +1,4 @@
-import type { DataSource } from 'typeorm';
+import { type DataSource, IsNull } from 'typeorm';
 import { hashApiKey, newApiKey } from './api-key.js';
 import { ApiKey } from './api-key.entity.js';
 
@@ -27,6 +27,12 @@ export class ApiKeys {
       .values({ name, hash })
       .orIgnore()
       .execute();
+  }
+
+  /** Whether `key` is stored and not revoked. */
+  isStored(key: string): Promise<boolean> {
+    const hash = Buffer.from(hashApiKey(key), 'hex');
+    return this.dataSource.getRepository(ApiKey).existsBy({ hash, revokedAt: IsNull() });
   }
 
   /** @returns all keys, by id. */

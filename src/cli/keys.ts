@@ -63,7 +63,7 @@ function readArguments(args: string[]) {
       options: { name: { type: 'string' }, expires: { type: 'string' } },
     });
     const [command, argument, ...rest] = positionals;
-    if (rest.length === 0) {
+    if (rest.length === 0 && (argument === undefined || command === 'revoke')) {
       return { command, argument, ...values };
     }
   } catch {

@@ -38,14 +38,11 @@ function explain(error: unknown): string {
     return error.message;
   }
   const { code = '' } = error as NodeJS.ErrnoException;
-  if (code === 'EADDRINUSE' || code === 'EACCES' || code === 'EADDRNOTAVAIL') {
+  if (ADDRESS_FAULT.test(code)) {
     return `${error.message}. Set HOST and PORT to an address that is free.`;
-  }
-  if (CONNECTION_FAULT.test(code)) {
-    return `The database of DATABASE_URL cannot be used: ${error.message || code}`;
   }
   return error.stack ?? error.message;
 }
 
-/** Node's codes, and the SQLSTATEs of a wrong role, password or database name. */
-const CONNECTION_FAULT = /^(ECONN|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|28|3D000|57P)/;
+/** Why Node cannot listen. */
+const ADDRESS_FAULT = /^(EADDRINUSE|EADDRNOTAVAIL|EACCES|ENOTFOUND|EAI_AGAIN)$/;

@@ -3,6 +3,7 @@ import type { DataSource } from 'typeorm';
 import type { Environment } from '../config/environment.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
 import { administrativeDataSource } from './data-source.js';
+import { OperatorError } from '../errors/operator-error.js';
 import { EmbeddedPostgres } from './embedded/embedded-postgres.js';
 
 /** Where the embedded PostgreSQL and what belongs to it lie. */
@@ -35,10 +36,20 @@ export async function administer<T>(
   url: string,
   work: (dataSource: DataSource) => Promise<T>,
 ): Promise<T> {
-  const dataSource = await administrativeDataSource(url).initialize();
+  const dataSource = await connect(url);
   try {
     return await work(dataSource);
   } finally {
     await dataSource.destroy();
+  }
+}
+
+/** @throws OperatorError for whatever reason: each is for whoever set `DATABASE_URL` to mend. */
+async function connect(url: string): Promise<DataSource> {
+  try {
+    return await administrativeDataSource(url).initialize();
+  } catch (error) {
+    const { message, code } = error as NodeJS.ErrnoException;
+    throw new OperatorError(`The database of DATABASE_URL cannot be used: ${message || code}`);
   }
 }

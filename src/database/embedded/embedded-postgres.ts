@@ -1,7 +1,7 @@
 import { execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { chmod, chown, mkdir, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { chown, mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -50,7 +50,7 @@ export class EmbeddedPostgres {
     const deadline = Date.now() + START_TIMEOUT;
     let binaries: string | undefined;
     while (Date.now() < deadline) {
-      const server = await joinRunning(folder, data);
+      const server = await joinRunning(data);
       if (server !== undefined) {
         return new EmbeddedPostgres(server.url, server.processId, server.session);
       }
@@ -67,17 +67,15 @@ export class EmbeddedPostgres {
 
   /** Stops the server, unless another process still uses it. What was committed stays. */
   async stop(): Promise<void> {
-    const isLast = await this.releaseUse();
+    if (await this.releaseUse()) {
+      // PostgreSQL's fast shutdown. It ends the session, and with it the lock that keeps others from joining now.
+      signal(this.processId, 'SIGINT');
+      const deadline = Date.now() + STOP_TIMEOUT;
+      while (signal(this.processId, 0) && Date.now() < deadline) {
+        await wait(20);
+      }
+    }
     await this.session.end().catch(() => undefined);
-    if (!isLast) {
-      return;
-    }
-    // SIGINT: PostgreSQL's fast shutdown.
-    signal(this.processId, 'SIGINT');
-    const deadline = Date.now() + STOP_TIMEOUT;
-    while (signal(this.processId, 0) && Date.now() < deadline) {
-      await wait(20);
-    }
   }
 
   private async releaseUse(): Promise<boolean> {
@@ -95,13 +93,13 @@ export class EmbeddedPostgres {
 }
 
 /** The server that runs on `data` according to its `postmaster.pid` and lets us in; else `undefined`. */
-async function joinRunning(folder: string, data: string) {
+async function joinRunning(data: string) {
   const lines = (await readFile(join(data, 'postmaster.pid'), 'utf8').catch(() => '')).split('\n');
   const [processId, port] = [Number(lines[0]), Number(lines[3])];
   if (!processId || !port || !signal(processId, 0)) {
     return undefined;
   }
-  const password = (await readFile(passwordFile(folder), 'utf8')).trim();
+  const password = (await readFile(passwordFile(data), 'utf8')).trim();
   const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
   const session = new Client({ connectionString: url, application_name: 'animal-store keeper' });
   // The server may be stopped under us; whoever queries it notices.
@@ -114,21 +112,23 @@ async function joinRunning(folder: string, data: string) {
     await session.end().catch(() => undefined);
     if (sqlState(error) === INVALID_PASSWORD) {
       throw new NoEmbeddedPostgres(
-        `The PostgreSQL in ${data} does not take the password in ${passwordFile(folder)}.`,
+        `The PostgreSQL in ${data} does not take the password in ${passwordFile(data)}.`,
       );
     }
     return undefined;
   }
 }
 
-/** Creates the server's data in a folder beside its place, then moves it there, so that no half of it is ever found. */
+/**
+ * Creates the server's data and password in a folder of this process, then moves it to its place, so that no half of
+ * it is ever found, and no `initdb` that outlived another start gets in the way. The first one there wins.
+ */
 async function create(folder: string, data: string, binaries: string, account: Account) {
-  const unfinished = `${data}.new`;
+  await removeLeftovers(folder);
+  const unfinished = `${data}.${process.pid}`;
   await rm(unfinished, { recursive: true, force: true });
   await mkdir(unfinished, { mode: 0o700 });
   const password = randomBytes(32).toString('hex');
-  await rm(passwordFile(folder), { force: true });
-  await writeFile(passwordFile(folder), `${password}\n`, { mode: 0o600 });
   const passwordForInitdb = join(tmpdir(), `animal-store-${randomBytes(8).toString('hex')}`);
   try {
     await writeFile(passwordForInitdb, password, { mode: 0o600, flag: 'wx' });
@@ -143,9 +143,25 @@ async function create(folder: string, data: string, binaries: string, account: A
       ].flat(),
       { cwd: unfinished, env: ENVIRONMENT, ...account.ids },
     );
+    await writeFile(passwordFile(unfinished), `${password}\n`, { mode: 0o600 });
     await rename(unfinished, data);
+  } catch (error) {
+    if (!existsSync(data)) {
+      throw new NoEmbeddedPostgres(`The embedded PostgreSQL was not created: ${String(error)}`);
+    }
   } finally {
     await rm(passwordForInitdb, { force: true });
+    await rm(unfinished, { recursive: true, force: true });
+  }
+}
+
+/** Deletes what processes that have ended left unfinished; an `initdb` of theirs may run yet, and fails. */
+async function removeLeftovers(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) {
+    const [, processId] = /^postgres\.([0-9]+)$/.exec(name) ?? [];
+    if (processId !== undefined && !signal(Number(processId), 0)) {
+      await rm(join(folder, name), { recursive: true, force: true }).catch(() => undefined);
+    }
   }
 }
 
@@ -214,11 +230,10 @@ async function give(path: string, { ids: { uid, gid } }: Account): Promise<void>
   if (uid !== undefined && gid !== undefined) {
     await chown(path, uid, gid);
   }
-  await chmod(path, path.endsWith('.new') ? 0o700 : 0o600);
 }
 
-function passwordFile(folder: string): string {
-  return join(folder, 'postgres.password');
+function passwordFile(data: string): string {
+  return join(data, 'animal-store.password');
 }
 
 function logFile(folder: string): string {

@@ -1,0 +1,6 @@
+-- One animal, over and over.
+local requests = require("requests")
+
+function prepare()
+  return requests.get(50000)
+end

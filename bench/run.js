@@ -1,0 +1,281 @@
+/**
+ * npm run bench: measures the service beside peers that serve the same contract from the same database.
+ *
+ * Every answer of every peer is first compared with the service's. Then, round by round, each load is put on one
+ * server after the other, so that whatever else the machine does hits all alike. Tables go to standard output,
+ * progress to standard error.
+ */
+import { existsSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import os from 'node:os';
+import { parseArgs } from 'node:util';
+import { cursorAfter } from '../dist/src/pets/cursor.js';
+import { ANIMALS, openDatabase } from './database.js';
+import { report } from './report.js';
+import { requireSameAnswers } from './same-answers.js';
+import {
+  CAN_READ_PROCESSES,
+  cpuSeconds,
+  peakMemory,
+  postgresCpuSeconds,
+  SERVERS,
+  startServer,
+} from './servers.js';
+import { LOADS, runWrk, wrkVersion } from './wrk.js';
+
+const USAGE = `Usage: npm run bench -- [options]
+  --rounds N          times that each cell is measured (3)
+  --seconds N         length of a cell (5)
+  --warm-up N         seconds of the same load before each cell (1)
+  --connections LIST  (1,64,512)
+  --loads LIST        of ${Object.keys(LOADS).join(', ')} (all)
+  --only LIST         of ${Object.keys(SERVERS).join(', ')} (all)
+  --json FILE         writes all that was measured
+  --markdown FILE     writes the tables into FILE, between the lines that it wrote the last time`;
+
+const MARKS = ['<!-- npm run bench: begin -->', '<!-- npm run bench: end -->'];
+
+const WARM_UP_CONNECTIONS = 16;
+
+const stopping = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM']) {
+  process.once(signal, () => stopping.abort(new Error(`Stopped by ${signal}.`)));
+}
+
+try {
+  await main();
+} catch (error) {
+  const reason = stopping.signal.aborted ? stopping.signal.reason : error;
+  say(reason.message, ...(reason.cause ? [reason.cause] : []));
+  process.exitCode = 1;
+}
+
+async function main() {
+  const { json, markdown, ...settings } = readOptions();
+  const wrk = await wrkVersion();
+  const write = await markdownWriter(markdown);
+  say('Starting PostgreSQL');
+  const database = await openDatabase();
+  const started = [];
+  try {
+    for (const name of settings.servers) {
+      say(`Starting ${name}`);
+      started.push(await startServer(name, { databaseUrl: database.url, key: database.key }));
+      stopping.signal.throwIfAborted();
+    }
+    await compareAnswers(started, database);
+    const run = {
+      machine: await describeMachine(),
+      versions: await readVersions({ PostgreSQL: database.version, wrk }),
+      settings: { date: new Date().toISOString().slice(0, 10), animals: ANIMALS, ...settings },
+      cells: await warmUpAndMeasure(settings, started, database),
+      servers: await Promise.all(
+        started.map(async ({ name, pid }) => ({
+          name,
+          peakMemory: CAN_READ_PROCESSES ? await peakMemory(pid) : undefined,
+        })),
+      ),
+    };
+    const text = report(run);
+    console.log(text);
+    await write(text);
+    if (json !== undefined) {
+      await writeFile(json, `${JSON.stringify(run, null, 2)}\n`);
+    }
+  } finally {
+    await Promise.all(started.map((server) => server.stop()));
+    await database.close();
+  }
+}
+
+/** The service is the measure: without it, by `--only`, the first server is. */
+async function compareAnswers(started, database) {
+  const [service, ...peers] = started.filter(({ name }) => !SERVERS[name].isCeiling);
+  for (const peer of peers) {
+    const compared = await requireSameAnswers({
+      service,
+      peer,
+      key: database.key,
+      animals: ANIMALS,
+      cursorAfter,
+    });
+    say(`${peer.name} answers ${compared} requests as ${service.name} does`);
+  }
+  await database.restore();
+}
+
+/** The first round is for V8's compilers alone. */
+async function warmUpAndMeasure(options, started, database) {
+  say('Warming up');
+  await measure(
+    { ...options, rounds: 1, connections: [WARM_UP_CONNECTIONS], warmUp: 0 },
+    started,
+    database,
+  );
+  say('Measuring');
+  return measure(options, started, database);
+}
+
+async function measure(options, started, database) {
+  const { rounds, connections, loads, seconds, warmUp } = options;
+  const cells = [];
+  const total = rounds * connections.length * loads.length * started.length;
+  for (let round = 1; round <= rounds; round += 1) {
+    for (const count of connections) {
+      for (const load of loads) {
+        for (const server of rotated(started, round + loads.indexOf(load))) {
+          const where = { round, connections: count, load, server: server.name };
+          const result = await measureCell(server, database, {
+            load,
+            connections: count,
+            seconds,
+            warmUp,
+            seed: round,
+          }).catch((error) => {
+            throw new Error(`${JSON.stringify(where)}: ${error.message}`, { cause: error });
+          });
+          cells.push({ ...where, ...result });
+          say(
+            `${cells.length}/${total}  round ${round}  ${load}  ${count} connections  ${server.name}  ` +
+              `${Math.round(result.perSecond)} requests/s`,
+          );
+        }
+      }
+    }
+  }
+  return cells;
+}
+
+/** Each server goes first in its turn. */
+function rotated(list, by) {
+  return list.map((_, i) => list[(i + by) % list.length]);
+}
+
+/** One load on one server, with the CPU seconds that it cost per 1,000 requests. */
+async function measureCell(server, database, { warmUp, seconds, seed, ...cell }) {
+  const { url, pid } = server;
+  const { key, cursorsFile } = database;
+  const run = { ...cell, url, key, cursorsFile, animals: ANIMALS, signal: stopping.signal };
+  try {
+    if (warmUp > 0) {
+      await runWrk({ ...run, seconds: warmUp, seed: seed + 1000 });
+    }
+    const before = await cpu(pid, database.pid);
+    const result = await runWrk({ ...run, seconds, seed });
+    if (result.requests === 0) {
+      throw new Error('No request was answered in time');
+    }
+    const after = await cpu(pid, database.pid);
+    const perThousand = (name) => ((after[name] - before[name]) / result.requests) * 1000;
+    return CAN_READ_PROCESSES
+      ? { ...result, serverCpu: perThousand('server'), postgresCpu: perThousand('postgres') }
+      : result;
+  } finally {
+    if (LOADS[cell.load].creates) {
+      await database.restore();
+    }
+  }
+}
+
+async function cpu(serverPid, postgresPid) {
+  return CAN_READ_PROCESSES
+    ? {
+        server: await cpuSeconds(serverPid),
+        postgres: await postgresCpuSeconds(postgresPid),
+      }
+    : {};
+}
+
+function readOptions() {
+  try {
+    const { values } = parseArgs({
+      options: {
+        rounds: { type: 'string', default: '3' },
+        seconds: { type: 'string', default: '5' },
+        'warm-up': { type: 'string', default: '1' },
+        connections: { type: 'string', default: '1,64,512' },
+        loads: { type: 'string', default: Object.keys(LOADS).join() },
+        only: { type: 'string', default: Object.keys(SERVERS).join() },
+        json: { type: 'string' },
+        markdown: { type: 'string' },
+      },
+    });
+    return {
+      rounds: wholeNumber(values.rounds, 1),
+      seconds: wholeNumber(values.seconds, 1),
+      warmUp: wholeNumber(values['warm-up'], 0),
+      connections: values.connections.split(',').map((text) => wholeNumber(text, 1)),
+      loads: chosen(values.loads, LOADS),
+      servers: chosen(values.only, SERVERS),
+      json: values.json,
+      markdown: values.markdown,
+    };
+  } catch (error) {
+    throw new Error(`${error.message}\n\n${USAGE}`, { cause: error.cause });
+  }
+}
+
+function wholeNumber(text, least) {
+  if (!/^\d{1,6}$/.test(text) || Number(text) < least) {
+    throw new Error(`${text} is not a whole number from ${least}`);
+  }
+  return Number(text);
+}
+
+/** Names as listed in `from`, in its order. */
+function chosen(text, from) {
+  const names = text.split(',');
+  const unknown = names.filter((name) => !Object.hasOwn(from, name));
+  if (unknown.length > 0) {
+    throw new Error(`${unknown.join()} is none of ${Object.keys(from).join()}`);
+  }
+  return Object.keys(from).filter((name) => names.includes(name));
+}
+
+/** @returns what writes the section into `file`. @throws before anything is measured, where it has no place there. */
+async function markdownWriter(file) {
+  if (file === undefined) {
+    return async () => undefined;
+  }
+  const page = existsSync(file) ? await readFile(file, 'utf8') : `${MARKS.join('\n')}\n`;
+  const [begin, end] = MARKS.map((mark) => page.indexOf(mark));
+  if (begin === -1 || end < begin) {
+    throw new Error(`${file} has no place for the tables. Add these lines:\n${MARKS.join('\n')}`);
+  }
+  return (section) =>
+    writeFile(file, `${page.slice(0, begin)}${MARKS[0]}\n\n${section}\n${page.slice(end)}`);
+}
+
+async function describeMachine() {
+  const release = await readFile('/etc/os-release', 'utf8').catch(() => '');
+  const [, name = os.type()] = /^PRETTY_NAME="?([^"\n]*)/m.exec(release) ?? [];
+  return {
+    cpu: os.cpus()[0].model.trim(),
+    cores: os.availableParallelism(),
+    memory: `${Math.round(os.totalmem() / 2 ** 30)} GiB`,
+    system: `${name}, kernel ${os.release()}`,
+  };
+}
+
+/** Programs, and libraries as the service has them, or else the peers. */
+async function readVersions(programs) {
+  const versions = { 'Node.js': process.versions.node, ...programs };
+  for (const name of ['@nestjs/core', 'express', 'fastify', 'typeorm', 'pg', 'pino']) {
+    const [service, peers] = await Promise.all([
+      installedVersion(`../node_modules/${name}`),
+      installedVersion(`node_modules/${name}`),
+    ]);
+    const differ = service !== undefined && service !== peers;
+    versions[name] = differ ? `${service} (peers ${peers})` : peers;
+  }
+  return versions;
+}
+
+async function installedVersion(folder) {
+  const file = new URL(`${folder}/package.json`, import.meta.url);
+  return existsSync(file) ? JSON.parse(await readFile(file, 'utf8')).version : undefined;
+}
+
+function say(...words) {
+  console.error(...words);
+}

@@ -1,0 +1,104 @@
+import { EnvironmentError, readEnvironment } from '../../src/config/environment.js';
+
+const DEFAULTS = {
+  NODE_ENV: 'development',
+  HOST: '127.0.0.1',
+  PORT: 3000,
+  DATABASE_URL: undefined,
+  DATABASE_POOL_SIZE: 10,
+  MIGRATE_ON_START: false,
+  PUBLIC_BASE_URL: undefined,
+  LOG_LEVEL: 'info',
+};
+
+function faultsOf(variables: Record<string, string>): string[] {
+  try {
+    readEnvironment(variables);
+    return [];
+  } catch (error) {
+    expect(error).toBeInstanceOf(EnvironmentError);
+    return (error as Error).message.split('\n');
+  }
+}
+
+describe('readEnvironment', () => {
+  it('has defaults', () => {
+    expect({ ...readEnvironment({}) }).toEqual(DEFAULTS);
+  });
+
+  it('takes an empty variable as one that is not set', () => {
+    const empty = Object.fromEntries(Object.keys(DEFAULTS).map((name) => [name, '']));
+    expect({ ...readEnvironment(empty) }).toEqual(DEFAULTS);
+    expect(faultsOf({ NODE_ENV: 'production', DATABASE_URL: '' })).toHaveLength(1);
+  });
+
+  it('reads every variable, and no other', () => {
+    const environment = readEnvironment({
+      NODE_ENV: 'production',
+      HOST: '::',
+      PORT: '0',
+      DATABASE_URL: 'postgresql://u:p@db.example:5433/animals?sslmode=verify-full',
+      DATABASE_POOL_SIZE: '100',
+      MIGRATE_ON_START: 'true',
+      PUBLIC_BASE_URL: 'https://animals.example/v1',
+      LOG_LEVEL: 'silent',
+      HOME: '/root',
+    });
+    expect({ ...environment }).toEqual({
+      NODE_ENV: 'production',
+      HOST: '::',
+      PORT: 0,
+      DATABASE_URL: 'postgresql://u:p@db.example:5433/animals?sslmode=verify-full',
+      DATABASE_POOL_SIZE: 100,
+      MIGRATE_ON_START: true,
+      PUBLIC_BASE_URL: 'https://animals.example/v1',
+      LOG_LEVEL: 'silent',
+    });
+    expect(environment.isProduction).toBe(true);
+  });
+
+  it.each([
+    ['PORT', '-1'],
+    ['PORT', '65536'],
+    ['PORT', '80.5'],
+    ['PORT', '0x50'],
+    ['PORT', '1e3'],
+    ['PORT', ' '],
+    ['PORT', 'http'],
+    ['DATABASE_URL', 'mysql://u:p@db.example/animals'],
+    ['DATABASE_URL', 'db.example'],
+    ['DATABASE_POOL_SIZE', '1'],
+    ['DATABASE_POOL_SIZE', '101'],
+    ['DATABASE_POOL_SIZE', 'Infinity'],
+    ['MIGRATE_ON_START', 'yes'],
+    ['MIGRATE_ON_START', '1'],
+    ['MIGRATE_ON_START', 'TRUE'],
+    ['MIGRATE_ON_START', 'toString'],
+    ['PUBLIC_BASE_URL', 'animals.example/v1'],
+    ['PUBLIC_BASE_URL', 'https://animals.example'],
+    ['PUBLIC_BASE_URL', 'https://animals.example/v1/'],
+    ['PUBLIC_BASE_URL', 'https://animals.example/v1?x=/v1'],
+    ['LOG_LEVEL', 'loud'],
+    ['LOG_LEVEL', 'INFO'],
+  ])('refuses %s=%s by one line that begins with the name', (name, value) => {
+    expect(faultsOf({ [name]: value })).toEqual([expect.stringMatching(`^${name} must be `)]);
+  });
+
+  it('names all faults together and shows no value', () => {
+    const faults = faultsOf({ PORT: 'sekrit', DATABASE_URL: 'sekrit', LOG_LEVEL: 'sekrit' });
+    expect(faults.map((fault) => fault.split(' ')[0])).toEqual([
+      'PORT',
+      'DATABASE_URL',
+      'LOG_LEVEL',
+    ]);
+    expect(faults.join()).not.toContain('sekrit');
+  });
+
+  it('wants DATABASE_URL in production, and only there', () => {
+    expect(faultsOf({ NODE_ENV: 'production', PORT: 'x' })).toEqual([
+      expect.stringMatching('^PORT '),
+      expect.stringMatching('^DATABASE_URL '),
+    ]);
+    expect(faultsOf({ NODE_ENV: 'test' })).toEqual([]);
+  });
+});

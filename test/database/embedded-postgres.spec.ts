@@ -1,0 +1,80 @@
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Client } from 'pg';
+import { EmbeddedPostgres } from '../../src/database/embedded/embedded-postgres.js';
+import { until } from '../process/until.js';
+
+async function ask(url: string, sql: string): Promise<Record<string, unknown>> {
+  const client = new Client({ connectionString: url });
+  client.on('error', () => undefined);
+  await client.connect();
+  try {
+    return (await client.query(sql)).rows[0];
+  } finally {
+    await client.end();
+  }
+}
+
+describe('EmbeddedPostgres', () => {
+  let folder: string;
+  let server: EmbeddedPostgres;
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'animal-store-embedded-'));
+    server = await EmbeddedPostgres.start(folder);
+  });
+  afterAll(async () => {
+    await server.stop();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  it('listens on the loopback address alone, in UTF-8', async () => {
+    expect(await ask(server.url, `show listen_addresses`)).toEqual({
+      listen_addresses: '127.0.0.1',
+    });
+    expect(await ask(server.url, `show unix_socket_directories`)).toEqual({
+      unix_socket_directories: '',
+    });
+    expect(await ask(server.url, `show server_encoding`)).toEqual({ server_encoding: 'UTF8' });
+  });
+
+  it('lets nobody in without its random password', async () => {
+    const url = new URL(server.url);
+    expect(url.password).toMatch(/^[0-9a-f]{64}$/);
+    for (const password of ['', 'postgres', 'password']) {
+      url.password = password;
+      await expect(ask(url.href, 'select 1')).rejects.toThrow(/password/);
+    }
+  });
+
+  it('says so where the password file is not that of the data', async () => {
+    const file = (await readdir(folder, { recursive: true })).find((path) => /password/.test(path));
+    const path = join(folder, file!);
+    const password = await readFile(path);
+    await writeFile(path, 'another\n');
+    await expect(EmbeddedPostgres.start(folder)).rejects.toThrow(/password.*DATABASE_URL/);
+    await writeFile(path, password);
+  });
+
+  it('serves whoever starts it at the moment that it is being stopped', async () => {
+    let next: Promise<EmbeddedPostgres>;
+    const { query } = Client.prototype;
+    const { url } = server;
+    Client.prototype.query = async function (this: Client, sql: string, values: unknown[]) {
+      const answer = await query.call(this, sql, values as never, undefined as never);
+      if (sql.includes('pg_try_advisory_lock')) {
+        Client.prototype.query = query;
+        next = EmbeddedPostgres.start(folder);
+        await until('the next one waits', async () => (await ask(url, WAITING))['waiting'] === 1);
+      }
+      return answer;
+    } as typeof query;
+
+    await server.stop();
+    server = await next!;
+    expect(await ask(server.url, 'select 1 as answer')).toEqual({ answer: 1 });
+  });
+});
+
+const WAITING = `
+  select count(*)::int as waiting from pg_locks where locktype = 'advisory' and not granted`;

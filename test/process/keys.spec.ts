@@ -1,0 +1,108 @@
+import { createDatabase, dropDatabase } from '../service.js';
+import { statusWith } from './pets.js';
+import { Project } from './project.js';
+import { until } from './until.js';
+
+describe('the key command', () => {
+  let project: Project;
+  let variables: { DATABASE_URL: string };
+  let base: string;
+  beforeAll(async () => {
+    project = await Project.create();
+    variables = { DATABASE_URL: await createDatabase() };
+    ({ base } = await project.serve({ ...variables, MIGRATE_ON_START: 'true' }));
+  });
+  afterAll(async () => {
+    await project.remove();
+    await dropDatabase(variables.DATABASE_URL);
+  });
+
+  const keys = (args: string[], more = {}) =>
+    project.run('cli/keys', args, { ...variables, ...more });
+
+  async function list(): Promise<string[][]> {
+    const { code, stdout } = await keys(['list']);
+    expect(code).toBe(0);
+    return stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => line.split('\t'));
+  }
+
+  it('creates a key, prints it alone and once, and revokes it', async () => {
+    const { code, stdout, stderr } = await keys(['create', '--name', 'Rex\'s "collar"\tØ']);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^animalstore_[\w-]{48}\n$/);
+    const key = stdout.trim();
+    expect(stderr).not.toContain(key);
+    expect(await statusWith(base, key)).toBe(200);
+
+    const [line] = await list();
+    expect(line!.slice(0, 2)).toEqual(['1', JSON.stringify('Rex\'s "collar"\tØ')]);
+    expect(line![3]).toBe('valid');
+    expect(line!.join()).not.toContain(key.slice('animalstore_'.length, -8));
+
+    expect(await keys(['revoke', '1'])).toMatchObject({ code: 0, stdout: '' });
+    await until('the key is refused', async () => (await statusWith(base, key)) === 401, 5);
+    expect((await list())[0]![3]).toMatch(/^revoked \d{4}-/);
+    expect(await keys(['revoke', '1'])).toMatchObject({ code: 1, stdout: '' });
+  });
+
+  it('creates a key that expires', async () => {
+    const { stdout } = await keys(['create', '--name', 'brief', '--expires', '3s']);
+    const key = stdout.trim();
+    expect(await statusWith(base, key)).toBe(200);
+    await until('the key is refused', async () => (await statusWith(base, key)) === 401, 5);
+    expect((await list()).at(-1)![3]).toMatch(/^expired \d{4}-/);
+
+    await keys(['create', '--name', 'long', '--expires', '90d']);
+    const [, validUntil] = /^valid until (\S+)$/.exec((await list()).at(-1)![3]!)!;
+    const days = (Date.parse(validUntil!) - Date.now()) / 86_400_000;
+    expect(days).toBeGreaterThan(89.9);
+    expect(days).toBeLessThanOrEqual(90);
+  });
+
+  it('admits a key chosen elsewhere, and again without change', async () => {
+    const LOCAL_API_KEY = 'animalstore_ngtlj8jjjiShgVdwmhF_Qu2tfpiVJ1Fw1eNqn38bwECkUIZQ';
+    const admit = () => keys(['admit', '--name', 'local'], { LOCAL_API_KEY });
+    expect(await admit()).toMatchObject({ code: 0, stdout: '' });
+    expect(await statusWith(base, LOCAL_API_KEY)).toBe(200);
+    expect(await admit()).toMatchObject({ code: 0, stdout: '' });
+    expect((await list()).filter(([, name]) => name === '"local"')).toHaveLength(1);
+  });
+
+  it('refuses wrong arguments with the usage and changes nothing', async () => {
+    const wrong = [
+      [],
+      ['create'],
+      ['create', '--name', ' '],
+      ['create', '--name', 'x', '--expires', '1w'],
+      ['list', '--colour', 'red'],
+      ['create', 'collar', '--name', 'x'],
+      ['list', 'all'],
+      ['revoke', 'x'],
+      ['revoke', '9223372036854775808'],
+    ];
+    const before = await list();
+    const outcomes = await Promise.all(
+      wrong.map(async (args) => {
+        const { code, stdout, stderr } = await keys(args);
+        return { args, code, stdout, isUsageShown: stderr.includes('Usage:') };
+      }),
+    );
+    expect(outcomes).toEqual(
+      wrong.map((args) => ({ args, code: 1, stdout: '', isUsageShown: true })),
+    );
+    const untilLastUse = (lines: string[][]) => lines.map((fields) => fields.slice(0, 4));
+    expect(untilLastUse(await list())).toEqual(untilLastUse(before));
+  });
+
+  it('refuses to admit what is no key of this service, without showing it', async () => {
+    for (const LOCAL_API_KEY of ['', 'animalstore_sekrit']) {
+      const { code, stdout, stderr } = await keys(['admit', '--name', 'x'], { LOCAL_API_KEY });
+      expect([code, stdout]).toEqual([1, '']);
+      expect(stderr).toMatch(/^LOCAL_API_KEY/);
+      expect(stderr).not.toContain('sekrit');
+    }
+  });
+});

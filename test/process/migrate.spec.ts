@@ -1,0 +1,62 @@
+import { Client } from 'pg';
+import { migrations } from '../../migrations/index.js';
+import { createDatabase, dropDatabase } from '../service.js';
+import { Project } from './project.js';
+
+describe('the migrations', () => {
+  const [pets, apiKeys] = migrations.map(({ name }) => name);
+  let project: Project;
+  let DATABASE_URL: string;
+  beforeAll(async () => {
+    project = await Project.create();
+    DATABASE_URL = await createDatabase();
+  });
+  afterAll(async () => {
+    await project.remove();
+    await dropDatabase(DATABASE_URL);
+  });
+
+  async function migrate(command: string): Promise<string> {
+    const outcome = await project.run('cli/migrate', [command], { DATABASE_URL });
+    expect(outcome).toMatchObject({ code: 0, stderr: '' });
+    return outcome.stdout.trimEnd();
+  }
+
+  it('are shown, run and reverted by the command', async () => {
+    expect(await migrate('show')).toBe(`[ ] ${pets}\n[ ] ${apiKeys}`);
+    expect(await migrate('run')).toBe(`Applied ${pets}, ${apiKeys}.`);
+    expect(await migrate('run')).toBe('Nothing is pending.');
+    expect(await migrate('show')).toBe(`[X] ${pets}\n[X] ${apiKeys}`);
+    expect(await migrate('revert')).toBe(`Reverted ${apiKeys}.`);
+    expect(await migrate('show')).toBe(`[X] ${pets}\n[ ] ${apiKeys}`);
+    expect(await migrate('revert')).toBe(`Reverted ${pets}.`);
+    expect(await migrate('revert')).toBe('Nothing is applied.');
+  });
+
+  it('are left alone by a command that is misspelt, which gives its usage', async () => {
+    for (const args of [[], ['drop'], ['run', 'all']]) {
+      const outcome = await project.run('cli/migrate', args, { DATABASE_URL });
+      expect(outcome).toEqual({ code: 1, stdout: '', stderr: expect.stringContaining('Usage:') });
+    }
+  });
+
+  it('are applied once each by four processes that start at once on an empty database', async () => {
+    const variables = { NODE_ENV: 'production', DATABASE_URL, MIGRATE_ON_START: 'true' };
+    const services = await Promise.all(Array.from({ length: 4 }, () => project.serve(variables)));
+    for (const { base } of services) {
+      const answer = await fetch(new URL('/health/ready', base));
+      expect(answer.status).toBe(200);
+    }
+
+    const client = new Client({ connectionString: DATABASE_URL });
+    await client.connect();
+    const { rows } = await client.query('select name from migrations order by timestamp');
+    await client.end();
+    expect(rows.map(({ name }) => name)).toEqual(migrations.map(({ name }) => name));
+
+    const outcomes = await Promise.all(services.map(({ program }) => program.end('SIGTERM')));
+    expect(outcomes).toEqual(outcomes.map(() => expect.objectContaining({ code: 0, stderr: '' })));
+    // The key is for whoever tries the service out on its embedded database.
+    expect(outcomes.map(({ stdout }) => stdout).join()).not.toContain('API key');
+  });
+});

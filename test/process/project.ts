@@ -1,0 +1,185 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, chown, cp, mkdir, mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PROJECT_ROOT } from '../../src/config/project-root.js';
+import { until } from './until.js';
+
+/** The built service in a project folder of its own, so that its programs leave the checkout's data alone. */
+export class Project {
+  private readonly programs: Program[] = [];
+
+  private constructor(
+    private readonly root: string,
+    private readonly ids: Ids,
+  ) {}
+
+  static async create({ mode = 0o755, ids = {} as Ids } = {}): Promise<Project> {
+    const project = new Project(await mkdtemp(join(tmpdir(), 'animal-store-project-')), ids);
+    const { root, folder, temporary } = project;
+    await cp(join(PROJECT_ROOT, 'dist'), join(folder, 'dist'), { recursive: true });
+    await cp(join(PROJECT_ROOT, 'package.json'), join(folder, 'package.json'));
+    await symlink(join(PROJECT_ROOT, 'node_modules'), join(folder, 'node_modules'));
+    await mkdir(temporary);
+    await chmod(root, 0o755);
+    await chmod(temporary, 0o1777);
+    await chmod(folder, mode);
+    if (ids.uid !== undefined && ids.gid !== undefined) {
+      await chown(folder, ids.uid, ids.gid);
+    }
+    return project;
+  }
+
+  get folder(): string {
+    return join(this.root, 'project');
+  }
+
+  /** The folder for temporary files that its programs are given: a killed one may leave some. */
+  private get temporary(): string {
+    return join(this.root, 'tmp');
+  }
+
+  /** Starts the service; returns once it has announced itself. */
+  async serve(variables: Variables = {}): Promise<Service> {
+    const program = this.spawn('main', [], variables);
+    const [, base] = await program.says(/^Animal Store Service at (\S+)$/m);
+    return { program, base: base! };
+  }
+
+  /** Starts the service on its embedded PostgreSQL; returns once it has announced itself and its key. */
+  async serveEmbedded(variables: Variables = {}): Promise<EmbeddedService> {
+    const service = await this.serve(variables);
+    const [, key] = await service.program.says(/^API key: (\S+)$/m);
+    const [, curl] = await service.program.says(/^Try it: +(curl .+)$/m);
+    return { ...service, key: key!, curl: curl! };
+  }
+
+  /** Runs one of the programs to its end. */
+  async run(name: ProgramName, args: string[], variables: Variables = {}): Promise<Outcome> {
+    return this.spawn(name, args, variables).outcome;
+  }
+
+  spawn(name: ProgramName, args: string[] = [], variables: Variables = {}): Program {
+    const child = spawn(process.execPath, [join(this.folder, 'dist/src', `${name}.js`), ...args], {
+      env: { PATH: process.env['PATH'], TMPDIR: this.temporary, PORT: '0', ...variables },
+      // A group of its own, for Ctrl-C to reach.
+      detached: true,
+      ...this.ids,
+    });
+    const program = new Program(child);
+    this.programs.push(program);
+    return program;
+  }
+
+  /** The process id of the embedded PostgreSQL, while it runs. */
+  async postmaster(): Promise<number | undefined> {
+    const file = join(this.folder, '.data/postgres/postmaster.pid');
+    const processId = parseInt(await readFile(file, 'utf8').catch(() => ''));
+    return commandOf(processId).includes('postgres') ? processId : undefined;
+  }
+
+  /** Ends whatever runs here still, and deletes the folder. */
+  async remove(): Promise<void> {
+    for (const program of this.programs) {
+      program.signalGroup('SIGKILL');
+    }
+    await Promise.all(this.programs.map(({ outcome }) => outcome));
+    const postmaster = await this.postmaster();
+    if (postmaster !== undefined) {
+      process.kill(postmaster, 'SIGQUIT');
+      await until('PostgreSQL ends', async () => (await this.postmaster()) === undefined);
+    }
+    await rm(this.root, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
+export type Variables = Record<string, string>;
+
+export interface Ids {
+  uid?: number;
+  gid?: number;
+}
+
+type ProgramName = 'main' | 'cli/keys' | 'cli/migrate';
+
+interface Outcome {
+  /** `null` where a signal ended it. */
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+export interface Service {
+  program: Program;
+  /** Its base address, up to and with `/v1`. */
+  base: string;
+}
+
+export interface EmbeddedService extends Service {
+  key: string;
+  /** The command that it proposes. */
+  curl: string;
+}
+
+/** A program that runs, and what it wrote so far. */
+export class Program {
+  readonly outcome: Promise<Outcome>;
+  private stdout = '';
+  private stderr = '';
+
+  constructor(private readonly child: ChildProcess) {
+    child.stdout!.setEncoding('utf8').on('data', (text) => (this.stdout += text));
+    child.stderr!.setEncoding('utf8').on('data', (text) => (this.stderr += text));
+    this.outcome = once(child, 'close').then(([code]) => ({
+      code,
+      stdout: this.stdout,
+      stderr: this.stderr,
+    }));
+  }
+
+  get processId(): number {
+    return this.child.pid!;
+  }
+
+  /** Waits until standard output has what `pattern` matches. */
+  async says(pattern: RegExp): Promise<RegExpExecArray> {
+    const ended = this.outcome.then(() => 'ended');
+    for (;;) {
+      const match = pattern.exec(this.stdout);
+      if (match !== null) {
+        return match;
+      }
+      if ((await Promise.race([once(this.child.stdout!, 'data'), ended])) === 'ended') {
+        throw new Error(`ended without saying ${pattern}:\n${this.stdout}${this.stderr}`);
+      }
+    }
+  }
+
+  /** Sends a signal and waits for the end. */
+  async end(signal: NodeJS.Signals): Promise<Outcome> {
+    this.child.kill(signal);
+    return this.outcome;
+  }
+
+  /** Sends a signal to the program and to what it started, as a terminal does on Ctrl-C. */
+  signalGroup(signal: NodeJS.Signals): void {
+    try {
+      process.kill(-this.processId, signal);
+    } catch {
+      // All of them have ended.
+    }
+  }
+}
+
+/** The command line of a process; empty where there is none. */
+function commandOf(processId: number): string {
+  try {
+    return execFileSync('ps', ['-o', 'command=', '-p', String(processId)], {
+      encoding: 'utf8',
+      stdio: 'pipe',
+    });
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,151 @@
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { type AddressInfo, createServer, type Server } from 'node:net';
+import { join } from 'node:path';
+import { createDatabase, dropDatabase } from '../service.js';
+import { Project } from './project.js';
+
+const PASSWORD = 'sekrit';
+
+describe('the service says in one clear message why it does not start', () => {
+  let project: Project;
+  let DATABASE_URL: string;
+  beforeAll(async () => {
+    project = await Project.create();
+    DATABASE_URL = await createDatabase();
+  });
+  afterAll(async () => {
+    await project.remove();
+    await dropDatabase(DATABASE_URL);
+  });
+
+  function embeddedDatabaseExists(): boolean {
+    return existsSync(join(project.folder, '.data'));
+  }
+
+  it('in production without DATABASE_URL', async () => {
+    expect(await project.run('main', [], { NODE_ENV: 'production' })).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: 'DATABASE_URL must be set when NODE_ENV is production\n',
+    });
+    expect(embeddedDatabaseExists()).toBe(false);
+  });
+
+  it('naming every variable at fault, and no value', async () => {
+    const faulty = {
+      PORT: PASSWORD,
+      DATABASE_URL: PASSWORD,
+      DATABASE_POOL_SIZE: PASSWORD,
+      MIGRATE_ON_START: PASSWORD,
+      PUBLIC_BASE_URL: PASSWORD,
+      LOG_LEVEL: PASSWORD,
+    };
+    const { code, stdout, stderr } = await project.run('main', [], faulty);
+    expect([code, stdout]).toEqual([1, '']);
+    const named = stderr
+      .trim()
+      .split('\n')
+      .map((line) => line.split(' ')[0]);
+    expect(named.toSorted()).toEqual(Object.keys(faulty).toSorted());
+    expect(stderr).not.toContain(PASSWORD);
+  });
+
+  it('with migrations pending, naming the remedy, and applies none', async () => {
+    const { code, stdout, stderr } = await project.run('main', [], { DATABASE_URL });
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toMatch(/CreatePets1795046400000.*CreateApiKeys1795046460000/);
+    expect(stderr).toMatch(/npm run migration:run.*MIGRATE_ON_START=true/);
+
+    const shown = await project.run('cli/migrate', ['show'], { DATABASE_URL });
+    expect(shown.stdout).toMatch(/^(\[ \] \w+\n){2}$/);
+  });
+
+  it('with HOST an address that does not exist', async () => {
+    const { code, stderr } = await project.run('main', [], {
+      DATABASE_URL,
+      MIGRATE_ON_START: 'true',
+      HOST: 'nowhere.invalid',
+    });
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/\bHOST\b/);
+    expect(stderr).not.toMatch(/DATABASE_URL|\n +at /);
+  });
+
+  it('with PORT in use, and stops the embedded PostgreSQL', async () => {
+    const server = createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const PORT = String((server.address() as AddressInfo).port);
+    const { code, stderr } = await project.run('main', [], { PORT });
+    server.close();
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/\bPORT\b/);
+    expect(stderr).toContain(PORT);
+    expect(stderr).not.toMatch(/\n +at /);
+    expect(embeddedDatabaseExists()).toBe(true);
+    expect(await project.postmaster()).toBeUndefined();
+  });
+});
+
+describe('a program names DATABASE_URL, and not its password, where the database', () => {
+  const closing = createServer((socket) => socket.end());
+  const withoutTls = createServer((socket) => socket.once('data', () => socket.end('N')));
+  let project: Project;
+  beforeAll(async () => {
+    project = await Project.create();
+    await once(closing.listen(0, '127.0.0.1'), 'listening');
+    await once(withoutTls.listen(0, '127.0.0.1'), 'listening');
+  });
+  afterAll(async () => {
+    closing.close();
+    withoutTls.close();
+    await project.remove();
+  });
+
+  const database = (address: string) => `postgres://u:${PASSWORD}@${address}`;
+  const at = (server: Server) => `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const testDatabase = (change: (url: URL) => void) => {
+    const url = new URL(process.env['TEST_DATABASE_URL']!);
+    change(url);
+    return url.href;
+  };
+
+  it.each([
+    ['is not there', () => database('127.0.0.1:1/x')],
+    ['has an unknown host', () => database('nowhere.invalid/x')],
+    ['has a port that is no number', () => database('127.0.0.1:port/x')],
+    ['has a broken escape', () => `postgres://u:${PASSWORD}%zz@127.0.0.1:1/x`],
+    ['closes the connection', () => database(`${at(closing)}/x`)],
+    ['has no TLS where it must', () => database(`${at(withoutTls)}/x?sslmode=verify-full`)],
+    ['has no certificate file', () => database('127.0.0.1:1/x?sslrootcert=/nowhere/ca.pem')],
+    ['refuses the password', () => testDatabase((url) => (url.password = PASSWORD))],
+    ['does not exist', () => testDatabase((url) => (url.pathname = '/nowhere'))],
+  ])('%s', async (_, url) => {
+    const DATABASE_URL = url();
+    const { code, stdout, stderr } = await project.run('cli/migrate', ['show'], { DATABASE_URL });
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toContain('DATABASE_URL');
+    expect(stderr).not.toMatch(/\n +at /);
+    expect(stderr).not.toContain(PASSWORD);
+  });
+});
+
+describe('.env in the project', () => {
+  let project: Project;
+  beforeAll(async () => {
+    project = await Project.create();
+  });
+  afterAll(() => project.remove());
+
+  it('is read, and the environment wins', async () => {
+    await writeFile(join(project.folder, '.env'), 'LOG_LEVEL=loud\nDATABASE_POOL_SIZE=1\n');
+    const both = await project.run('cli/migrate', ['show']);
+    expect(both.stderr).toMatch(/LOG_LEVEL/);
+    expect(both.stderr).toMatch(/DATABASE_POOL_SIZE/);
+
+    const one = await project.run('cli/migrate', ['show'], { LOG_LEVEL: 'info' });
+    expect(one.stderr).not.toMatch(/LOG_LEVEL/);
+    expect(one.stderr).toMatch(/DATABASE_POOL_SIZE/);
+  });
+});
