@@ -76,11 +76,10 @@ export async function requireSameAnswers({ service, peer, key, ...contract }) {
   return all.length;
 }
 
-async function ask({ url }, key, { method, path, headers, body, statusOnly }) {
+async function ask({ url }, key, { path, headers, statusOnly, ...request }) {
   const response = await fetch(url + path, {
-    method,
+    ...request,
     headers: { Authorization: `Bearer ${key}`, ...headers },
-    body,
   });
   const text = await response.text();
   if (statusOnly) {

@@ -2,7 +2,7 @@ import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@ne
 import type { Pool } from 'pg';
 import { DataSource } from 'typeorm';
 import { Batcher } from '../database/batcher.js';
-import { poolOf } from '../database/pool.js';
+import { poolOf, type Statement } from '../database/pool.js';
 import type { Caller } from '../http/request.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { hashApiKey, isApiKey } from './api-key.js';
@@ -19,6 +19,27 @@ export const VERIFICATION = {
   /** Keys remembered at most. */
   keys: 10_000,
 } as const;
+
+/** The keys that are valid now, of those whose hash is in `$1`, in hexadecimal. */
+export const VALID_KEYS: Statement = {
+  name: 'valid-keys',
+  text: `
+  select id, encode(hash, 'hex') as hash, expires_at
+    from api_keys
+   where hash = any (array(select decode(sent, 'hex') from unnest($1::text[]) as sent))
+     and revoked_at is null
+     and (expires_at is null or expires_at > now())`,
+};
+
+/** To the minute, so that a busy key is not a busy row. */
+const NOTE_KEY_USE: Statement = {
+  name: 'note-key-use',
+  text: `
+  update api_keys
+     set last_used_at = now()
+   where id = any($1::bigint[])
+     and (last_used_at is null or last_used_at < now() - interval '1 minute')`,
+};
 
 interface Remembered {
   caller: Caller;
@@ -130,27 +151,12 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
   }
 
   private async findValid(hashes: string[]): Promise<Map<string, ValidKey>> {
-    const { rows } = await this.pool.query<ValidKey>({
-      name: 'valid-keys',
-      text: `select id, encode(hash, 'hex') as hash, expires_at
-               from api_keys
-              where hash = any (select decode(sent, 'hex') from unnest($1::text[]) as sent)
-                and revoked_at is null
-                and (expires_at is null or expires_at > now())`,
-      values: [hashes],
-    });
+    const { rows } = await this.pool.query<ValidKey>({ ...VALID_KEYS, values: [hashes] });
     return new Map(rows.map((key) => [key.hash, key]));
   }
 
-  /** To the minute, so that a busy key is not a busy row. */
   private async noteUse(ids: string[]): Promise<void> {
-    await this.pool.query({
-      name: 'note-key-use',
-      text: `update api_keys set last_used_at = now()
-              where id = any($1::bigint[])
-                and (last_used_at is null or last_used_at < now() - interval '1 minute')`,
-      values: [ids],
-    });
+    await this.pool.query({ ...NOTE_KEY_USE, values: [ids] });
   }
 }
 

@@ -2,12 +2,12 @@ import { Injectable } from '@nestjs/common';
 import type { Pool } from 'pg';
 import { DataSource } from 'typeorm';
 import { Batcher } from '../database/batcher.js';
-import { poolOf } from '../database/pool.js';
+import { poolOf, type Statement } from '../database/pool.js';
 import { ApiError } from '../errors/api-error.js';
 import { INT64_MIN } from '../http/int64.js';
 import type { NewPet } from './new-pet.js';
 import type { PetStatus } from './pet.entity.js';
-import { INSERT_PETS, PAGES, PAGES_OF_STATUS, PETS_BY_ID, type Statement } from './pets.sql.js';
+import { INSERT_PETS, PAGES, PAGES_OF_STATUS, PETS_BY_ID } from './pets.sql.js';
 
 export interface PageRequest {
   /** 1 to 100. */

@@ -1,10 +1,5 @@
+import type { Statement } from '../database/pool.js';
 import { INT64_MAX } from '../http/int64.js';
-
-/** A statement that is prepared once a connection, under its name. */
-export interface Statement {
-  name: string;
-  text: string;
-}
 
 /** A Pet as JSON text (interface, part 2), written by PostgreSQL, which has every int64 exactly. */
 const PET_JSON = `'{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id

@@ -1,0 +1,31 @@
+import { startService, type TestService } from '../service.js';
+import { RawConnection, request } from './raw-http.js';
+
+describe('a service that is told to stop', () => {
+  let service: TestService;
+  beforeEach(async () => {
+    service = await startService();
+  });
+
+  it('answers the request under way and closes every other connection at once', async () => {
+    const headers = [`Authorization: Bearer ${service.key}`, 'Content-Type: application/json'];
+    const silent = await RawConnection.open(service.port);
+    const idle = await RawConnection.open(service.port);
+    idle.send(request('GET /v1/pets', headers));
+    await idle.answer();
+    const busy = await RawConnection.open(service.port);
+    const bytes = request('POST /v1/pets', headers, '{"name":"Rex","categoryId":1}');
+    busy.send(bytes.slice(0, -1));
+    // Its headers have been read once a later request on another connection is answered.
+    idle.send(request('GET /v1/pets', headers));
+    await idle.answer();
+
+    const stopped = service.stop();
+    expect(await silent.rest()).toBe('');
+    expect(await idle.rest()).toBe('');
+    busy.send(bytes.slice(-1));
+    expect((await busy.answer()).status).toBe(201);
+    expect(await busy.rest()).toBe('');
+    await stopped;
+  });
+});
