@@ -9,10 +9,14 @@ export const BATCH_LIMITS = {
   inFlight: 2,
   /** Requests waiting for a statement; one more is refused. */
   waiting: 2_000,
+  /** Milliseconds that a request may wait for its statement; then it is refused. */
+  waitingTime: 500,
 } as const;
 
 interface Waiting<Request, Answer> {
   request: Request;
+  /** `performance.now()` */
+  since: number;
   resolve: (answer: Answer) => void;
   reject: (error: unknown) => void;
 }
@@ -20,9 +24,9 @@ interface Waiting<Request, Answer> {
 /**
  * Asks the database once for all requests that wait.
  *
- * A batch leaves at the end of the event loop's turn in which its first request came, or as soon as one of the
- * batches in flight returns. It is sent after its requests arrived and nothing is kept of its answer, so an answer
- * is never older than its request. A request that is alone travels as a batch of one.
+ * A batch leaves at the end of the event loop's turn in which its first request came, or as soon as the one before
+ * it returns, or once it is full. It is sent after its requests arrived and nothing is kept of its answer, so an
+ * answer is never older than its request. A request that is alone travels as a batch of one.
  *
  * A batch is not a shared fate: where PostgreSQL refuses a value, each request of the batch is asked again alone.
  * A batch that fails for a reason of the database's is not: whether it was carried out is unknown.
@@ -41,10 +45,10 @@ export class Batcher<Request, Answer> {
   /** @throws ApiError `unavailable` when too many requests wait; else whatever `answer` throws. */
   ask(request: Request): Promise<Answer> {
     if (this.waiting.length >= BATCH_LIMITS.waiting) {
-      return Promise.reject(new ApiError('unavailable', 'The service is overloaded; try again.'));
+      return Promise.reject(overloaded());
     }
     return new Promise((resolve, reject) => {
-      this.waiting.push({ request, resolve, reject });
+      this.waiting.push({ request, since: performance.now(), resolve, reject });
       if (!this.isScheduled) {
         this.isScheduled = true;
         setImmediate(() => {
@@ -56,13 +60,29 @@ export class Batcher<Request, Answer> {
   }
 
   private send(): void {
-    while (this.waiting.length > 0 && this.inFlight < BATCH_LIMITS.inFlight) {
+    this.refuseOverdue();
+    while (this.waiting.length > 0 && this.mayLeave()) {
       const batch = this.waiting.splice(0, BATCH_LIMITS.size);
       this.inFlight += 1;
       void this.settle(batch).finally(() => {
         this.inFlight -= 1;
         this.send();
       });
+    }
+  }
+
+  /** Few large batches cost less than many small ones, so a second one does not leave before it is full. */
+  private mayLeave(): boolean {
+    return (
+      this.inFlight === 0 ||
+      (this.inFlight < BATCH_LIMITS.inFlight && this.waiting.length >= BATCH_LIMITS.size)
+    );
+  }
+
+  private refuseOverdue(): void {
+    const overdue = performance.now() - BATCH_LIMITS.waitingTime;
+    while (this.waiting.length > 0 && this.waiting[0]!.since < overdue) {
+      this.waiting.shift()!.reject(overloaded());
     }
   }
 
@@ -80,4 +100,8 @@ export class Batcher<Request, Answer> {
       }
     }
   }
+}
+
+function overloaded(): ApiError {
+  return new ApiError('unavailable', 'The service is overloaded; try again.');
 }

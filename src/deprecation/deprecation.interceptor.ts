@@ -7,6 +7,7 @@ import {
 import { Reflector } from '@nestjs/core';
 import type { Response } from 'express';
 import type { Observable } from 'rxjs';
+import { addHeaders } from '../http/headers.js';
 
 /** Metadata of a deprecated handler: the headers of its answers. */
 export const DEPRECATION_HEADERS = 'deprecation-headers';
@@ -24,10 +25,7 @@ export class DeprecationInterceptor implements NestInterceptor {
       DEPRECATION_HEADERS,
       context.getHandler(),
     );
-    const response = context.switchToHttp().getResponse<Response>();
-    for (const name in headers) {
-      response.setHeader(name, headers[name]!);
-    }
+    addHeaders(context.switchToHttp().getResponse<Response>(), headers);
     return next.handle();
   }
 }

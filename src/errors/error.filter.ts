@@ -7,6 +7,7 @@ import {
   Injectable,
 } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
+import { addHeaders } from '../http/headers.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { ApiError } from './api-error.js';
 import { isUnavailable } from './database-error.js';
@@ -29,11 +30,9 @@ export class ErrorFilter implements ExceptionFilter {
     const error = toApiError(fault);
     const { status, retryAfter } = { retryAfter: undefined, ...ERRORS[error.code] };
     this.log(error);
-    for (const [name, value] of Object.entries(error.headers)) {
-      response.setHeader(name, value);
-    }
+    addHeaders(response, error.headers);
     if (retryAfter !== undefined) {
-      response.setHeader('Retry-After', retryAfter);
+      addHeaders(response, { 'Retry-After': retryAfter });
     }
     this.host.httpAdapter.reply(response, errorBody(error.code, error.message), status);
   }

@@ -7,6 +7,7 @@ import { ApiError } from '../errors/api-error.js';
 import { errorBody } from '../errors/errors.js';
 import type { Logger } from '../logging/logger.js';
 import { onClientError, refuse, responseUnderWay } from './client-error.js';
+import { addedHeaders, addHeaders, type Headers } from './headers.js';
 import { JsonText } from './json-text.js';
 import { HTTP_LIMITS } from './limits.js';
 import { parseQuery } from './query.js';
@@ -112,24 +113,20 @@ export class HttpAdapter extends ExpressAdapter {
   override reply(response: Response, body: unknown, status: number = response.statusCode): void {
     const request = response.req as Request;
     if (!response.headersSent) {
-      if (body === undefined) {
-        response.writeHead(status, {
-          'X-Request-Id': request.id,
-          'X-Content-Type-Options': 'nosniff',
-          'Cache-Control': 'no-store',
-        });
-        response.end();
-      } else {
-        const text = body instanceof JsonText ? body.text : JSON.stringify(body);
-        response.writeHead(status, {
-          'Content-Type': 'application/json; charset=utf-8',
-          'Content-Length': Buffer.byteLength(text),
-          'X-Request-Id': request.id,
-          'X-Content-Type-Options': 'nosniff',
-          'Cache-Control': 'no-store',
-        });
-        response.end(text);
+      const text = body instanceof JsonText ? body.text : JSON.stringify(body);
+      const headers: Headers = {
+        'X-Request-Id': request.id,
+        'X-Content-Type-Options': 'nosniff',
+        'Cache-Control': 'no-store',
+      };
+      if (text !== undefined) {
+        headers['Content-Type'] = 'application/json; charset=utf-8';
+        headers['Content-Length'] = Buffer.byteLength(text);
       }
+      response.writeHead(status, Object.assign(headers, addedHeaders(response)));
+      // Answers of one batch become ready together, and are written one right after the other once all of them are:
+      // the client, or a proxy, wakes up once for all.
+      process.nextTick(() => response.end(text));
     }
     this.log.info(
       {
@@ -155,7 +152,7 @@ export class HttpAdapter extends ExpressAdapter {
       }
       const allow = methods.join(', ');
       if (request.method === 'OPTIONS') {
-        response.setHeader('Allow', allow);
+        addHeaders(response, { Allow: allow });
         this.reply(response, undefined, 204);
         return;
       }

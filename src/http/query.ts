@@ -9,11 +9,14 @@ import { parse } from 'node:querystring';
  * @returns an object without a prototype, so that no name has a meaning of its own.
  */
 export function parseQuery(text: string | null | undefined): Record<string, string | string[]> {
-  const query: Record<string, string | string[]> = Object.create(null);
-  for (const [name, value] of Object.entries(parse(text ?? '', '&', '=', { maxKeys: 0 }))) {
-    const [plain, bracket] = name.split('[', 2) as [string, string?];
-    const isPlain = bracket === undefined && typeof value === 'string' && !(plain in query);
-    query[plain] = isPlain ? value : [query[plain] ?? [], value ?? []].flat();
+  const query = parse(text ?? '', '&', '=', { maxKeys: 0 }) as Record<string, string | string[]>;
+  for (const name in query) {
+    const bracket = name.indexOf('[');
+    if (bracket >= 0) {
+      const plain = name.slice(0, bracket);
+      query[plain] = [query[plain] ?? [], query[name]!].flat();
+      delete query[name];
+    }
   }
   return query;
 }

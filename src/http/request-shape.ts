@@ -43,10 +43,12 @@ const NESTED = Symbol('nested');
 
 /** class-transformer would walk into nested values, and take a `constructor` that a client sent for a class. */
 function flat(value: object): object {
-  return Object.fromEntries(
-    Object.entries(value).map(([name, field]) => [
-      name,
-      typeof field === 'object' && field !== null ? NESTED : field,
-    ]),
-  );
+  const fields = Object.entries(value);
+  return fields.some(([, field]) => isNested(field))
+    ? Object.fromEntries(fields.map(([name, field]) => [name, isNested(field) ? NESTED : field]))
+    : value;
+}
+
+function isNested(field: unknown): boolean {
+  return typeof field === 'object' && field !== null;
 }

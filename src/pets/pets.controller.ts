@@ -4,6 +4,7 @@ import { Environment } from '../config/environment.js';
 import { Deprecated } from '../deprecation/deprecated.decorator.js';
 import { GET_PET_DEPRECATION } from '../deprecation/deprecation.js';
 import { ApiError } from '../errors/api-error.js';
+import { addHeaders } from '../http/headers.js';
 import { int64FromDecimal } from '../http/int64.js';
 import { JsonBody } from '../http/json-body.js';
 import { JsonText } from '../http/json-text.js';
@@ -34,7 +35,7 @@ export class PetsController {
     if (last !== undefined) {
       const filter = status === undefined ? '' : `&status=${status}`;
       const next = `${this.address}?limit=${limit}${filter}&cursor=${cursorAfter(last)}`;
-      response.setHeader('Link', `<${next}>; rel="next"`);
+      addHeaders(response, { Link: `<${next}>; rel="next"` });
     }
     return new JsonText(json);
   }
@@ -45,7 +46,7 @@ export class PetsController {
     @Res({ passthrough: true }) response: Response,
   ): Promise<JsonText> {
     const { id, json } = await this.pets.create(pet);
-    response.setHeader('Location', `${this.address}/${id}`);
+    addHeaders(response, { Location: `${this.address}/${id}` });
     return new JsonText(json);
   }
 

@@ -1,3 +1,4 @@
+import { jest } from '@jest/globals';
 import { setImmediate as turn } from 'node:timers/promises';
 import { Batcher, BATCH_LIMITS } from '../../src/database/batcher.js';
 
@@ -65,10 +66,13 @@ describe('Batcher', () => {
   });
 
   it('never adds a request to a batch that has left', async () => {
-    const { batcher, calls, drain } = manual();
+    const { batcher, calls, answer, drain } = manual();
     const first = batcher.ask(1);
     await turn();
     const second = batcher.ask(1);
+    await turn();
+    expect(calls.map(({ requests }) => requests)).toEqual([[1]]);
+    answer(calls[0]!);
     await turn();
     expect(calls.map(({ requests }) => requests)).toEqual([[1], [1]]);
     await drain();
@@ -86,7 +90,7 @@ describe('Batcher', () => {
     }
   });
 
-  it('keeps at most two statements of 256 requests under way, and sends the next as one returns', async () => {
+  it('keeps at most two full statements of 256 requests under way, and sends the rest as both have returned', async () => {
     const { batcher, calls, answer, drain } = manual();
     const answers = askAll(batcher, upTo(3 * BATCH_LIMITS.size + 1));
     await turn();
@@ -96,6 +100,9 @@ describe('Batcher', () => {
     expect(calls.map(({ requests }) => requests.length)).toEqual([256, 256, 256]);
     answer(calls[0]!);
     await turn();
+    expect(calls.map(({ requests }) => requests.length)).toEqual([256, 256, 256]);
+    answer(calls[2]!);
+    await turn();
     expect(calls.map(({ requests }) => requests.length)).toEqual([256, 256, 256, 1]);
     await drain();
     expect(await answers).toEqual(upTo(3 * BATCH_LIMITS.size + 1).map(answered));
@@ -103,19 +110,37 @@ describe('Batcher', () => {
 
   it('sends all that came meanwhile together when a statement returns, failed or not', async () => {
     const { batcher, calls } = manual();
-    const failures = [batcher.ask(1)];
+    const failure = batcher.ask(1);
     await turn();
-    failures.push(batcher.ask(2));
-    await turn();
-    for (const request of [3, 4]) {
+    for (const request of [2, 3]) {
       void batcher.ask(request);
       await turn();
     }
-    expect(calls).toHaveLength(2);
+    expect(calls).toHaveLength(1);
     calls[0]!.reject(new Error('gone'));
-    await expect(failures[0]).rejects.toThrow('gone');
+    await expect(failure).rejects.toThrow('gone');
     await turn();
-    expect(calls[2]!.requests).toEqual([3, 4]);
+    expect(calls[1]!.requests).toEqual([2, 3]);
+  });
+
+  it('refuses as unavailable what waited too long, and sends what came later', async () => {
+    const { batcher, calls, answer, drain } = manual();
+    const first = batcher.ask(1);
+    await turn();
+    const overdue = batcher.ask(2);
+    const now = performance.now();
+    const clock = jest.spyOn(performance, 'now').mockReturnValue(now + BATCH_LIMITS.waitingTime);
+    try {
+      const later = batcher.ask(3);
+      clock.mockReturnValue(now + BATCH_LIMITS.waitingTime + 1);
+      answer(calls[0]!);
+      await expect(overdue).rejects.toMatchObject({ code: 'unavailable' });
+      expect(await first).toBe('answer 1');
+      await drain();
+      expect(await later).toBe('answer 3');
+    } finally {
+      clock.mockRestore();
+    }
   });
 
   it('refuses a request as unavailable where 2,000 wait, and takes requests again after that', async () => {
