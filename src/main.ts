@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
 import { DataSource } from 'typeorm';
 import { createApp } from './app.js';
 import { ApiKeys } from './auth/api-keys.js';
@@ -75,4 +76,7 @@ function announce(base: string, key: string | undefined): void {
   }
 }
 
+// V8 lets its heap double and more between two full collections. Collecting sooner bounds the memory of a process under
+// load, at no cost that could be measured.
+setFlagsFromString('--heap-growing-percent=40');
 await program(serve);

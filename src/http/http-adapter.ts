@@ -68,6 +68,11 @@ export class HttpAdapter extends ExpressAdapter {
     );
   }
 
+  override listen(port: any, ...args: any[]) {
+    const [callback, host] = args.toReversed();
+    return this.httpServer.listen(port, host, HTTP_LIMITS.backlog, callback);
+  }
+
   /**
    * Stops listening and resolves when every request under way is answered, or has had its time. All other connections
    * are closed, those that become idle meanwhile too, which Node would keep for a next request.

@@ -1,5 +1,10 @@
 /** What a client may ask of the HTTP server before it is turned away. Every limit of this kind stands here. */
 export const HTTP_LIMITS = {
+  /**
+   * Connections that the operating system holds until they are accepted. Node's 511 is less than a proxy may open at
+   * once; a connection beyond it is made to wait for a second and more.
+   */
+  backlog: 4096,
   /** Bytes of a request body; more is 413. */
   bodyBytes: 16 * 1024,
   /** Levels of arrays and objects in a JSON body; more is 400. */
