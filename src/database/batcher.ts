@@ -40,11 +40,14 @@ export class Batcher<Request, Answer> {
    * @param answer asks the database for `requests` and returns their answers in the same order. It finds each by
    *   a key that it sent along, never by the position of a returned row: PostgreSQL promises no order.
    */
-  constructor(private readonly answer: (requests: Request[]) => Promise<Answer[]>) {}
+  constructor(
+    private readonly answer: (requests: Request[]) => Promise<Answer[]>,
+    private readonly limits: Record<keyof typeof BATCH_LIMITS, number> = BATCH_LIMITS,
+  ) {}
 
   /** @throws ApiError `unavailable` when too many requests wait; else whatever `answer` throws. */
   ask(request: Request): Promise<Answer> {
-    if (this.waiting.length >= BATCH_LIMITS.waiting) {
+    if (this.waiting.length >= this.limits.waiting) {
       return Promise.reject(overloaded());
     }
     return new Promise((resolve, reject) => {
@@ -62,7 +65,7 @@ export class Batcher<Request, Answer> {
   private send(): void {
     this.refuseOverdue();
     while (this.waiting.length > 0 && this.mayLeave()) {
-      const batch = this.waiting.splice(0, BATCH_LIMITS.size);
+      const batch = this.waiting.splice(0, this.limits.size);
       this.inFlight += 1;
       void this.settle(batch).finally(() => {
         this.inFlight -= 1;
@@ -75,12 +78,12 @@ export class Batcher<Request, Answer> {
   private mayLeave(): boolean {
     return (
       this.inFlight === 0 ||
-      (this.inFlight < BATCH_LIMITS.inFlight && this.waiting.length >= BATCH_LIMITS.size)
+      (this.inFlight < this.limits.inFlight && this.waiting.length >= this.limits.size)
     );
   }
 
   private refuseOverdue(): void {
-    const overdue = performance.now() - BATCH_LIMITS.waitingTime;
+    const overdue = performance.now() - this.limits.waitingTime;
     while (this.waiting.length > 0 && this.waiting[0]!.since < overdue) {
       this.waiting.shift()!.reject(overloaded());
     }

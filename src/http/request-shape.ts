@@ -19,7 +19,7 @@ export const Satisfies = (predicate: (value: unknown) => boolean, message: strin
 @Injectable()
 export class RequestShapePipe implements PipeTransform {
   transform(value: unknown, { metatype, type }: ArgumentMetadata): unknown {
-    if (type === 'param' || metatype === undefined || metatype === Object) {
+    if (type === 'param' || metatype === undefined || UNSHAPED.has(metatype)) {
       return value;
     }
     if (typeof value !== 'object' || value === null || Array.isArray(value)) {
@@ -37,6 +37,9 @@ export class RequestShapePipe implements PipeTransform {
     return shaped;
   }
 }
+
+/** Types of parameters that are no class of ours. */
+const UNSHAPED = new Set<unknown>([Object, String]);
 
 /** Stands for an array or an object. No property of this service takes one, so every rule refuses it. */
 const NESTED = Symbol('nested');

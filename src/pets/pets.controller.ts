@@ -1,17 +1,20 @@
-import { Controller, Get, Inject, Param, Post, Query, Res } from '@nestjs/common';
+import { Controller, Get, Inject, Param, Post, Query, Req, Res } from '@nestjs/common';
 import type { Response } from 'express';
 import { Environment } from '../config/environment.js';
 import { Deprecated } from '../deprecation/deprecated.decorator.js';
 import { GET_PET_DEPRECATION } from '../deprecation/deprecation.js';
 import { ApiError } from '../errors/api-error.js';
 import { addHeaders } from '../http/headers.js';
+import { IdempotencyKeyHeader } from '../http/idempotency-key.js';
 import { int64FromDecimal } from '../http/int64.js';
 import { JsonBody } from '../http/json-body.js';
 import { JsonText } from '../http/json-text.js';
+import type { Request } from '../http/request.js';
 import { cursorAfter, idBefore } from './cursor.js';
 import { ListPetsQuery } from './list-pets-query.js';
 import { NewPet } from './new-pet.js';
-import { PetsService } from './pets.service.js';
+import { IdempotentCreation, type IdempotentRequest } from './idempotent-creation.js';
+import { PetsService, type StoredPet } from './pets.service.js';
 
 /** listPets, createPet and getPet (interface, part 4). */
 @Controller({ path: 'pets', version: '1' })
@@ -20,6 +23,7 @@ export class PetsController {
 
   constructor(
     private readonly pets: PetsService,
+    private readonly idempotentCreation: IdempotentCreation,
     @Inject(Environment) { PUBLIC_BASE_URL = '/v1' }: Environment,
   ) {
     this.address = `${PUBLIC_BASE_URL}/pets`;
@@ -43,11 +47,24 @@ export class PetsController {
   @Post()
   async createPet(
     @JsonBody() pet: NewPet,
+    @IdempotencyKeyHeader() key: string | undefined,
+    @Req() { caller }: Request,
     @Res({ passthrough: true }) response: Response,
   ): Promise<JsonText> {
-    const { id, json } = await this.pets.create(pet);
+    const { id, json } =
+      key === undefined
+        ? await this.pets.create(pet)
+        : await this.createOnce({ apiKeyId: caller!.keyId, key, pet }, response);
     addHeaders(response, { Location: `${this.address}/${id}` });
     return new JsonText(json);
+  }
+
+  private async createOnce(request: IdempotentRequest, response: Response): Promise<StoredPet> {
+    const { pet, isReplayed } = await this.idempotentCreation.create(request);
+    if (isReplayed) {
+      addHeaders(response, { 'Idempotent-Replayed': 'true' });
+    }
+    return pet;
   }
 
   @Get(':petId')

@@ -2,7 +2,7 @@ import type { Statement } from '../database/pool.js';
 import { INT64_MAX } from '../http/int64.js';
 
 /** A Pet as JSON text (interface, part 2), written by PostgreSQL, which has every int64 exactly. */
-const PET_JSON = `'{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id
+export const PET_JSON = `'{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id
           || ',"status":"' || status || '"}'`;
 
 /**

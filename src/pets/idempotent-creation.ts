@@ -1,0 +1,123 @@
+import { hash } from 'node:crypto';
+import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import type { Pool } from 'pg';
+import { DataSource } from 'typeorm';
+import { BATCH_LIMITS, Batcher } from '../database/batcher.js';
+import { poolOf } from '../database/pool.js';
+import { ApiError } from '../errors/api-error.js';
+import { sqlState } from '../errors/database-error.js';
+import { LOGGER, type Logger } from '../logging/logger.js';
+import type { NewPet } from './new-pet.js';
+import {
+  DELETE_OLD_IDEMPOTENCY_KEYS,
+  INSERT_PET_ONCE,
+  PET_BY_IDEMPOTENCY_KEY,
+} from './idempotent-creation.sql.js';
+import type { StoredPet } from './pets.service.js';
+
+/** A creation that a client may send again without doubt. */
+export interface IdempotentRequest {
+  /** The caller's API key, by id. */
+  apiKeyId: string;
+  /** The `Idempotency-Key`. */
+  key: string;
+  pet: NewPet;
+}
+
+/** Milliseconds between two rounds in which records older than 24 hours are deleted. */
+const SWEEP_EVERY = 10 * 60_000;
+
+/** SQLSTATE of a statement that ran out of time. */
+const QUERY_CANCELED = '57014';
+
+/**
+ * createPet with an `Idempotency-Key`: the first request creates its animal, every later one within 24 hours gets the
+ * same animal again.
+ *
+ * The animal and the record of its key are written by one statement, so nothing can part them. A twin that comes while
+ * the first is under way waits in PostgreSQL for it, on the record's primary key.
+ */
+@Injectable()
+export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
+  private readonly pool: Pool;
+  private sweeping?: NodeJS.Timeout;
+  /** One statement each, as each may have to wait for a twin; a few at a time, so that others find connections. */
+  private readonly creations = new Batcher(
+    async ([request]: IdempotentRequest[]) => [await this.createOnce(request!)],
+    { ...BATCH_LIMITS, size: 1, inFlight: 3 },
+  );
+
+  constructor(
+    dataSource: DataSource,
+    @Inject(LOGGER) private readonly logger: Logger,
+  ) {
+    this.pool = poolOf(dataSource);
+  }
+
+  onModuleInit(): void {
+    this.sweeping = setInterval(() => void this.sweep(), SWEEP_EVERY).unref();
+  }
+
+  onModuleDestroy(): void {
+    clearInterval(this.sweeping);
+  }
+
+  /**
+   * @returns the animal, and whether an earlier request created it.
+   * @throws ApiError `idempotency_key_reused` where the key stands for another body, `idempotency_key_in_use` where
+   *   its first request is under way for too long to wait.
+   */
+  create(request: IdempotentRequest): Promise<{ pet: StoredPet; isReplayed: boolean }> {
+    return this.creations.ask(request);
+  }
+
+  private async createOnce({ apiKeyId, key, pet }: IdempotentRequest) {
+    const { name, categoryId, status } = pet;
+    const bodyHash = hash('sha256', JSON.stringify([name, String(categoryId), status]), 'buffer');
+    try {
+      const created = await this.pool.query<StoredPet>({
+        ...INSERT_PET_ONCE,
+        values: [apiKeyId, key, bodyHash, name, categoryId, status],
+      });
+      if (created.rows[0] !== undefined) {
+        return { pet: created.rows[0], isReplayed: false };
+      }
+    } catch (cause) {
+      if (sqlState(cause) === QUERY_CANCELED) {
+        throw new ApiError(
+          'idempotency_key_in_use',
+          'The first request with this Idempotency-Key is still under way; try again.',
+          { cause },
+        );
+      }
+      throw cause;
+    }
+    const { rows } = await this.pool.query<StoredPet & { body_hash: Buffer }>({
+      ...PET_BY_IDEMPOTENCY_KEY,
+      values: [apiKeyId, key],
+    });
+    const [earlier] = rows;
+    if (earlier === undefined) {
+      throw new ApiError(
+        'unavailable',
+        'The record of this Idempotency-Key just expired; try again.',
+      );
+    }
+    if (!earlier.body_hash.equals(bodyHash)) {
+      throw new ApiError(
+        'idempotency_key_reused',
+        'This Idempotency-Key was used for another body.',
+      );
+    }
+    return { pet: earlier, isReplayed: true };
+  }
+
+  /** Deletes old records a few at a time, passing over those that someone holds. */
+  private async sweep(): Promise<void> {
+    try {
+      while (((await this.pool.query(DELETE_OLD_IDEMPOTENCY_KEYS)).rowCount ?? 0) > 0);
+    } catch (error) {
+      this.logger.warn({ reason: String(error) }, 'Old idempotency keys could not be deleted');
+    }
+  }
+}

@@ -1,0 +1,163 @@
+import { Client } from 'pg';
+import { ApiKeys } from '../../src/auth/api-keys.js';
+import { createLogger } from '../../src/logging/logger.js';
+import { IdempotentCreation } from '../../src/pets/idempotent-creation.js';
+import { expectError } from '../answers.js';
+import { startService, type TestService } from '../service.js';
+
+describe('createPet with an Idempotency-Key', () => {
+  let service: TestService;
+  beforeAll(async () => {
+    service = await startService();
+  });
+  afterAll(() => service.stop());
+  beforeEach(() => service.dataSource.query('truncate pets, idempotency_keys'));
+
+  const create = (
+    key: string,
+    body: object = { name: 'Rex', categoryId: 1 },
+    apiKey = service.key,
+  ) =>
+    service.anonymous
+      .post('/v1/pets')
+      .set('Authorization', `Bearer ${apiKey}`)
+      .set('Idempotency-Key', key)
+      .send(body);
+
+  const count = async (table: 'pets' | 'idempotency_keys') =>
+    Number((await service.dataSource.query(`select count(*) from ${table}`))[0].count);
+
+  it('creates one animal, and answers every later request with it', async () => {
+    const first = await create('a-key').expect(201);
+    expect(first.headers).not.toHaveProperty('idempotent-replayed');
+    for (const key of ['a-key', '"a-key"']) {
+      const again = await create(key).expect(201);
+      expect(again.text).toBe(first.text);
+      expect(again.headers['location']).toBe(first.headers['location']);
+      expect(again.headers['idempotent-replayed']).toBe('true');
+    }
+    expect(await count('pets')).toBe(1);
+  });
+
+  it('creates one animal for twenty twins at once', async () => {
+    const twins = await Promise.all(Array.from({ length: 20 }, () => create('twin')));
+    expect(new Set(twins.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
+    expect(twins[0]!.status).toBe(201);
+    expect(twins.filter(({ headers }) => headers['idempotent-replayed'] === 'true')).toHaveLength(
+      19,
+    );
+    expect(await count('pets')).toBe(1);
+  });
+
+  it('takes a body of the same meaning for the same body', async () => {
+    const first = await create('k', { name: 'Rex', categoryId: 1 }).expect(201);
+    const again = await create('k', {
+      status: 'available',
+      categoryId: 1,
+      name: 'Rex',
+      colour: 'red',
+    });
+    expect(again.text).toBe(first.text);
+  });
+
+  it.each([
+    ['name', { name: 'Max', categoryId: 1 }],
+    ['categoryId', { name: 'Rex', categoryId: 2 }],
+    ['status', { name: 'Rex', categoryId: 1, status: 'sold' }],
+  ])('refuses a used key with another %s, and creates nothing', async (_field, body) => {
+    await create('used').expect(201);
+    expectError(await create('used', body), 422, 'idempotency_key_reused');
+    expect(await count('pets')).toBe(1);
+  });
+
+  it('scopes a key to the API key', async () => {
+    const other = await new ApiKeys(service.dataSource).issue('other');
+    await create('shared').expect(201);
+    const answer = await create('shared', { name: 'Max', categoryId: 2 }, other.key).expect(201);
+    expect(answer.headers).not.toHaveProperty('idempotent-replayed');
+    expect(await count('pets')).toBe(2);
+  });
+
+  it('remembers a key for 24 hours and no longer', async () => {
+    const age = (interval: string) =>
+      service.dataSource.query(
+        `update idempotency_keys set created_at = now() - interval '${interval}'`,
+      );
+    const first = await create('old').expect(201);
+    await age('23 hours 59 minutes');
+    expect((await create('old').expect(201)).text).toBe(first.text);
+    await age('24 hours 1 minute');
+    const later = await create('old', { name: 'Max', categoryId: 2 }).expect(201);
+    expect(later.headers).not.toHaveProperty('idempotent-replayed');
+    expect((await create('old', { name: 'Max', categoryId: 2 })).text).toBe(later.text);
+    expect(await count('pets')).toBe(2);
+  });
+
+  it('does not use a key up for a request that is refused', async () => {
+    expectError(await create('retry', { name: '', categoryId: 1 }), 400, 'invalid_request');
+    expect(await count('idempotency_keys')).toBe(0);
+    await create('retry').expect(201);
+  });
+
+  it('answers 409 where the first request with the key does not end', async () => {
+    const first = new Client({ connectionString: service.databaseUrl });
+    await first.connect();
+    try {
+      await first.query('begin');
+      await first.query(`insert into pets (id, name, category_id) values (-1, 'Rex', 1)`);
+      await first.query(
+        `insert into idempotency_keys (api_key_id, key, body_hash, pet_id) values (1, 'slow', '', -1)`,
+      );
+      const answer = await create('slow');
+      expectError(answer, 409, 'idempotency_key_in_use');
+      expect(answer.headers['retry-after']).toBe('1');
+    } finally {
+      await first.end();
+    }
+    await create('slow').expect(201);
+  });
+
+  it.each([
+    ['empty', ''],
+    ['256 characters', 'x'.repeat(256)],
+    ['with a space', 'a b'],
+    ['beyond ASCII', 'caf\u00e9'],
+    ['an empty quoted string', '""'],
+    ['an open quoted string', '"a'],
+    ['with a wrong escape', '"a\\b"'],
+  ])('refuses a key that is %s', async (_title, key) => {
+    expectError(await create(key), 400, 'invalid_request');
+    expect(await count('pets')).toBe(0);
+  });
+
+  it.each([
+    ['255 characters', 'x'.repeat(255)],
+    ['all punctuation', "!#$%&'()*+,-./:;<=>?@[]^_`{|}~"],
+    ['a quoted string with escapes', '"a\\"b\\\\c"'],
+  ])('takes a key of %s', async (_title, key) => {
+    await create(key).expect(201);
+    expect((await create(key).expect(201)).headers['idempotent-replayed']).toBe('true');
+  });
+
+  it('deletes records that are older than 24 hours, and no others', async () => {
+    await create('young').expect(201);
+    await create('old').expect(201);
+    await service.dataSource.query(
+      `update idempotency_keys set created_at = now() - interval '25 hours' where key = 'old'`,
+    );
+    await new IdempotentCreation(service.dataSource, createLogger('silent'))['sweep']();
+    expect(await service.dataSource.query('select key from idempotency_keys')).toEqual([
+      { key: 'young' },
+    ]);
+    expect(await count('pets')).toBe(2);
+  });
+
+  it('never keeps an animal without its key, or a key without its animal', async () => {
+    await service.dataSource.query(
+      `alter table pets add constraint refused check (name <> 'refused') not valid`,
+    );
+    await create('half', { name: 'refused', categoryId: 1 }).expect(500);
+    expect([await count('pets'), await count('idempotency_keys')]).toEqual([0, 0]);
+    await service.dataSource.query('alter table pets drop constraint refused');
+  });
+});
