@@ -15,7 +15,7 @@ import { createLogger } from './logging/logger.js';
 /** Runs the service until it is told to stop. */
 async function serve(environment: Environment): Promise<void> {
   const stopping = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.on(signal, () => stopping.abort());
   }
   const database = await openDatabase(environment);
@@ -35,7 +35,7 @@ async function localKey(dataSource: DataSource): Promise<string> {
   const file = join(DATA_FOLDER, 'api-key');
   const kept = (await readFile(file, 'utf8').catch(() => '')).trim();
   const keys = new ApiKeys(dataSource);
-  if (await keys.isStored(kept)) {
+  if (await keys.isLasting(kept)) {
     return kept;
   }
   const { key } = await keys.issue('local');

@@ -14,12 +14,14 @@ export class ApiKeys {
    */
   async issue(name: string, expiresAt: Date | null = null): Promise<{ id: string; key: string }> {
     const key = newApiKey();
-    return { id: await this.store(key, name, expiresAt), key };
+    const hash = bytesOf(hashApiKey(key));
+    const { id } = await this.dataSource.getRepository(ApiKey).save({ name, hash, expiresAt });
+    return { id, key };
   }
 
   /** Makes `key`, which was chosen elsewhere, valid; one that is stored already stays as it is. */
   async admit(key: string, name: string): Promise<void> {
-    const hash = Buffer.from(hashApiKey(key), 'hex');
+    const hash = bytesOf(hashApiKey(key));
     await this.dataSource
       .createQueryBuilder()
       .insert()
@@ -29,10 +31,12 @@ export class ApiKeys {
       .execute();
   }
 
-  /** Whether `key` is stored and not revoked. */
-  isStored(key: string): Promise<boolean> {
-    const hash = Buffer.from(hashApiKey(key), 'hex');
-    return this.dataSource.getRepository(ApiKey).existsBy({ hash, revokedAt: IsNull() });
+  /** Whether `key` is stored and neither revoked nor limited in time. */
+  isLasting(key: string): Promise<boolean> {
+    const hash = bytesOf(hashApiKey(key));
+    return this.dataSource
+      .getRepository(ApiKey)
+      .existsBy({ hash, revokedAt: IsNull(), expiresAt: IsNull() });
   }
 
   /** @returns all keys, by id. */
@@ -55,10 +59,8 @@ export class ApiKeys {
       .execute();
     return affected === 1;
   }
+}
 
-  private async store(key: string, name: string, expiresAt: Date | null): Promise<string> {
-    const hash = Buffer.from(hashApiKey(key), 'hex');
-    const { id } = await this.dataSource.getRepository(ApiKey).save({ name, hash, expiresAt });
-    return id;
-  }
+function bytesOf(hash: string): Buffer {
+  return Buffer.from(hash, 'hex');
 }

@@ -9,7 +9,7 @@ export const BATCH_LIMITS = {
   inFlight: 2,
   /** Requests waiting for a statement; one more is refused. */
   waiting: 2_000,
-  /** Milliseconds that a request may wait for its statement; then it is refused. */
+  /** Milliseconds that a request may wait for its statement; it is refused when its turn comes later. */
   waitingTime: 500,
 } as const;
 
@@ -39,6 +39,7 @@ export class Batcher<Request, Answer> {
   /**
    * @param answer asks the database for `requests` and returns their answers in the same order. It finds each by
    *   a key that it sent along, never by the position of a returned row: PostgreSQL promises no order.
+   * @param limits where other than {@link BATCH_LIMITS}.
    */
   constructor(
     private readonly answer: (requests: Request[]) => Promise<Answer[]>,

@@ -6,7 +6,8 @@ import { Pet } from '../pets/pet.entity.js';
 
 /**
  * How long the service waits for its database, in milliseconds, before it answers 503. With the time that a request
- * may wait for its batch, connection and query together stay under 5 seconds.
+ * may wait for its batch, connection and query together stay under 5 seconds; the first of a request's statements to
+ * fail ends it.
  */
 export const DATABASE_TIMEOUTS = {
   /** For a connection: a free one of the pool, or a new one. */

@@ -28,7 +28,7 @@ export class ErrorFilter implements ExceptionFilter {
   catch(fault: unknown, host: ArgumentsHost): void {
     const response = host.switchToHttp().getResponse();
     const error = toApiError(fault);
-    const { status, retryAfter } = { retryAfter: undefined, ...ERRORS[error.code] };
+    const { status, retryAfter }: { status: number; retryAfter?: number } = ERRORS[error.code];
     this.log(error);
     addHeaders(response, error.headers);
     if (retryAfter !== undefined) {
@@ -56,18 +56,15 @@ function toApiError(fault: unknown): ApiError {
       cause: fault,
     });
   }
-  const code = fault instanceof HttpException ? FRAMEWORK_FAULTS[fault.getStatus()] : undefined;
-  return code === undefined
-    ? new ApiError('internal_error', 'The service failed; the fault is ours.', { cause: fault })
-    : new ApiError(code, FRAMEWORK_MESSAGES[code] ?? 'The request is invalid.', { cause: fault });
+  const [code, message] =
+    (fault instanceof HttpException && FRAMEWORK_FAULTS[fault.getStatus()]) || OUR_FAULT;
+  return new ApiError(code, message, { cause: fault });
 }
 
 /** What Nest and Express throw on their own account, by status. */
-const FRAMEWORK_FAULTS: Readonly<Record<number, ErrorCode>> = {
-  400: 'invalid_request',
-  404: 'route_not_found',
+const FRAMEWORK_FAULTS: Readonly<Record<number, [ErrorCode, string]>> = {
+  400: ['invalid_request', 'The request is invalid.'],
+  404: ['route_not_found', 'No such path.'],
 };
 
-const FRAMEWORK_MESSAGES: Partial<Record<ErrorCode, string>> = {
-  route_not_found: 'No such path.',
-};
+const OUR_FAULT: [ErrorCode, string] = ['internal_error', 'The service failed; the fault is ours.'];

@@ -11,7 +11,7 @@ import type { Request } from './request.js';
  * closes the connection: after a malformed message nobody knows where the next one begins (RFC 9112, section 2.2).
  */
 export function onClientError(error: NodeJS.ErrnoException, socket: Duplex, log: Logger): void {
-  if (refused.has(socket)) {
+  if (ending.has(socket)) {
     return;
   }
   if (!socket.writable || error.code === 'ECONNRESET') {
@@ -19,32 +19,34 @@ export function onClientError(error: NodeJS.ErrnoException, socket: Duplex, log:
     return;
   }
   const pending = responseUnderWay(socket);
-  if (pending?.req.complete && !pending.writableFinished) {
-    // An earlier request on this connection was well-formed and is being answered: its answer goes first.
+  const latest = latestResponses.get(socket);
+  if (pending !== undefined && (pending !== latest || pending.req.complete)) {
+    // Earlier requests on this connection were well-formed and are being answered: their answers go first.
     pending.once('close', () => setImmediate(onClientError, error, socket, log));
     return;
   }
-  if (pending?.headersSent && !pending.writableFinished) {
-    socket.destroy();
+  if (latest?.headersSent && !latest.req.complete) {
+    // The fault is in the body of a request that needed none of it for its answer. A second answer would be taken for
+    // the next request's.
+    if (latest.writableFinished) {
+      endSoon(socket);
+    } else {
+      latest.once('finish', () => endSoon(socket));
+    }
     return;
   }
   const [code, message] = CLIENT_ERRORS[error.code ?? ''] ?? MALFORMED;
   refuse(socket, code, message, log);
 }
 
-/**
- * Writes an Error body to a bare socket and ends it. What the client still sends is read and dropped for a while:
- * closing at once would reset the connection, and the client might never see the answer (RFC 9112, section 9.6).
- */
+/** Writes an Error body to a bare socket and ends it. */
 export function refuse(socket: Duplex, code: ErrorCode, message: string, log: Logger): void {
-  refused.add(socket);
-  // Node has no listener left on some of these sockets.
-  socket.on('error', () => socket.destroy());
   const { status } = ERRORS[code];
   const request = responseUnderWay(socket)?.req as Partial<Request> | undefined;
   const id = request?.id ?? randomUUID();
   const body = JSON.stringify(errorBody(code, message));
-  socket.end(
+  endSoon(
+    socket,
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n` +
       'Content-Type: application/json; charset=utf-8\r\n' +
       `Content-Length: ${Buffer.byteLength(body)}\r\n` +
@@ -54,15 +56,36 @@ export function refuse(socket: Duplex, code: ErrorCode, message: string, log: Lo
       'Connection: close\r\n' +
       `\r\n${body}`,
   );
-  socket.resume();
-  setTimeout(() => socket.destroy(), HTTP_LIMITS.lingerTimeout).unref();
   if (request === undefined) {
     log.info({ request: id, status }, 'request');
+  } else {
+    request.refusedWith = status;
   }
 }
 
-/** Connections that were told so already, while more of what they send fails to parse. */
-const refused = new WeakSet<Duplex>();
+/**
+ * Ends a connection after `text`. What the client still sends is read and dropped for a while: closing at once would
+ * reset the connection, and the client might never see its answer (RFC 9112, section 9.6).
+ */
+function endSoon(socket: Duplex, text = ''): void {
+  ending.add(socket);
+  // Node has no listener left on some of these sockets.
+  socket.on('error', () => socket.destroy());
+  socket.end(text);
+  socket.resume();
+  setTimeout(() => socket.destroy(), HTTP_LIMITS.lingerTimeout).unref();
+}
+
+/** Connections that {@link endSoon} is ending, while more of what they send fails to parse. */
+const ending = new WeakSet<Duplex>();
+
+/** The response to the request that came last on each connection. */
+const latestResponses = new WeakMap<Duplex, ServerResponse<IncomingMessage>>();
+
+/** Notes that the request of `response` is the last one, so far, of its connection. */
+export function rememberLatest(response: ServerResponse<IncomingMessage>): void {
+  latestResponses.set(response.req.socket, response);
+}
 
 /** Node's codes: `HPE_…` from its parser, `ERR_HTTP_REQUEST_TIMEOUT` from its time limits. */
 const CLIENT_ERRORS: Readonly<Record<string, [ErrorCode, string]>> = {

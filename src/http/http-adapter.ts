@@ -6,7 +6,7 @@ import express, { type Application, type NextFunction, type Response } from 'exp
 import { ApiError } from '../errors/api-error.js';
 import { errorBody } from '../errors/errors.js';
 import type { Logger } from '../logging/logger.js';
-import { onClientError, refuse, responseUnderWay } from './client-error.js';
+import { onClientError, refuse, rememberLatest, responseUnderWay } from './client-error.js';
 import { addedHeaders, addHeaders, type Headers } from './headers.js';
 import { JsonText } from './json-text.js';
 import { HTTP_LIMITS } from './limits.js';
@@ -96,6 +96,11 @@ export class HttpAdapter extends ExpressAdapter {
 
   private accept(request: Request, response: Response): void {
     request.receivedAt = performance.now();
+    rememberLatest(response);
+    if (request.headers.upgrade !== undefined) {
+      // Node drops what else came in the packet of a request that asks for another protocol.
+      response.shouldKeepAlive = false;
+    }
     const id = request.headers['x-request-id'];
     request.id = typeof id === 'string' && WELL_FORMED_ID.test(id) ? id : randomUUID();
     request.url = withDecodablePath(originForm(request.url));
@@ -139,7 +144,7 @@ export class HttpAdapter extends ExpressAdapter {
         method: request.method,
         // The pattern, not the path: whatever a client puts into a URL stays out of the log.
         route: request.route?.path,
-        status,
+        status: request.refusedWith ?? status,
         ms: Math.round((performance.now() - request.receivedAt) * 1000) / 1000,
         key: request.caller?.keyId,
       },
@@ -219,12 +224,12 @@ function isHost(host: string | undefined): boolean {
 
 const WELL_FORMED_ID = /^[A-Za-z0-9._~:/+=@-]{1,128}$/;
 
-/** The path and query of a request target, absolute ones too (RFC 9112, section 3.2). */
+/**
+ * The path and query of a request target, absolute ones too (RFC 9112, section 3.2). A target has no fragment; what
+ * looks like one would make Express read the rest as another URL.
+ */
 function originForm(target: string): string {
-  if (target.startsWith('/')) {
-    return target;
-  }
-  const local = target.replace(/^https?:\/\/[^/?#]*/i, '');
+  const [local = ''] = target.replace(/^https?:\/\/[^/?#]*/i, '').split('#', 1);
   return local.startsWith('/') ? local : `/${local}`;
 }
 

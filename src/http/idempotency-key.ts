@@ -12,7 +12,7 @@ export const IdempotencyKeyHeader = createParamDecorator(
  * Reads an `Idempotency-Key`: 1 to 255 visible ASCII characters, bare or as a quoted string (RFC 8941, section
  * 3.3.3). Quoted or bare, it is the same key.
  *
- * @throws ApiError `invalid_request` for anything else, two of them included, which the server joins with a space.
+ * @throws ApiError `invalid_request` for anything else, two of them included, which the server joins with a comma and a space.
  */
 export function readIdempotencyKey(header: string | string[] | undefined): string | undefined {
   if (header === undefined) {

@@ -20,7 +20,7 @@ export function int64FromJson(text: string): bigint | undefined {
   const [, sign, whole = '', fraction = '', exponent = '0'] =
     /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/.exec(text) ?? [];
   const digits = (whole + fraction).replace(/^0+/, '');
-  const significant = digits.replace(/0+$/, '');
+  const significant = withoutTrailingZeros(digits);
   if (significant === '') {
     return whole === '' ? undefined : 0n;
   }
@@ -29,6 +29,15 @@ export function int64FromJson(text: string): bigint | undefined {
     return undefined;
   }
   return inRange(BigInt(sign + significant + '0'.repeat(power)));
+}
+
+/** A regular expression would look at each run of zeros again from each of its digits. */
+function withoutTrailingZeros(digits: string): string {
+  let end = digits.length;
+  while (digits[end - 1] === '0') {
+    end -= 1;
+  }
+  return digits.slice(0, end);
 }
 
 function inRange(value: bigint): bigint | undefined {

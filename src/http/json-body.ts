@@ -1,6 +1,5 @@
 import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import type { IncomingMessage } from 'node:http';
-import { MIMEType } from 'node:util';
 import { parse } from 'lossless-json';
 import { ApiError } from '../errors/api-error.js';
 import { int64FromJson } from './int64.js';
@@ -48,18 +47,27 @@ function requireJson({ headers }: IncomingMessage): void {
   }
 }
 
+/**
+ * `application/json`, and parameters (RFC 9110, section 8.3.1) of which each `charset` is UTF-8. Two Content-Type headers,
+ * which the server joins with a comma, do not match.
+ */
 function isUtf8Json(contentType: string): boolean {
-  if (contentType === 'application/json') {
-    return true;
-  }
-  try {
-    const { essence, params } = new MIMEType(contentType);
-    const charset = params.get('charset');
-    return essence === 'application/json' && (charset === null || /^utf-?8$/i.test(charset));
-  } catch {
-    return false;
-  }
+  return (
+    contentType === 'application/json' ||
+    (JSON_TYPE.test(contentType) &&
+      [...contentType.matchAll(PARAMETER)].every(
+        ([, name, token, quoted]) =>
+          name!.toLowerCase() !== 'charset' || /^utf-?8$/i.test(token ?? quoted!),
+      ))
+  );
 }
+
+const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
+const PARAMETER = new RegExp(
+  `;[ \\t]*(?:(${TOKEN})=(?:(${TOKEN})|"((?:[^"\\\\]|\\\\.)*)"))?[ \\t]*`,
+  'g',
+);
+const JSON_TYPE = new RegExp(`^application/json[ \\t]*(?:${PARAMETER.source})*$`, 'i');
 
 /** Rejects when the body is over the limit or the connection ends before the body does. */
 function readBody(request: IncomingMessage): Promise<Buffer> {

@@ -1,4 +1,4 @@
-/** What a client may ask of the HTTP server before it is turned away. Every limit of this kind stands here. */
+/** What a client may ask of the HTTP server, whatever the request is for, before it is turned away. */
 export const HTTP_LIMITS = {
   /**
    * Connections that the operating system holds until they are accepted. Node's 511 is less than a proxy may open at

@@ -18,8 +18,8 @@ export const Satisfies = (predicate: (value: unknown) => boolean, message: strin
  */
 @Injectable()
 export class RequestShapePipe implements PipeTransform {
-  transform(value: unknown, { metatype, type }: ArgumentMetadata): unknown {
-    if (type === 'param' || metatype === undefined || UNSHAPED.has(metatype)) {
+  transform(value: unknown, { metatype }: ArgumentMetadata): unknown {
+    if (metatype === undefined || UNSHAPED.has(metatype)) {
       return value;
     }
     if (typeof value !== 'object' || value === null || Array.isArray(value)) {
@@ -38,7 +38,7 @@ export class RequestShapePipe implements PipeTransform {
   }
 }
 
-/** Types of parameters that are no class of ours. */
+/** Types of parameters that are no class of ours: their own decorators check them. */
 const UNSHAPED = new Set<unknown>([Object, String]);
 
 /** Stands for an array or an object. No property of this service takes one, so every rule refuses it. */

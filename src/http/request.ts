@@ -13,4 +13,6 @@ export interface Request extends ExpressRequest {
   /** `performance.now()` when its headers had arrived, in milliseconds. */
   receivedAt: number;
   caller?: Caller;
+  /** The status that it was answered with past the application, when its body turned out to be malformed. */
+  refusedWith?: number;
 }

@@ -37,10 +37,8 @@ export class NestLogger implements LoggerService {
   }
 
   error(message: unknown, ...details: unknown[]): void {
-    this.logger.error(
-      { err: message instanceof Error ? message : undefined, details },
-      String(message),
-    );
+    const err = message instanceof Error ? message : undefined;
+    this.logger.error({ err, details: details.filter(Boolean) }, String(message));
   }
 
   warn(message: unknown, context?: unknown): void {

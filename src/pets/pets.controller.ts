@@ -3,7 +3,6 @@ import type { Response } from 'express';
 import { Environment } from '../config/environment.js';
 import { Deprecated } from '../deprecation/deprecated.decorator.js';
 import { GET_PET_DEPRECATION } from '../deprecation/deprecation.js';
-import { ApiError } from '../errors/api-error.js';
 import { addHeaders } from '../http/headers.js';
 import { IdempotencyKeyHeader } from '../http/idempotency-key.js';
 import { int64FromDecimal } from '../http/int64.js';
@@ -70,10 +69,6 @@ export class PetsController {
   @Get(':petId')
   @Deprecated(GET_PET_DEPRECATION)
   async getPet(@Param('petId') petId: string): Promise<JsonText> {
-    const id = int64FromDecimal(petId);
-    if (id === undefined) {
-      throw new ApiError('pet_not_found', 'No such animal.');
-    }
-    return new JsonText((await this.pets.get(id)).json);
+    return new JsonText((await this.pets.get(int64FromDecimal(petId))).json);
   }
 }

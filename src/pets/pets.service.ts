@@ -52,14 +52,19 @@ export class PetsService {
     return (request.status === undefined ? this.pages : this.pagesOfStatus).ask(request);
   }
 
-  /** createPet: committed when this resolves. */
+  /** createPet without an Idempotency-Key: committed when this resolves. */
   create(pet: NewPet): Promise<StoredPet> {
     return this.additions.ask(pet);
   }
 
-  /** getPet. @throws ApiError `pet_not_found`. */
-  async get(id: bigint): Promise<StoredPet> {
-    const pet = await this.ids.ask(id);
+  /**
+   * getPet.
+   *
+   * @param id `undefined` for a text that is no id, which identifies no animal.
+   * @throws ApiError `pet_not_found`.
+   */
+  async get(id: bigint | undefined): Promise<StoredPet> {
+    const pet = id === undefined ? undefined : await this.ids.ask(id);
     if (pet === undefined) {
       throw new ApiError('pet_not_found', 'No such animal.');
     }

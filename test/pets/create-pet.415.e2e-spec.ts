@@ -20,6 +20,11 @@ describe('createPet 415', () => {
 
   it.each([
     'text/plain',
+    'application/json; a=b, text/plain',
+    'application/json;, text/plain',
+    'application/json; charset=utf-8; charset=utf-16',
+    'application/json; charset = utf-16',
+    'application/json; charset=',
     'text/json',
     'application/x-www-form-urlencoded',
     'multipart/form-data; boundary=x',

@@ -8,7 +8,7 @@ describe('createPet in parallel', () => {
     service = await startService();
   });
   afterAll(() => service.stop());
-  beforeEach(() => service.dataSource.query('truncate pets'));
+  beforeEach(() => service.dataSource.query('truncate pets cascade'));
 
   it.each<[string, (i: number) => { name: string; categoryId: number; status: string }]>([
     ['identical', () => ({ name: 'twin', categoryId: 1, status: 'pending' })],

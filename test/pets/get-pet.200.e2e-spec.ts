@@ -7,7 +7,7 @@ describe('getPet 200', () => {
     service = await startService();
   });
   afterAll(() => service.stop());
-  beforeEach(() => service.dataSource.query('truncate pets'));
+  beforeEach(() => service.dataSource.query('truncate pets cascade'));
 
   it.each([
     '-9223372036854775808',

@@ -10,7 +10,7 @@ describe('listPets 200', () => {
     service = await startService();
   });
   afterAll(() => service.stop());
-  beforeEach(() => service.dataSource.query('truncate pets'));
+  beforeEach(() => service.dataSource.query('truncate pets cascade'));
 
   const insertNumbered = (count: number) =>
     service.dataSource.query(
