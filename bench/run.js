@@ -33,7 +33,7 @@ const USAGE = `Usage: npm run bench -- [options]
   --json FILE         writes all that was measured
   --markdown FILE     writes the tables into FILE, between the lines that it wrote the last time`;
 
-const MARKS = ['<!-- npm run bench: begin -->', '<!-- npm run bench: end -->'];
+const MARKS = ['<!-- begin: npm run bench -->', '<!-- end: npm run bench -->'];
 
 const WARM_UP_CONNECTIONS = 16;
 

@@ -59,7 +59,7 @@ describe('the service says in one clear message why it does not start', () => {
     expect(stderr).toMatch(/npm run migration:run.*MIGRATE_ON_START=true/);
 
     const shown = await project.run('cli/migrate', ['show'], { DATABASE_URL });
-    expect(shown.stdout).toMatch(/^(\[ \] \w+\n){2}$/);
+    expect(shown.stdout).toMatch(/^(\[ \] \w+\n)+$/);
   });
 
   it('with HOST an address that does not exist', async () => {
