@@ -48,6 +48,7 @@ async function installWithoutScripts(nodeModules: string): Promise<void> {
 
 const ids = ordinaryAccount();
 
+// Only root can start a process as another account; elsewhere the other tests run as an ordinary one anyway.
 (ids === undefined ? describe.skip : describe)('a project of an ordinary account', () => {
   let project: Project;
   beforeAll(async () => {

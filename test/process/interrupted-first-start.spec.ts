@@ -52,6 +52,7 @@ describe('a first start, interrupted while it creates the database', () => {
   });
 
   const account = ordinaryAccount();
+  // Only root can start a process as another account; elsewhere the test above ran as an ordinary one.
   (account === undefined ? it.skip : it)('neither does one of an ordinary account', async () => {
     await startAsFarAsInitdb(account);
     await expectNextToServeInSpiteOfInitdb();
