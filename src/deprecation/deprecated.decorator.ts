@@ -1,10 +1,11 @@
-import { applyDecorators, SetMetadata, UseInterceptors } from '@nestjs/common';
+import { applyDecorators, Header } from '@nestjs/common';
 import { type Deprecation, deprecationHeaders } from './deprecation.js';
-import { DEPRECATION_HEADERS, DeprecationInterceptor } from './deprecation.interceptor.js';
 
-/** Marks an operation as deprecated: every answer its handler gives carries the {@link deprecationHeaders}. */
+/**
+ * Marks an operation as deprecated: every answer its handler gives, an error that it throws too, carries the
+ * {@link deprecationHeaders}. Nest sets them after the guards and before the handler.
+ */
 export const Deprecated = (deprecation: Deprecation) =>
   applyDecorators(
-    SetMetadata(DEPRECATION_HEADERS, deprecationHeaders(deprecation)),
-    UseInterceptors(DeprecationInterceptor),
+    ...Object.entries(deprecationHeaders(deprecation)).map(([name, value]) => Header(name, value)),
   );

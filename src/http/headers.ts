@@ -11,7 +11,7 @@ type WithHeaders = Response & { addedHeaders?: Headers };
  */
 export function addHeaders(response: Response, headers: Readonly<Headers>): void {
   const answer = response as WithHeaders;
-  answer.addedHeaders = { ...answer.addedHeaders, ...headers };
+  Object.assign((answer.addedHeaders ??= {}), headers);
 }
 
 /** What {@link addHeaders} was given for an answer. */

@@ -112,6 +112,11 @@ export class HttpAdapter extends ExpressAdapter {
     this.getInstance<Application>()(request, response);
   }
 
+  /** Where Nest's `@Header` leaves its headers. */
+  override setHeader(response: Response, name: string, value: string): void {
+    addHeaders(response, { [name]: value });
+  }
+
   /** The body is read after the guard, by whoever wants one (`JsonBody`). */
   override registerParserMiddleware(): void {}
 
