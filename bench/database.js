@@ -7,7 +7,7 @@ import { ApiKeys } from '../dist/src/auth/api-keys.js';
 import { administer } from '../dist/src/database/database.js';
 import { EmbeddedPostgres } from '../dist/src/database/embedded/embedded-postgres.js';
 import { runMigrations } from '../dist/src/database/migrations.js';
-import { cursorAfter } from '../dist/src/pets/cursor.js';
+import { Cursors } from '../dist/src/listing/cursors.js';
 
 export const ANIMALS = 100_000;
 
@@ -79,6 +79,7 @@ async function writeCursors(folder, client) {
     [ANIMALS - 20],
   );
   const file = join(folder, 'cursors');
-  await writeFile(file, rows.map(({ id }) => `${cursorAfter(BigInt(id))}\n`).join(''));
+  const cursors = new Cursors('pets');
+  await writeFile(file, rows.map(({ id }) => `${cursors.after(BigInt(id))}\n`).join(''));
   return file;
 }

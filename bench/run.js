@@ -9,7 +9,7 @@ import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
-import { cursorAfter } from '../dist/src/pets/cursor.js';
+import { Cursors } from '../dist/src/listing/cursors.js';
 import { ANIMALS, openDatabase } from './database.js';
 import { report } from './report.js';
 import { requireSameAnswers } from './same-answers.js';
@@ -97,7 +97,7 @@ async function compareAnswers(started, database) {
       peer,
       key: database.key,
       animals: ANIMALS,
-      cursorAfter,
+      cursors: new Cursors('pets'),
     });
     say(`${peer.name} answers ${compared} requests as ${service.name} does`);
   }

@@ -22,16 +22,18 @@ const create = (body) => ({
 /**
  * @param {object} contract
  * @param {number} contract.animals their ids are 1 to this.
- * @param {(id: bigint) => string} contract.cursorAfter
+ * @param {{ after(id: bigint): string }} contract.cursors
  * @returns requests to which all answers must be equal; where only `status` is to be, the words are each one's own.
  */
-function requests({ animals, cursorAfter }) {
-  const cursors = [1, 777, animals - 20, animals - 1, animals].map((id) => cursorAfter(BigInt(id)));
+function requests({ animals, cursors }) {
+  const starts = [1, 777, animals - 20, animals - 1, animals].map((id) =>
+    cursors.after(BigInt(id)),
+  );
   const filters = ['', '&status=available', '&status=pending', '&status=sold'];
   const pages = filters.flatMap((filter) =>
     [1, 5, 20, 50, 100].flatMap((limit) => [
       `limit=${limit}${filter}`,
-      ...cursors.map((cursor) => `limit=${limit}${filter}&cursor=${cursor}`),
+      ...starts.map((cursor) => `limit=${limit}${filter}&cursor=${cursor}`),
     ]),
   );
   const ids = [1, 50_000, animals, animals * 10, '9223372036854775807', '9223372036854775808', 'x'];

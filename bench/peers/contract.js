@@ -7,9 +7,11 @@ import { destination, pino, stdTimeFunctions } from 'pino';
 import { deprecationHeaders, GET_PET_DEPRECATION } from '../../dist/src/deprecation/deprecation.js';
 import { errorBody } from '../../dist/src/errors/errors.js';
 import { INT64_MIN, int64FromDecimal, int64FromJson } from '../../dist/src/http/int64.js';
-import { cursorAfter, idBefore } from '../../dist/src/pets/cursor.js';
+import { Cursors } from '../../dist/src/listing/cursors.js';
 
 export { errorBody, int64FromDecimal };
+
+const cursors = new Cursors('pets');
 
 /** One JSON line a request, gathered and written as the service does its own. */
 export const logger = pino(
@@ -61,7 +63,7 @@ export function startOf(cursor) {
   if (cursor === undefined) {
     return INT64_MIN;
   }
-  const id = idBefore(cursor);
+  const id = cursors.idBefore(cursor);
   if (id === undefined) {
     throw Fault.invalid('cursor must be one that this service issued');
   }
@@ -82,7 +84,7 @@ export function pageRequest({ limit = '20', status, cursor }) {
 /** `Link` of a page whose last animal is `last`. */
 export function nextLink({ limit, status }, last) {
   const filter = status === undefined ? '' : `&status=${status}`;
-  return `</v1/pets?limit=${limit}${filter}&cursor=${cursorAfter(BigInt(last))}>; rel="next"`;
+  return `</v1/pets?limit=${limit}${filter}&cursor=${cursors.after(BigInt(last))}>; rel="next"`;
 }
 
 /** Parses JSON whose int64s become bigints, exactly; other numbers become NaN. @throws Fault */

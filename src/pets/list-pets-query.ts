@@ -1,29 +1,21 @@
 import { Expose } from 'class-transformer';
-import { IsIn, IsOptional, Matches } from 'class-validator';
-import { Satisfies } from '../http/request-shape.js';
-import { idBefore } from './cursor.js';
+import { IsIn, IsOptional } from 'class-validator';
+import { Cursors } from '../listing/cursors.js';
+import { Cursor, DEFAULT_LIMIT, Limit, type ListQuery } from '../listing/list-query.js';
 import { PET_STATUSES, type PetStatus } from './pet.entity.js';
 
+export const PET_CURSORS = new Cursors('pets');
+
 /** The query of listPets (interface, part 4.1), each value as sent. */
-export class ListPetsQuery {
-  /** 1 to 100 in plain decimal. */
-  @Expose()
-  @Matches(/^(?:[1-9][0-9]?|100)$/, {
-    message: 'limit must be a whole number from 1 to 100, sent once, in plain digits',
-  })
-  limit: string = '20';
+export class ListPetsQuery implements ListQuery {
+  @Limit()
+  limit: string = DEFAULT_LIMIT;
 
   @Expose()
   @IsOptional()
   @IsIn(PET_STATUSES, { message: `status must be one of ${PET_STATUSES.join(', ')}, sent once` })
   status?: PetStatus;
 
-  /** From the `Link` of the page before. */
-  @Expose()
-  @IsOptional()
-  @Satisfies(
-    (value) => typeof value === 'string' && idBefore(value) !== undefined,
-    'cursor must be one that this service issued, sent once',
-  )
+  @Cursor(PET_CURSORS)
   cursor?: string;
 }

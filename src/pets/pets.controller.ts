@@ -9,8 +9,9 @@ import { int64FromDecimal } from '../http/int64.js';
 import { JsonBody } from '../http/json-body.js';
 import { JsonText } from '../http/json-text.js';
 import type { Request } from '../http/request.js';
-import { cursorAfter, idBefore } from './cursor.js';
-import { ListPetsQuery } from './list-pets-query.js';
+import { pageRequest } from '../listing/list-query.js';
+import { pageAnswer } from '../listing/page-answer.js';
+import { ListPetsQuery, PET_CURSORS } from './list-pets-query.js';
 import { NewPet } from './new-pet.js';
 import { IdempotentCreation, type IdempotentRequest } from './idempotent-creation.js';
 import { PetsService, type StoredPet } from './pets.service.js';
@@ -30,17 +31,14 @@ export class PetsController {
 
   @Get()
   async listPets(
-    @Query() { limit, status, cursor }: ListPetsQuery,
+    @Query() query: ListPetsQuery,
     @Res({ passthrough: true }) response: Response,
   ): Promise<JsonText> {
-    const after = cursor === undefined ? undefined : idBefore(cursor);
-    const { json, last } = await this.pets.list({ limit: Number(limit), status, after });
-    if (last !== undefined) {
-      const filter = status === undefined ? '' : `&status=${status}`;
-      const next = `${this.address}?limit=${limit}${filter}&cursor=${cursorAfter(last)}`;
-      addHeaders(response, { Link: `<${next}>; rel="next"` });
-    }
-    return new JsonText(json);
+    const { limit, status } = query;
+    const page = await this.pets.list(pageRequest(PET_CURSORS, query, status));
+    const filter = status === undefined ? '' : `&status=${status}`;
+    const address = `${this.address}?limit=${limit}${filter}`;
+    return pageAnswer(response, PET_CURSORS, page, address);
   }
 
   @Post()

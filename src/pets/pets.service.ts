@@ -2,27 +2,11 @@ import { Injectable } from '@nestjs/common';
 import type { Pool } from 'pg';
 import { DataSource } from 'typeorm';
 import { Batcher } from '../database/batcher.js';
-import { poolOf, type Statement } from '../database/pool.js';
+import { poolOf } from '../database/pool.js';
 import { ApiError } from '../errors/api-error.js';
-import { INT64_MIN } from '../http/int64.js';
+import { findPages, type Page, type PageRequest } from '../listing/pages.js';
 import type { NewPet } from './new-pet.js';
-import type { PetStatus } from './pet.entity.js';
 import { INSERT_PETS, PAGES, PAGES_OF_STATUS, PETS_BY_ID } from './pets.sql.js';
-
-export interface PageRequest {
-  /** 1 to 100. */
-  limit: number;
-  status: PetStatus | undefined;
-  /** The id that the page follows; without it the first page. */
-  after: bigint | undefined;
-}
-
-export interface Page {
-  /** A JSON array of Pet, by id. */
-  json: string;
-  /** The id that the next page follows; `undefined` on the last page. */
-  last: bigint | undefined;
-}
 
 export interface StoredPet {
   id: string;
@@ -35,10 +19,10 @@ export interface StoredPet {
 export class PetsService {
   private readonly pool: Pool;
   private readonly pages = new Batcher((requests: PageRequest[]) =>
-    this.findPages(PAGES, requests),
+    findPages(this.pool, PAGES, requests),
   );
   private readonly pagesOfStatus = new Batcher((requests: PageRequest[]) =>
-    this.findPages(PAGES_OF_STATUS, requests),
+    findPages(this.pool, PAGES_OF_STATUS, requests),
   );
   private readonly ids = new Batcher((ids: bigint[]) => this.findByIds(ids));
   private readonly additions = new Batcher((pets: NewPet[]) => this.insert(pets));
@@ -47,9 +31,9 @@ export class PetsService {
     this.pool = poolOf(dataSource);
   }
 
-  /** listPets: the animals that follow `after`, by id. */
+  /** listPets: the animals that follow `after`, by id. The filter is a PetStatus. */
   list(request: PageRequest): Promise<Page> {
-    return (request.status === undefined ? this.pages : this.pagesOfStatus).ask(request);
+    return (request.filter === undefined ? this.pages : this.pagesOfStatus).ask(request);
   }
 
   /** createPet without an Idempotency-Key: committed when this resolves. */
@@ -69,25 +53,6 @@ export class PetsService {
       throw new ApiError('pet_not_found', 'No such animal.');
     }
     return pet;
-  }
-
-  /** Requests for the same page share it. */
-  private async findPages(statement: Statement, requests: PageRequest[]): Promise<Page[]> {
-    const wanted = new Map(requests.map((request) => [pageKey(request), request]));
-    const distinct = [...wanted.values()];
-    const { rows } = await this.pool.query<{ key: string; pets: string | null }>({
-      ...statement,
-      values: [
-        [...wanted.keys()],
-        distinct.map(({ status }) => status),
-        distinct.map(({ after }) => (after === undefined ? INT64_MIN : after + 1n)),
-        distinct.map(({ limit }) => limit),
-      ],
-    });
-    const pages = new Map(
-      rows.map(({ key, pets }) => [key, pageFrom(pets, wanted.get(key)!.limit)]),
-    );
-    return requests.map((request) => pages.get(pageKey(request))!);
   }
 
   private async findByIds(ids: bigint[]): Promise<(StoredPet | undefined)[]> {
@@ -128,21 +93,6 @@ export class PetsService {
       stored.get(contentKey(name, categoryId, status))!.pop()!,
     );
   }
-}
-
-/** @param pets the page's pets and one more where more follow, a line each; `null` for none. */
-function pageFrom(pets: string | null, limit: number): Page {
-  const lines = pets?.split('\n') ?? [];
-  const hasMore = lines.length > limit;
-  if (hasMore) {
-    lines.pop();
-  }
-  const last = hasMore ? BigInt(/^\{"id":(-?[0-9]+)/.exec(lines.at(-1)!)![1]!) : undefined;
-  return { json: `[${lines.join(',')}]`, last };
-}
-
-function pageKey({ limit, status, after }: PageRequest): string {
-  return `${limit}:${status}:${after}`;
 }
 
 function contentKey(name: string, categoryId: bigint | string, status: string): string {

@@ -1,5 +1,5 @@
-import { cursorAfter } from '../../src/pets/cursor.js';
 import { INT64_MAX } from '../../src/http/int64.js';
+import { Cursors } from '../../src/listing/cursors.js';
 import { expectError, nextPage } from '../answers.js';
 import { startService, type TestService } from '../service.js';
 
@@ -118,7 +118,8 @@ describe('listPets 400', () => {
     ['one with a NUL after it', (cursor) => `${cursor}%00`],
     ['one twice', (cursor) => cursor + cursor],
     ['one in upper case', (cursor) => cursor.toUpperCase()],
-    ['one for after the greatest id', () => cursorAfter(INT64_MAX)],
+    ['one for after the greatest id', () => new Cursors('pets').after(INT64_MAX)],
+    ['one of orders', () => new Cursors('orders').after(1n)],
     ['one of 8,000 characters', () => 'A'.repeat(8000)],
   ])('refuses a cursor that the service did not issue: %s', (_what, change) =>
     refuses(`cursor=${change(cursor)}`, ['cursor']),

@@ -1,0 +1,35 @@
+import type { Statement } from '../database/pool.js';
+
+/** What a list reads. Every text is SQL. */
+export interface PageSource {
+  table: string;
+  /** An item as JSON text that begins with its `id`. */
+  json: string;
+  /** The condition that one index answers, in terms of `wanted.start` and `wanted.filter`. */
+  range: string;
+  /** That index's order. */
+  order: string;
+}
+
+/**
+ * The statement for pages, one a row of what is wanted: `$1` its key, `$2` its filter, `$3` the id it starts at, `$4`
+ * its size. A page is its items as JSON, a line each (a line break inside JSON text is always escaped), with one more
+ * than its size where more follow.
+ */
+export const pageStatement = (
+  name: string,
+  { table, json, range, order }: PageSource,
+): Statement => ({
+  name,
+  text: `
+  select wanted.key, page.items
+    from unnest($1::text[], $2::text[], $3::bigint[], $4::int[]) as wanted (key, filter, start, size),
+ lateral (
+          select string_agg(${json}, E'\\n' order by ${order}) as items
+            from (select *
+                    from ${table}
+                   where ${range}
+                   order by ${order}
+                   limit wanted.size + 1) as ${table}
+         ) as page`,
+});

@@ -1,0 +1,62 @@
+import type { Pool } from 'pg';
+import type { Statement } from '../database/pool.js';
+import { INT64_MIN } from '../http/int64.js';
+
+export interface PageRequest {
+  /** 1 to 100. */
+  limit: number;
+  /** The value that the list is filtered by, where it is. */
+  filter: string | undefined;
+  /** The id that the page follows; without it the first page. */
+  after: bigint | undefined;
+}
+
+export interface Page {
+  /** A JSON array, by id. */
+  json: string;
+  /** The id that the next page follows; `undefined` on the last page. */
+  last: bigint | undefined;
+}
+
+/**
+ * Asks the database once for all pages. Requests for the same page share it.
+ *
+ * @param statement of `pageStatement`.
+ * @returns the pages in the order of `requests`.
+ */
+export async function findPages(
+  pool: Pool,
+  statement: Statement,
+  requests: PageRequest[],
+): Promise<Page[]> {
+  const wanted = new Map(requests.map((request) => [pageKey(request), request]));
+  const distinct = [...wanted.values()];
+  const { rows } = await pool.query<{ key: string; items: string | null }>({
+    ...statement,
+    values: [
+      [...wanted.keys()],
+      distinct.map(({ filter }) => filter),
+      distinct.map(({ after }) => (after === undefined ? INT64_MIN : after + 1n)),
+      distinct.map(({ limit }) => limit),
+    ],
+  });
+  const pages = new Map(
+    rows.map(({ key, items }) => [key, pageFrom(items, wanted.get(key)!.limit)]),
+  );
+  return requests.map((request) => pages.get(pageKey(request))!);
+}
+
+/** @param items the page's items and one more where more follow, a line each; `null` for none. */
+function pageFrom(items: string | null, limit: number): Page {
+  const lines = items?.split('\n') ?? [];
+  const hasMore = lines.length > limit;
+  if (hasMore) {
+    lines.pop();
+  }
+  const last = hasMore ? BigInt(/^\{"id":(-?[0-9]+)/.exec(lines.at(-1)!)![1]!) : undefined;
+  return { json: `[${lines.join(',')}]`, last };
+}
+
+function pageKey({ limit, filter, after }: PageRequest): string {
+  return `${limit}:${filter}:${after}`;
+}
