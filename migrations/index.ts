@@ -1,10 +1,12 @@
 import { CreatePets1795046400000 } from './1795046400000-create-pets.js';
 import { CreateApiKeys1795046460000 } from './1795046460000-create-api-keys.js';
 import { CreateIdempotencyKeys1795132800000 } from './1795132800000-create-idempotency-keys.js';
+import { CreateOrders1795222800000 } from './1795222800000-create-orders.js';
 
 /** Every migration, oldest first. */
 export const migrations = [
   CreatePets1795046400000,
   CreateApiKeys1795046460000,
   CreateIdempotencyKeys1795132800000,
+  CreateOrders1795222800000,
 ];

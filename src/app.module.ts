@@ -8,6 +8,7 @@ import { ErrorFilter } from './errors/error.filter.js';
 import { HealthController } from './health/health.controller.js';
 import { RequestShapePipe } from './http/request-shape.js';
 import { LOGGER, type Logger } from './logging/logger.js';
+import { OrdersModule } from './orders/orders.module.js';
 import { PetsModule } from './pets/pets.module.js';
 
 /** What the process is given from outside, made once before the application. */
@@ -20,7 +21,7 @@ export interface Surroundings {
 /** The parts, and every global in the order in which a request meets it. */
 @Global()
 @Module({
-  imports: [AuthModule, PetsModule],
+  imports: [AuthModule, PetsModule, OrdersModule],
   controllers: [HealthController],
   providers: [
     { provide: APP_GUARD, useClass: BearerGuard },

@@ -84,7 +84,7 @@ async function onServer(sql: string): Promise<void> {
   }
 }
 
-/** A PostgreSQL whose role may create databases. */
+/** A PostgreSQL whose role may create databases and roles. */
 function serverUrl(): string {
   const url = process.env['TEST_DATABASE_URL'];
   if (url === undefined) {

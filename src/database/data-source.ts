@@ -1,6 +1,7 @@
 import { DataSource } from 'typeorm';
 import { migrations } from '../../migrations/index.js';
 import { ApiKey } from '../auth/api-key.entity.js';
+import { Order } from '../orders/order.entity.js';
 import { IdempotencyKey } from '../pets/idempotency-key.entity.js';
 import { Pet } from '../pets/pet.entity.js';
 
@@ -62,7 +63,7 @@ function dataSource(url: string, extra: object): DataSource {
   return new DataSource({
     type: 'postgres',
     url,
-    entities: [Pet, ApiKey, IdempotencyKey],
+    entities: [Pet, ApiKey, IdempotencyKey, Order],
     migrations,
     applicationName: 'animal-store',
     installExtensions: false,

@@ -5,10 +5,10 @@ export interface PageSource {
   table: string;
   /** An item as JSON text that begins with its `id`. */
   json: string;
-  /** The condition that one index answers, in terms of `wanted.start` and `wanted.filter`. */
-  range: string;
+  /** The condition that one index answers, in terms of `wanted.start` and `wanted.filter`; by default on the id. */
+  range?: string;
   /** That index's order. */
-  order: string;
+  order?: string;
 }
 
 /**
@@ -18,7 +18,7 @@ export interface PageSource {
  */
 export const pageStatement = (
   name: string,
-  { table, json, range, order }: PageSource,
+  { table, json, range = 'id >= wanted.start', order = 'id' }: PageSource,
 ): Statement => ({
   name,
   text: `

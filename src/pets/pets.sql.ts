@@ -6,12 +6,7 @@ import { pageStatement } from '../listing/pages.sql.js';
 export const PET_JSON = `'{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id
           || ',"status":"' || status || '"}'`;
 
-export const PAGES = pageStatement('pages', {
-  table: 'pets',
-  json: PET_JSON,
-  range: 'id >= wanted.start',
-  order: 'id',
-});
+export const PAGES = pageStatement('pages', { table: 'pets', json: PET_JSON });
 
 /**
  * The condition is a range of (status, id), and no `status = …`: for that, the planner might walk the primary key and

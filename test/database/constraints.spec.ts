@@ -52,6 +52,72 @@ describe('the database itself', () => {
     expect(status).toBe('available');
   });
 
+  describe('on orders', () => {
+    let petId: string;
+    beforeAll(async () => {
+      [{ id: petId }] = await dataSource.query(
+        `insert into pets (name, category_id) values ('ordered', 1) returning id`,
+      );
+    });
+
+    const addOrder = (order: { petId?: unknown; status?: unknown; placedAt?: unknown }) =>
+      dataSource.query(`insert into orders (pet_id, status, placed_at) values ($1, $2, $3)`, [
+        'petId' in order ? order.petId : petId,
+        'status' in order ? order.status : 'placed',
+        'placedAt' in order ? order.placedAt : '2026-11-21T00:00:00Z',
+      ]);
+
+    it.each(['placed', 'approved', 'delivered'])('takes the status %s', (status) =>
+      addOrder({ status }),
+    );
+
+    it.each(['0001-01-01T00:00:00Z', '9999-12-31T23:59:59.999999Z'])(
+      'takes an order placed at %s',
+      (placedAt) => addOrder({ placedAt }),
+    );
+
+    it.each([
+      ['an animal that does not exist', { petId: '-1' }, 'orders_pet_id_fkey'],
+      ['no animal', { petId: null }, 'null value'],
+      ['a status that does not exist', { status: 'lost' }, 'orders_status_check'],
+      ['a status in other letters', { status: 'Placed' }, 'orders_status_check'],
+      ['no status', { status: null }, 'null value'],
+      ['no moment', { placedAt: null }, 'null value'],
+      ['a moment before the year 1', { placedAt: '0001-12-31 BC' }, 'orders_placed_at_check'],
+      [
+        'a moment after the year 9999',
+        { placedAt: '10000-01-01T00:00:00Z' },
+        'orders_placed_at_check',
+      ],
+      ['infinity', { placedAt: 'infinity' }, 'orders_placed_at_check'],
+      ['minus infinity', { placedAt: '-infinity' }, 'orders_placed_at_check'],
+    ])('refuses %s', async (_, order, reason) => {
+      await expect(addOrder(order)).rejects.toThrow(reason);
+    });
+
+    it('refuses an id that the writer chose', async () => {
+      await expect(
+        dataSource.query(`insert into orders (id, pet_id) values (1, $1)`, [petId]),
+      ).rejects.toThrow('cannot insert a non-DEFAULT value into column "id"');
+    });
+
+    it('gives an order without status and moment the status placed, and now', async () => {
+      const [order] = await dataSource.query(
+        `insert into orders (pet_id) values ($1) returning status, placed_at = now() as is_now`,
+        [petId],
+      );
+      expect(order).toEqual({ status: 'placed', is_now: true });
+    });
+
+    it('keeps an animal that has orders, until they are deleted', async () => {
+      await addOrder({});
+      const deletePet = () => dataSource.query(`delete from pets where id = $1`, [petId]);
+      await expect(deletePet()).rejects.toThrow('orders_pet_id_fkey');
+      await dataSource.query(`delete from orders where pet_id = $1`, [petId]);
+      expect(await deletePet()).toEqual([[], 1]);
+    });
+  });
+
   it('refuses a hash twice, of another length, or none', async () => {
     await addKey(Buffer.alloc(32));
     await expect(addKey(Buffer.alloc(32))).rejects.toThrow('api_keys_hash_key');

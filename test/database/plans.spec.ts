@@ -4,10 +4,12 @@ import { administer } from '../../src/database/database.js';
 import { runMigrations } from '../../src/database/migrations.js';
 import { INT64_MIN } from '../../src/http/int64.js';
 import type { Statement } from '../../src/database/pool.js';
+import { ORDER_PAGES } from '../../src/orders/orders.sql.js';
 import { PAGES, PAGES_OF_STATUS, PETS_BY_ID } from '../../src/pets/pets.sql.js';
 import { createDatabase, dropDatabase } from '../service.js';
 
-const ANIMALS = 50_000;
+/** Of each table. */
+const ROWS = 50_000;
 
 interface Node {
   'Node Type': string;
@@ -20,7 +22,7 @@ interface Node {
   Plans?: Node[];
 }
 
-/** What the statements cost must not depend on how many animals there are. */
+/** What the statements cost must not depend on how many rows there are. */
 describe.each([
   ['planned for its values', 'force_custom_plan'],
   ['planned once', 'force_generic_plan'],
@@ -35,7 +37,10 @@ describe.each([
     await client.query(
       `insert into pets (name, category_id, status)
        select 'animal ' || n, n % 1000, case when n % 200 = 0 then 'pending' when n % 10 = 0 then 'sold' else 'available' end
-         from generate_series(1, ${ANIMALS}) as n`,
+         from generate_series(1, ${ROWS}) as n`,
+    );
+    await client.query(
+      `insert into orders (pet_id) select n % 1000 + 1 from generate_series(1, ${ROWS}) as n`,
     );
     await client.query(
       `insert into api_keys (name, hash) select 'key ' || n, sha256(n::text::bytea) from generate_series(1, 5000) as n`,
@@ -77,10 +82,13 @@ describe.each([
       'available',
       49_990n,
     ],
+    ['the first page of orders', ORDER_PAGES, 'orders_pkey', null, INT64_MIN],
+    ['a page of orders from the middle', ORDER_PAGES, 'orders_pkey', null, 25_000n],
+    ['the last page of orders', ORDER_PAGES, 'orders_pkey', null, 49_990n],
   ] as const)(
     'reads no more than the rows of %s',
-    async (_page, statement, index, status, start) => {
-      const nodes = await plan(statement, '{one}', `{${status}}`, `{${start}}`, '{20}');
+    async (_page, statement, index, filter, start) => {
+      const nodes = await plan(statement, '{one}', `{${filter}}`, `{${start}}`, '{20}');
       const scans = nodes.filter((node) => node['Node Type'].includes('Scan'));
       expect(scans.map((node) => node['Index Name'] ?? node['Node Type'])).toEqual([
         'Function Scan',
@@ -97,6 +105,13 @@ describe.each([
     expect(nodes.map((node) => node['Node Type'])).not.toContain('Seq Scan');
     expect(nodes.map((node) => node['Index Name'])).toContain('pets_pkey');
     expect(nodes[0]!['Shared Hit Blocks'] + nodes[0]!['Shared Read Blocks']).toBeLessThan(50);
+  });
+
+  it('finds the orders of an animal by their index', async () => {
+    const text = 'select id from orders where pet_id = $1';
+    const nodes = await plan({ name: 'orders-of-pet', text }, '500');
+    expect(nodes.map((node) => node['Index Name'])).toContain('orders_pet_id_idx');
+    expect(nodes.map((node) => node['Node Type'])).not.toContain('Seq Scan');
   });
 
   it('finds keys by their hash', async () => {

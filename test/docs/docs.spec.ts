@@ -10,6 +10,7 @@ const DOCUMENTS = [
   'CONTRIBUTING.md',
   'docs/errors.md',
   'docs/operations.md',
+  'docs/orders.md',
   'docs/performance.md',
 ];
 const packageJson = JSON.parse(read('package.json'));

@@ -24,6 +24,7 @@ describe('the headers of an answer', () => {
     [200, 'GET /v1/pets', [], undefined],
     [201, 'POST /v1/pets', [json], '{"name":"Rex","categoryId":1}'],
     [400, 'POST /v1/pets', [json], '{'],
+    [200, 'GET /v1/store/orders', [], undefined],
     [400, 'GET /v1/pets?limit=0', [], undefined],
     [401, 'GET /v1/pets', ['Authorization: x'], undefined],
     [404, 'GET /v1/pets/0', [], undefined],

@@ -5,6 +5,7 @@ import { exchange, RawConnection, request } from './raw-http.js';
 const ROUTES = [
   ['/v1/pets', 'GET, HEAD, OPTIONS, POST'],
   ['/v1/pets/1', 'GET, HEAD, OPTIONS'],
+  ['/v1/store/orders', 'GET, HEAD, OPTIONS'],
   ['/health/live', 'GET, HEAD, OPTIONS'],
   ['/health/ready', 'GET, HEAD, OPTIONS'],
 ] as const;
@@ -17,6 +18,7 @@ describe('the method of a request', () => {
   beforeAll(async () => {
     service = await startService();
     await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
+    await service.dataSource.query('insert into orders (pet_id) values (1), (1)');
   });
   afterAll(() => service.stop());
 
@@ -52,6 +54,9 @@ describe('the method of a request', () => {
     ['/v1/pets?limit=0', 400],
     ['/v1/pets/1', 200],
     ['/v1/pets/2', 404],
+    ['/v1/store/orders', 200],
+    ['/v1/store/orders?limit=1', 200],
+    ['/v1/store/orders?cursor=x', 400],
     ['/health/live', 200],
     ['/health/ready', 200],
     ['/nowhere', 404],

@@ -11,7 +11,7 @@ describe('createPet with an Idempotency-Key', () => {
     service = await startService();
   });
   afterAll(() => service.stop());
-  beforeEach(() => service.dataSource.query('truncate pets, idempotency_keys'));
+  beforeEach(() => service.dataSource.query('truncate pets cascade'));
 
   const create = (
     key: string,

@@ -1,0 +1,30 @@
+import type { MigrationInterface, QueryRunner } from 'typeorm';
+
+/**
+ * The orders. Moments are those that RFC 3339 can write, with a year of four digits. The index is for whoever asks for
+ * the orders of an animal, and for the check that an animal to be deleted has none.
+ */
+export class CreateOrders1795222800000 implements MigrationInterface {
+  name = 'CreateOrders1795222800000';
+
+  async up(queryRunner: QueryRunner): Promise<void> {
+    await queryRunner.query(`
+      create table orders (
+        id bigint generated always as identity,
+        pet_id bigint not null,
+        status text not null default 'placed',
+        placed_at timestamp with time zone not null default now(),
+        constraint orders_pkey primary key (id),
+        constraint orders_status_check check (status in ('placed', 'approved', 'delivered')),
+        constraint orders_placed_at_check
+          check (placed_at >= '0001-01-01T00:00:00Z' and placed_at < '10000-01-01T00:00:00Z'),
+        constraint orders_pet_id_fkey foreign key (pet_id) references pets (id) on delete restrict
+      )
+    `);
+    await queryRunner.query(`create index orders_pet_id_idx on orders (pet_id)`);
+  }
+
+  async down(queryRunner: QueryRunner): Promise<void> {
+    await queryRunner.query(`drop table orders`);
+  }
+}

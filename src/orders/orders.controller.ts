@@ -1,0 +1,31 @@
+import { Controller, Get, Inject, Query, Res } from '@nestjs/common';
+import type { Response } from 'express';
+import { Environment } from '../config/environment.js';
+import type { JsonText } from '../http/json-text.js';
+import { pageRequest } from '../listing/list-query.js';
+import { pageAnswer } from '../listing/page-answer.js';
+import { ListOrdersQuery, ORDER_CURSORS } from './list-orders-query.js';
+import { OrdersService } from './orders.service.js';
+
+/** The store's orders (interface, part 4.4). */
+@Controller({ path: 'store/orders', version: '1' })
+export class OrdersController {
+  private readonly address: string;
+
+  constructor(
+    private readonly orders: OrdersService,
+    @Inject(Environment) { PUBLIC_BASE_URL = '/v1' }: Environment,
+  ) {
+    this.address = `${PUBLIC_BASE_URL}/store/orders`;
+  }
+
+  /** Experimental: the interface gives its name alone, so it may change without notice. */
+  @Get()
+  async listOrders(
+    @Query() query: ListOrdersQuery,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<JsonText> {
+    const page = await this.orders.list(pageRequest(ORDER_CURSORS, query));
+    return pageAnswer(response, ORDER_CURSORS, page, `${this.address}?limit=${query.limit}`);
+  }
+}

@@ -1,0 +1,22 @@
+import { Injectable } from '@nestjs/common';
+import { DataSource } from 'typeorm';
+import { Batcher } from '../database/batcher.js';
+import { poolOf } from '../database/pool.js';
+import { findPages, type Page, type PageRequest } from '../listing/pages.js';
+import { ORDER_PAGES } from './orders.sql.js';
+
+/** The orders, which the store's own systems write. */
+@Injectable()
+export class OrdersService {
+  private readonly pages: Batcher<PageRequest, Page>;
+
+  constructor(dataSource: DataSource) {
+    const pool = poolOf(dataSource);
+    this.pages = new Batcher((requests) => findPages(pool, ORDER_PAGES, requests));
+  }
+
+  /** listOrders: the orders that follow `after`, by id. */
+  list(request: PageRequest): Promise<Page> {
+    return this.pages.ask(request);
+  }
+}
