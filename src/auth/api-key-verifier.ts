@@ -2,7 +2,7 @@ import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@ne
 import type { Pool } from 'pg';
 import { DataSource } from 'typeorm';
 import { Batcher } from '../database/batcher.js';
-import { poolOf, type Statement } from '../database/pool.js';
+import { poolOf, run, type Statement } from '../database/pool.js';
 import type { Caller } from '../http/request.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { hashApiKey, isApiKey } from './api-key.js';
@@ -151,12 +151,12 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
   }
 
   private async findValid(hashes: string[]): Promise<Map<string, ValidKey>> {
-    const { rows } = await this.pool.query<ValidKey>({ ...VALID_KEYS, values: [hashes] });
+    const { rows } = await run<ValidKey>(this.pool, VALID_KEYS, [hashes]);
     return new Map(rows.map((key) => [key.hash, key]));
   }
 
   private async noteUse(ids: string[]): Promise<void> {
-    await this.pool.query({ ...NOTE_KEY_USE, values: [ids] });
+    await run(this.pool, NOTE_KEY_USE, [ids]);
   }
 }
 

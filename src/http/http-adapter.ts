@@ -23,6 +23,8 @@ import type { Request } from './request.js';
  */
 export class HttpAdapter extends ExpressAdapter {
   private readonly connections = new Set<Socket>();
+  /** Answers to send in this turn of the event loop. */
+  private ready: Answer[] = [];
 
   constructor(private readonly log: Logger) {
     super(expressApplication());
@@ -127,22 +129,43 @@ export class HttpAdapter extends ExpressAdapter {
    */
   override reply(response: Response, body: unknown, status: number = response.statusCode): void {
     const request = response.req as Request;
-    if (!response.headersSent) {
-      const text = body instanceof JsonText ? body.text : JSON.stringify(body);
-      const headers: Headers = {
-        'X-Request-Id': request.id,
-        'X-Content-Type-Options': 'nosniff',
-        'Cache-Control': 'no-store',
-      };
-      if (text !== undefined) {
-        headers['Content-Type'] = 'application/json; charset=utf-8';
-        headers['Content-Length'] = Buffer.byteLength(text);
-      }
-      response.writeHead(status, Object.assign(headers, addedHeaders(response)));
-      // Answers of one batch become ready together, and are written one right after the other once all of them are:
-      // the client, or a proxy, wakes up once for all.
-      process.nextTick(() => response.end(text));
+    if (response.headersSent) {
+      this.logAnswer(request, status, performance.now());
+      return;
     }
+    const text = body instanceof JsonText ? body.text : JSON.stringify(body);
+    const headers: Headers = {
+      'X-Request-Id': request.id,
+      'X-Content-Type-Options': 'nosniff',
+      'Cache-Control': 'no-store',
+    };
+    if (text !== undefined) {
+      headers['Content-Type'] = 'application/json; charset=utf-8';
+      headers['Content-Length'] = Buffer.byteLength(text);
+    }
+    response.writeHead(status, Object.assign(headers, addedHeaders(response)));
+    if (this.ready.push({ response, text, status }) === 1) {
+      process.nextTick(() => this.sendReady());
+    }
+  }
+
+  /**
+   * Answers of one batch become ready together. They are written one right after the other, so that the client, or a
+   * proxy, wakes up once for all, and logged while it reads them.
+   */
+  private sendReady(): void {
+    const answers = this.ready;
+    this.ready = [];
+    const now = performance.now();
+    for (const { response, text } of answers) {
+      response.end(text);
+    }
+    for (const { response, status } of answers) {
+      this.logAnswer(response.req as Request, status, now);
+    }
+  }
+
+  private logAnswer(request: Request, status: number, now: number): void {
     this.log.info(
       {
         request: request.id,
@@ -150,7 +173,7 @@ export class HttpAdapter extends ExpressAdapter {
         // The pattern, not the path: whatever a client puts into a URL stays out of the log.
         route: request.route?.path,
         status: request.refusedWith ?? status,
-        ms: Math.round((performance.now() - request.receivedAt) * 1000) / 1000,
+        ms: Math.round((now - request.receivedAt) * 1000) / 1000,
         key: request.caller?.keyId,
       },
       'request',
@@ -200,6 +223,13 @@ interface ExpressApplication extends Application {
   response: object;
 }
 
+/** An answer whose headers are written. */
+interface Answer {
+  response: Response;
+  text: string | undefined;
+  status: number;
+}
+
 /** What the adapter reads of a layer of Express's router. */
 interface Layer {
   route?: { stack: { method: string }[] };
@@ -234,6 +264,9 @@ const WELL_FORMED_ID = /^[A-Za-z0-9._~:/+=@-]{1,128}$/;
  * looks like one would make Express read the rest as another URL.
  */
 function originForm(target: string): string {
+  if (target.startsWith('/') && !target.includes('#')) {
+    return target;
+  }
   const [local = ''] = target.replace(/^https?:\/\/[^/?#]*/i, '').split('#', 1);
   return local.startsWith('/') ? local : `/${local}`;
 }

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg';
-import type { Statement } from '../database/pool.js';
+import { run, type Statement } from '../database/pool.js';
 import { INT64_MIN } from '../http/int64.js';
 
 export interface PageRequest {
@@ -31,15 +31,12 @@ export async function findPages(
 ): Promise<Page[]> {
   const wanted = new Map(requests.map((request) => [pageKey(request), request]));
   const distinct = [...wanted.values()];
-  const { rows } = await pool.query<{ key: string; items: string | null }>({
-    ...statement,
-    values: [
-      [...wanted.keys()],
-      distinct.map(({ filter }) => filter),
-      distinct.map(({ after }) => (after === undefined ? INT64_MIN : after + 1n)),
-      distinct.map(({ limit }) => limit),
-    ],
-  });
+  const { rows } = await run<{ key: string; items: string | null }>(pool, statement, [
+    [...wanted.keys()],
+    distinct.map(({ filter }) => filter),
+    distinct.map(({ after }) => (after === undefined ? INT64_MIN : after + 1n)),
+    distinct.map(({ limit }) => limit),
+  ]);
   const pages = new Map(
     rows.map(({ key, items }) => [key, pageFrom(items, wanted.get(key)!.limit)]),
   );

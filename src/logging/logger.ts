@@ -21,7 +21,18 @@ export function createLogger(
   level: LogLevel,
   stream: DestinationStream = bufferedStandardOutput(),
 ): Logger {
-  return pino({ level, base: undefined, timestamp: pino.stdTimeFunctions.isoTime }, stream);
+  return pino({ level, base: undefined, timestamp: isoTime }, stream);
+}
+
+let latest = { at: NaN, text: '' };
+
+/** The time to the millisecond, written once for all lines of a millisecond. */
+function isoTime(): string {
+  const at = Date.now();
+  if (at !== latest.at) {
+    latest = { at, text: `,"time":"${new Date(at).toISOString()}"` };
+  }
+  return latest.text;
 }
 
 function bufferedStandardOutput(): DestinationStream {

@@ -3,7 +3,7 @@ import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@ne
 import type { Pool } from 'pg';
 import { DataSource } from 'typeorm';
 import { BATCH_LIMITS, Batcher } from '../database/batcher.js';
-import { poolOf } from '../database/pool.js';
+import { poolOf, run } from '../database/pool.js';
 import { ApiError } from '../errors/api-error.js';
 import { sqlState } from '../errors/database-error.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
@@ -75,10 +75,14 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     const { name, categoryId, status } = pet;
     const bodyHash = hash('sha256', JSON.stringify([name, String(categoryId), status]), 'buffer');
     try {
-      const created = await this.pool.query<StoredPet>({
-        ...INSERT_PET_ONCE,
-        values: [apiKeyId, key, bodyHash, name, categoryId, status],
-      });
+      const created = await run<StoredPet>(this.pool, INSERT_PET_ONCE, [
+        apiKeyId,
+        key,
+        bodyHash,
+        name,
+        categoryId,
+        status,
+      ]);
       if (created.rows[0] !== undefined) {
         return { pet: created.rows[0], isReplayed: false };
       }
@@ -92,10 +96,11 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
       }
       throw cause;
     }
-    const { rows } = await this.pool.query<StoredPet & { body_hash: Buffer }>({
-      ...PET_BY_IDEMPOTENCY_KEY,
-      values: [apiKeyId, key],
-    });
+    const { rows } = await run<StoredPet & { body_hash: Buffer }>(
+      this.pool,
+      PET_BY_IDEMPOTENCY_KEY,
+      [apiKeyId, key],
+    );
     const [earlier] = rows;
     if (earlier === undefined) {
       throw new ApiError(
@@ -115,7 +120,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   /** Deletes old records a few at a time, passing over those that someone holds. */
   private async sweep(): Promise<void> {
     try {
-      while (((await this.pool.query(DELETE_OLD_IDEMPOTENCY_KEYS)).rowCount ?? 0) > 0);
+      while (((await run(this.pool, DELETE_OLD_IDEMPOTENCY_KEYS)).rowCount ?? 0) > 0);
     } catch (error) {
       this.logger.warn({ reason: String(error) }, 'Old idempotency keys could not be deleted');
     }

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { Pool } from 'pg';
 import { DataSource } from 'typeorm';
 import { Batcher } from '../database/batcher.js';
-import { poolOf } from '../database/pool.js';
+import { poolOf, run } from '../database/pool.js';
 import { ApiError } from '../errors/api-error.js';
 import { findPages, type Page, type PageRequest } from '../listing/pages.js';
 import type { NewPet } from './new-pet.js';
@@ -56,10 +56,7 @@ export class PetsService {
   }
 
   private async findByIds(ids: bigint[]): Promise<(StoredPet | undefined)[]> {
-    const { rows } = await this.pool.query<StoredPet>({
-      ...PETS_BY_ID,
-      values: [[...new Set(ids)]],
-    });
+    const { rows } = await run<StoredPet>(this.pool, PETS_BY_ID, [[...new Set(ids)]]);
     const pets = new Map(rows.map((pet) => [pet.id, pet]));
     return ids.map((id) => pets.get(String(id)));
   }
@@ -69,16 +66,15 @@ export class PetsService {
    * everything may have each other's, as only the id tells them apart.
    */
   private async insert(pets: NewPet[]): Promise<StoredPet[]> {
-    const { rows } = await this.pool.query<
-      StoredPet & Record<'name' | 'category_id' | 'status', string>
-    >({
-      ...INSERT_PETS,
-      values: [
+    const { rows } = await run<StoredPet & Record<'name' | 'category_id' | 'status', string>>(
+      this.pool,
+      INSERT_PETS,
+      [
         pets.map(({ name }) => name),
         pets.map(({ categoryId }) => categoryId),
         pets.map(({ status }) => status),
       ],
-    });
+    );
     const stored = new Map<string, StoredPet[]>();
     for (const { id, name, category_id, status, json } of rows) {
       const content = contentKey(name, category_id, status);
