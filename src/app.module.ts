@@ -3,6 +3,7 @@ import { APP_FILTER, APP_GUARD, APP_PIPE } from '@nestjs/core';
 import { DataSource } from 'typeorm';
 import { AuthModule } from './auth/auth.module.js';
 import { BearerGuard } from './auth/bearer.guard.js';
+import { RateLimitGuard } from './auth/rate-limit.guard.js';
 import { Environment } from './config/environment.js';
 import { ErrorFilter } from './errors/error.filter.js';
 import { HealthController } from './health/health.controller.js';
@@ -36,6 +37,11 @@ export class AppModule {
       { provide: DataSource, useValue: dataSource },
       { provide: LOGGER, useValue: logger },
     ];
-    return { module: AppModule, providers: surroundings, exports: surroundings };
+    // Follows the providers above, and so the guard that finds out who calls.
+    const limit =
+      environment.RATE_LIMIT_PER_MINUTE === undefined
+        ? []
+        : [{ provide: APP_GUARD, useClass: RateLimitGuard }];
+    return { module: AppModule, providers: [...surroundings, ...limit], exports: surroundings };
   }
 }

@@ -8,7 +8,7 @@ import { NestLogger } from './logging/logger.js';
 export async function createApp(surroundings: Surroundings): Promise<INestApplication> {
   const app = await NestFactory.create(
     AppModule.in(surroundings),
-    new HttpAdapter(surroundings.logger),
+    new HttpAdapter(surroundings.logger, surroundings.environment),
     { logger: new NestLogger(surroundings.logger), abortOnError: false },
   );
   app.enableVersioning({ type: VersioningType.URI });

@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { isIP } from 'node:net';
 import { join } from 'node:path';
 import { Expose, plainToInstance, Transform } from 'class-transformer';
 import {
@@ -12,6 +13,7 @@ import {
   validateSync,
 } from 'class-validator';
 import { OperatorError } from '../errors/operator-error.js';
+import { Satisfies } from '../http/request-shape.js';
 import { PROJECT_ROOT } from './project-root.js';
 import { LOG_LEVELS, type LogLevel } from '../logging/logger.js';
 
@@ -20,6 +22,37 @@ const WholeNumber = () =>
 
 const Flag = () =>
   Transform(({ value }) => ({ true: true, false: false })[value as string] ?? value);
+
+/** Texts with commas between them, and perhaps spaces. */
+const List = () => Transform(({ value }) => value?.split(',').map((text: string) => text.trim()));
+
+/** `*` alone, or origins as a browser writes them in `Origin` (RFC 6454, section 6.2). */
+function areOrigins(list: unknown): boolean {
+  const origins = list as string[];
+  return (
+    origins.join() === '*' ||
+    origins.every(
+      (text) =>
+        /^https?:\/\/[^*]+$/.test(text) && URL.canParse(text) && new URL(text).origin === text,
+    )
+  );
+}
+
+/** A number from 1 to 99, or addresses and subnets. */
+function areProxies(value: unknown): boolean {
+  return typeof value === 'number'
+    ? value >= 1 && value <= 99
+    : String(value)
+        .split(',')
+        .every((text) => isSubnet(text.trim()));
+}
+
+/** An address, or a subnet in CIDR notation; not that of all addresses. */
+function isSubnet(text: string): boolean {
+  const [, address = '', prefix = '1'] = /^([^/]+)(?:\/([1-9][0-9]{0,2}))?$/.exec(text) ?? [];
+  const version = isIP(address);
+  return version !== 0 && Number(prefix) <= (version === 4 ? 32 : 128);
+}
 
 /** Every environment variable that the service reads, each documented in `.env.example`. Read once, at start. */
 export class Environment {
@@ -68,6 +101,38 @@ export class Environment {
     message: 'PUBLIC_BASE_URL must be an http(s):// URL that ends in /v1',
   })
   PUBLIC_BASE_URL?: string;
+
+  /** Requests that an API key may make a minute, in this process; without it, any number. */
+  @Expose()
+  @IsOptional()
+  @WholeNumber()
+  @IsInt({ message: 'RATE_LIMIT_PER_MINUTE must be a whole number from 1 to 1000000' })
+  @Min(1, { message: 'RATE_LIMIT_PER_MINUTE must be a whole number from 1 to 1000000' })
+  @Max(1_000_000, { message: 'RATE_LIMIT_PER_MINUTE must be a whole number from 1 to 1000000' })
+  RATE_LIMIT_PER_MINUTE?: number;
+
+  /** The web origins whose pages may read answers; `*` alone for all. Without it, none. */
+  @Expose()
+  @IsOptional()
+  @List()
+  @Satisfies(
+    areOrigins,
+    'CORS_ORIGINS must be * or a list such as https://a.example,https://b.example',
+  )
+  CORS_ORIGINS?: string[];
+
+  /**
+   * The proxies whose word on a client's address is taken: how many stand before this process, or their addresses
+   * and subnets, in the form that Express's `trust proxy` takes. Without it, none.
+   */
+  @Expose()
+  @IsOptional()
+  @WholeNumber()
+  @Satisfies(
+    areProxies,
+    'TRUST_PROXY must be a number from 1 to 99 or a list such as 10.0.0.0/8,::1',
+  )
+  TRUST_PROXY?: number | string;
 
   /** The least severe log line that is written. */
   @Expose()

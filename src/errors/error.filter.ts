@@ -7,7 +7,9 @@ import {
   Injectable,
 } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
+import type { Response } from 'express';
 import { addHeaders } from '../http/headers.js';
+import type { Request } from '../http/request.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { ApiError } from './api-error.js';
 import { isUnavailable } from './database-error.js';
@@ -26,10 +28,10 @@ export class ErrorFilter implements ExceptionFilter {
   ) {}
 
   catch(fault: unknown, host: ArgumentsHost): void {
-    const response = host.switchToHttp().getResponse();
+    const response = host.switchToHttp().getResponse<Response>();
     const error = toApiError(fault);
     const { status, retryAfter }: { status: number; retryAfter?: number } = ERRORS[error.code];
-    this.log(error);
+    this.log(error, (response.req as Request).id);
     addHeaders(response, error.headers);
     if (retryAfter !== undefined) {
       addHeaders(response, { 'Retry-After': retryAfter });
@@ -38,11 +40,14 @@ export class ErrorFilter implements ExceptionFilter {
   }
 
   /** A client's fault is no news; ours is, with its cause. */
-  private log({ code, message, cause }: ApiError): void {
+  private log({ code, message, cause }: ApiError, request: string): void {
     if (code === 'internal_error') {
-      this.logger.error({ err: cause }, message);
+      this.logger.error({ request, err: cause }, message);
     } else if (code === 'unavailable') {
-      this.logger.warn({ reason: cause instanceof Error ? cause.message : message }, message);
+      this.logger.warn(
+        { request, reason: cause instanceof Error ? cause.message : message },
+        message,
+      );
     }
   }
 }

@@ -2,7 +2,7 @@
  * Every error the service can answer with: its code and the HTTP status that goes with it. Codes are
  * stable and never reused; a client may branch on them.
  *
- * `retryAfter` is the answer's `Retry-After` in seconds (RFC 9110, section 10.2.3).
+ * `retryAfter` is the answer's `Retry-After` in seconds (RFC 9110, section 10.2.3); that of `rate_limited` is counted.
  */
 export const ERRORS = {
   invalid_json: { status: 400 },
@@ -17,6 +17,7 @@ export const ERRORS = {
   payload_too_large: { status: 413 },
   unsupported_media_type: { status: 415 },
   idempotency_key_reused: { status: 422 },
+  rate_limited: { status: 429 },
   headers_too_large: { status: 431 },
   internal_error: { status: 500 },
   unavailable: { status: 503, retryAfter: 1 },

@@ -1,8 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import type { Response } from 'express';
 import { type ErrorCode, ERRORS, errorBody } from '../errors/errors.js';
 import type { Logger } from '../logging/logger.js';
+import { addedHeaders } from './headers.js';
 import { HTTP_LIMITS } from './limits.js';
 import type { Request } from './request.js';
 
@@ -42,9 +45,11 @@ export function onClientError(error: NodeJS.ErrnoException, socket: Duplex, log:
 /** Writes an Error body to a bare socket and ends it. */
 export function refuse(socket: Duplex, code: ErrorCode, message: string, log: Logger): void {
   const { status } = ERRORS[code];
-  const request = responseUnderWay(socket)?.req as Partial<Request> | undefined;
+  const response = responseUnderWay(socket) as Response | undefined;
+  const request = response?.req as Request | undefined;
   const id = request?.id ?? randomUUID();
   const body = JSON.stringify(errorBody(code, message));
+  const added = Object.entries((response && addedHeaders(response)) ?? {});
   endSoon(
     socket,
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n` +
@@ -54,10 +59,11 @@ export function refuse(socket: Duplex, code: ErrorCode, message: string, log: Lo
       'Cache-Control: no-store\r\n' +
       'X-Content-Type-Options: nosniff\r\n' +
       'Connection: close\r\n' +
+      added.map(([name, value]) => `${name}: ${value}\r\n`).join('') +
       `\r\n${body}`,
   );
   if (request === undefined) {
-    log.info({ request: id, status }, 'request');
+    log.info({ request: id, status, client: (socket as Socket).remoteAddress }, 'request');
   } else {
     request.refusedWith = status;
   }

@@ -1,17 +1,21 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, IncomingMessage, ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
+import { isIP, type Socket } from 'node:net';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Application, type NextFunction, type Response } from 'express';
+import { KEY_PREFIX } from '../auth/api-key.js';
+import type { Environment } from '../config/environment.js';
 import { ApiError } from '../errors/api-error.js';
 import { errorBody } from '../errors/errors.js';
 import type { Logger } from '../logging/logger.js';
 import { onClientError, refuse, rememberLatest, responseUnderWay } from './client-error.js';
+import { Cors } from './cors.js';
 import { addedHeaders, addHeaders, type Headers } from './headers.js';
 import { JsonText } from './json-text.js';
 import { HTTP_LIMITS } from './limits.js';
 import { parseQuery } from './query.js';
 import type { Request } from './request.js';
+import { traceIdOf } from './trace.js';
 
 /**
  * The way in and the way out of every request: Nest's Express adapter with this service's limits, its own handling
@@ -26,8 +30,16 @@ export class HttpAdapter extends ExpressAdapter {
   /** Answers to send in this turn of the event loop. */
   private ready: Answer[] = [];
 
-  constructor(private readonly log: Logger) {
-    super(expressApplication());
+  private readonly trustsProxies: boolean;
+  private readonly cors: Cors | undefined;
+
+  constructor(
+    private readonly log: Logger,
+    { CORS_ORIGINS, RATE_LIMIT_PER_MINUTE, TRUST_PROXY }: HttpSettings = {},
+  ) {
+    super(expressApplication(TRUST_PROXY));
+    this.trustsProxies = TRUST_PROXY !== undefined;
+    this.cors = CORS_ORIGINS && new Cors(CORS_ORIGINS, RATE_LIMIT_PER_MINUTE !== undefined);
   }
 
   override initHttpServer(): void {
@@ -54,6 +66,8 @@ export class HttpAdapter extends ExpressAdapter {
     );
     this.httpServer.on('connection', (socket: Socket) => {
       this.connections.add(socket);
+      // Node keeps what was read once; of a client that has left it could not be read any more.
+      void socket.remoteAddress;
       socket.once('close', () => this.connections.delete(socket));
     });
     // Headers are bounded by bytes. Node would drop those after the first thousand, a second Authorization too.
@@ -104,8 +118,17 @@ export class HttpAdapter extends ExpressAdapter {
       response.shouldKeepAlive = false;
     }
     const id = request.headers['x-request-id'];
-    request.id = typeof id === 'string' && WELL_FORMED_ID.test(id) ? id : randomUUID();
+    request.id = isRequestId(id) ? id : randomUUID();
     request.url = withDecodablePath(originForm(request.url));
+    if (this.cors !== undefined) {
+      addHeaders(response, this.cors.headers(request));
+      const preflightHeaders = this.cors.preflightHeaders(request);
+      if (preflightHeaders !== undefined) {
+        addHeaders(response, preflightHeaders);
+        this.reply(response, undefined, 204);
+        return;
+      }
+    }
     if (request.httpVersion === '1.1' && !isHost(request.headers.host)) {
       const body = errorBody('invalid_request', 'A request needs one Host header.');
       this.reply(response, body, body.status);
@@ -175,9 +198,21 @@ export class HttpAdapter extends ExpressAdapter {
         status: request.refusedWith ?? status,
         ms: Math.round((now - request.receivedAt) * 1000) / 1000,
         key: request.caller?.keyId,
+        client: this.clientAddress(request),
+        trace: traceIdOf(request.headers['traceparent']),
       },
       'request',
     );
+  }
+
+  /** `X-Forwarded-For` counts as far as trusted proxies wrote it, and where it holds an address. */
+  private clientAddress(request: Request): string | undefined {
+    const { remoteAddress } = request.socket;
+    if (!this.trustsProxies || remoteAddress === undefined) {
+      return remoteAddress;
+    }
+    const { ip = '' } = request;
+    return isIP(ip) === 0 ? remoteAddress : ip;
   }
 
   /** A path that some other method knows is 405, or the answer to OPTIONS (RFC 9110, sections 9.3.7 and 15.5.6). */
@@ -236,12 +271,20 @@ interface Layer {
   match(path: string): unknown;
 }
 
-function expressApplication(): Application {
+/** What of the environment is the adapter's concern. */
+type HttpSettings = Partial<
+  Pick<Environment, 'CORS_ORIGINS' | 'RATE_LIMIT_PER_MINUTE' | 'TRUST_PROXY'>
+>;
+
+function expressApplication(trustProxy: Environment['TRUST_PROXY']): Application {
   const app = express();
   app.disable('x-powered-by');
   app.enable('case sensitive routing');
   app.enable('strict routing');
   app.set('query parser', parseQuery);
+  if (trustProxy !== undefined) {
+    app.set('trust proxy', trustProxy);
+  }
   return app;
 }
 
@@ -255,6 +298,11 @@ function bornWith<Base extends new (...args: any[]) => object>(base: Base, proto
 /** Present, and only once: Node joins repeated headers with a comma and a space (RFC 9112, section 3.2). */
 function isHost(host: string | undefined): boolean {
   return host !== undefined && !host.includes(' ');
+}
+
+/** Whether `text` may be the id of a request, which is logged: so it holds no API key. */
+function isRequestId(text: unknown): text is string {
+  return typeof text === 'string' && WELL_FORMED_ID.test(text) && !text.includes(KEY_PREFIX);
 }
 
 const WELL_FORMED_ID = /^[A-Za-z0-9._~:/+=@-]{1,128}$/;

@@ -8,6 +8,9 @@ const DEFAULTS = {
   DATABASE_POOL_SIZE: 10,
   MIGRATE_ON_START: false,
   PUBLIC_BASE_URL: undefined,
+  RATE_LIMIT_PER_MINUTE: undefined,
+  CORS_ORIGINS: undefined,
+  TRUST_PROXY: undefined,
   LOG_LEVEL: 'info',
 };
 
@@ -41,6 +44,9 @@ describe('readEnvironment', () => {
       DATABASE_POOL_SIZE: '100',
       MIGRATE_ON_START: 'true',
       PUBLIC_BASE_URL: 'https://animals.example/v1',
+      RATE_LIMIT_PER_MINUTE: '600',
+      CORS_ORIGINS: 'https://app.example, http://localhost:8080,http://[::1]:3000',
+      TRUST_PROXY: '10.0.0.0/8, ::1',
       LOG_LEVEL: 'silent',
       HOME: '/root',
     });
@@ -52,6 +58,9 @@ describe('readEnvironment', () => {
       DATABASE_POOL_SIZE: 100,
       MIGRATE_ON_START: true,
       PUBLIC_BASE_URL: 'https://animals.example/v1',
+      RATE_LIMIT_PER_MINUTE: 600,
+      CORS_ORIGINS: ['https://app.example', 'http://localhost:8080', 'http://[::1]:3000'],
+      TRUST_PROXY: '10.0.0.0/8, ::1',
       LOG_LEVEL: 'silent',
     });
     expect(environment.isProduction).toBe(true);
@@ -78,10 +87,44 @@ describe('readEnvironment', () => {
     ['PUBLIC_BASE_URL', 'https://animals.example'],
     ['PUBLIC_BASE_URL', 'https://animals.example/v1/'],
     ['PUBLIC_BASE_URL', 'https://animals.example/v1?x=/v1'],
+    ['RATE_LIMIT_PER_MINUTE', '0'],
+    ['RATE_LIMIT_PER_MINUTE', '1000001'],
+    ['RATE_LIMIT_PER_MINUTE', '1.5'],
+    ['RATE_LIMIT_PER_MINUTE', 'unlimited'],
+    ['CORS_ORIGINS', 'app.example'],
+    ['CORS_ORIGINS', 'https://app.example/'],
+    ['CORS_ORIGINS', 'https://App.example'],
+    ['CORS_ORIGINS', 'https://app.example:443'],
+    ['CORS_ORIGINS', 'https://*.example'],
+    ['CORS_ORIGINS', 'https://app.example,*'],
+    ['CORS_ORIGINS', '*,*'],
+    ['CORS_ORIGINS', 'https://app.example,'],
+    ['CORS_ORIGINS', 'https://app.example https://b.example'],
+    ['CORS_ORIGINS', 'null'],
+    ['TRUST_PROXY', 'true'],
+    ['TRUST_PROXY', '0'],
+    ['TRUST_PROXY', '100'],
+    ['TRUST_PROXY', '1,2'],
+    ['TRUST_PROXY', '10.0.0.0/0'],
+    ['TRUST_PROXY', '10.0.0.0/33'],
+    ['TRUST_PROXY', '::1/129'],
+    ['TRUST_PROXY', '::1/8/8'],
+    ['TRUST_PROXY', '10.0.0.1,'],
+    ['TRUST_PROXY', 'proxy.example'],
     ['LOG_LEVEL', 'loud'],
     ['LOG_LEVEL', 'INFO'],
   ])('refuses %s=%s by one line that begins with the name', (name, value) => {
     expect(faultsOf({ [name]: value })).toEqual([expect.stringMatching(`^${name} must be `)]);
+  });
+
+  it.each([
+    ['CORS_ORIGINS', '*', ['*']],
+    ['TRUST_PROXY', '1', 1],
+    ['TRUST_PROXY', '99', 99],
+    ['TRUST_PROXY', '127.0.0.1', '127.0.0.1'],
+    ['TRUST_PROXY', 'fd00::/8,2001:db8::1/128', 'fd00::/8,2001:db8::1/128'],
+  ])('reads %s=%s', (name, value, read) => {
+    expect(readEnvironment({ [name]: value })).toHaveProperty(name, read);
   });
 
   it('names all faults together and shows no value', () => {

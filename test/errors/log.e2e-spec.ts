@@ -32,9 +32,38 @@ describe('the log', () => {
         status: 404,
         ms: expect.any(Number),
         key: '1',
+        client: '127.0.0.1',
         msg: 'request',
       },
     ]);
+  });
+
+  it('names the trace that a request belongs to', async () => {
+    const trace = '4bf92f3577b34da6a3ce929d0e0e4736';
+    const traceparent = `00-${trace}-00f067aa0ba902b7-01`;
+    await service.api.get('/v1/pets').set({ traceparent }).expect(200);
+    await service.api
+      .get('/v1/pets')
+      .set({ traceparent: `${traceparent}x` })
+      .expect(200);
+    const [traced, other] = requestLines();
+    expect(traced).toMatchObject({ trace });
+    expect(other).not.toHaveProperty('trace');
+  });
+
+  it('ties what went wrong to its request', async () => {
+    await service.dataSource.query('alter table pets rename to other_pets');
+    await service.api.get('/v1/pets').set('X-Request-Id', 'one').expect(500);
+    await service.dataSource.query('alter table other_pets rename to pets');
+    expect(lines()).toMatchObject([
+      { level: 50, request: 'one', err: { message: expect.stringContaining('pets') } },
+      { level: 30, request: 'one', status: 500 },
+    ]);
+  });
+
+  it('names the client of a request that was no HTTP', async () => {
+    await exchange(service.port, 'hello\r\n\r\n');
+    expect(requestLines()).toMatchObject([{ status: 400, client: '127.0.0.1' }]);
   });
 
   it.each([
@@ -69,6 +98,7 @@ describe('the log', () => {
     connection.send(request('POST /v1/pets', headers, '{"name":"Rex"}').slice(0, -1));
     connection.vanish();
     await until('its line is there', () => requestLines().length === 1, 5);
+    expect(requestLines()).toMatchObject([{ client: '127.0.0.1' }]);
   });
 
   it('has one line for a body cut short while its key is being looked up', async () => {
@@ -103,12 +133,13 @@ describe('the log', () => {
         request('GET /v1/pets', [`Authorization: Basic ${key}`]),
         request('GET /v1/pets', [`Authorization: ${key} ${secret}`]),
         request('GET /v1/pets', [`X-Request-Id: ${secret} ${key}`, ...headers]),
+        request('GET /v1/pets', [`traceparent: ${key}`, `X-Forwarded-For: ${key}`, ...headers]),
         `${key} ${secret}\r\n\r\n`,
       ]) {
         await exchange(service.port, bytes);
       }
     }
-    expect(requestLines().length).toBe(keys.length * 11);
+    expect(requestLines().length).toBe(keys.length * 12);
     const text = service.log.join('');
     for (const hidden of [...keys, secret]) {
       expect(text).not.toContain(hidden);
@@ -127,6 +158,8 @@ describe('the log', () => {
       request('POST /v1/pets', headers, JSON.stringify({ name: `\n${FORGED}\n`, categoryId: 1 })),
       request('POST /v1/pets', headers, `\n${FORGED}\n`),
       request('POST /v1/pets', headers, `{"\n${FORGED}`),
+      request('GET /v1/pets', [`X-Forwarded-For: \n${FORGED}`, ...headers]),
+      request('GET /v1/pets', [`traceparent: a\r\n ${FORGED}`, ...headers]),
       request('GET /v1/pets', [`X-Request-Id: a\n${FORGED}`, ...headers]),
       request('GET /v1/pets', [`X-Request-Id: a\r\n ${FORGED}`, ...headers]),
       request('GET /v1/pets', [`Authorization: Bearer a\r\n ${FORGED}`]),

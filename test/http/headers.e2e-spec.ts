@@ -1,4 +1,5 @@
 import { gzipSync } from 'node:zlib';
+import { newApiKey } from '../../src/auth/api-key.js';
 import { expectError } from '../answers.js';
 import { startService, type TestService } from '../service.js';
 import { exchange, request } from './raw-http.js';
@@ -104,6 +105,8 @@ describe('the headers of an answer', () => {
     ['with a brace', ['{}']],
     ['with a tab', ['a\tb']],
     ['with bytes beyond ASCII', ['\xe9']],
+    ['that is an API key', [newApiKey()]],
+    ['with an API key', [`id=${newApiKey()}`]],
     ['sent twice', ['a', 'b']],
   ])('replace an X-Request-Id %s', async (_title, ids) => {
     const answer = await send(

@@ -1,0 +1,54 @@
+import { type CanActivate, type ExecutionContext, Inject, Injectable } from '@nestjs/common';
+import type { Response } from 'express';
+import { RateLimiterMemory, type RateLimiterRes } from 'rate-limiter-flexible';
+import { Environment } from '../config/environment.js';
+import { ApiError } from '../errors/api-error.js';
+import { addHeaders } from '../http/headers.js';
+import type { Request } from '../http/request.js';
+
+/** Seconds in which an API key may make as many requests as the limit says. They begin with its first request. */
+const WINDOW = 60;
+
+/**
+ * Refuses what an API key asks for beyond `RATE_LIMIT_PER_MINUTE`, and tells on every counted request how much is left
+ * (`RateLimit` and `RateLimit-Policy`, draft-ietf-httpapi-ratelimit-headers-10). It counts in this process alone, and
+ * keeps a count for no longer than its window, and only for keys that are valid.
+ *
+ * It stands behind the guard that checks keys, and is there only when there is a limit.
+ */
+@Injectable()
+export class RateLimitGuard implements CanActivate {
+  private readonly counts: RateLimiterMemory;
+  private readonly policy: string;
+
+  constructor(@Inject(Environment) { RATE_LIMIT_PER_MINUTE: quota }: Environment) {
+    this.counts = new RateLimiterMemory({ points: quota!, duration: WINDOW });
+    this.policy = `"default";q=${quota};w=${WINDOW}`;
+  }
+
+  /** @throws ApiError `rate_limited`. */
+  async canActivate(context: ExecutionContext): Promise<boolean> {
+    const http = context.switchToHttp();
+    const { caller } = http.getRequest<Request>();
+    if (caller === undefined) {
+      // A public handler.
+      return true;
+    }
+    let isWithin = true;
+    const count = await this.counts.consume(caller.keyId).catch((exceeded: RateLimiterRes) => {
+      isWithin = false;
+      return exceeded;
+    });
+    const seconds = Math.ceil(count.msBeforeNext / 1000);
+    addHeaders(http.getResponse<Response>(), {
+      'RateLimit-Policy': this.policy,
+      RateLimit: `"default";r=${count.remainingPoints};t=${seconds}`,
+    });
+    if (!isWithin) {
+      throw new ApiError('rate_limited', 'The API key made too many requests; try again later.', {
+        headers: { 'Retry-After': String(seconds) },
+      });
+    }
+    return true;
+  }
+}

@@ -1,0 +1,68 @@
+import type { IncomingMessage } from 'node:http';
+import type { Headers } from './headers.js';
+
+/** What a page is told before it sends a request that is not a simple one. */
+const PREFLIGHT: Headers = {
+  'Access-Control-Allow-Methods': 'GET, HEAD, POST',
+  'Access-Control-Allow-Headers':
+    'Authorization, Content-Type, Idempotency-Key, X-Request-Id, traceparent',
+  // Seconds that a browser may go by it. Chromium takes no more.
+  'Access-Control-Max-Age': 7_200,
+};
+
+/** The headers of answers that a page may read, besides those that it may read anyway. */
+const EXPOSED =
+  'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id, Idempotent-Replayed';
+
+/**
+ * Lets the pages of other origins read this service's answers, errors too (Fetch standard, section 3.2).
+ *
+ * The `cors` package would answer every OPTIONS, that of a page which is not let in too, and past
+ * `HttpAdapter.reply`.
+ */
+export class Cors {
+  private readonly origins: ReadonlySet<string>;
+  private readonly isOpen: boolean;
+  private readonly exposed: string;
+
+  /**
+   * @param origins those that are let in; `*` stands for all.
+   * @param isLimited whether answers tell of a rate limit.
+   */
+  constructor(origins: string[], isLimited: boolean) {
+    this.origins = new Set(origins);
+    this.isOpen = this.origins.has('*');
+    this.exposed = isLimited ? `${EXPOSED}, RateLimit, RateLimit-Policy` : EXPOSED;
+  }
+
+  /** @returns what the answer to `request` carries. */
+  headers({ headers: { origin } }: IncomingMessage): Headers {
+    if (this.isOpen) {
+      return {
+        'Access-Control-Allow-Origin': '*',
+        'Access-Control-Expose-Headers': this.exposed,
+      };
+    }
+    if (origin === undefined || !this.origins.has(origin)) {
+      return { Vary: 'Origin' };
+    }
+    return {
+      'Access-Control-Allow-Origin': origin,
+      'Access-Control-Expose-Headers': this.exposed,
+      Vary: 'Origin',
+    };
+  }
+
+  /**
+   * @returns what the answer to `request` carries besides, where it is a preflight of a page that is let in; else
+   *   `undefined`.
+   */
+  preflightHeaders({ method, headers }: IncomingMessage): Headers | undefined {
+    const isPreflight =
+      method === 'OPTIONS' &&
+      headers['access-control-request-method'] !== undefined &&
+      headers.origin !== undefined &&
+      (this.isOpen || this.origins.has(headers.origin));
+    return isPreflight ? PREFLIGHT : undefined;
+  }
+}

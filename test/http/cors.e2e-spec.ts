@@ -1,0 +1,185 @@
+import { expectError } from '../answers.js';
+import { startService, type TestService } from '../service.js';
+import { type Answer, exchange, RawConnection, request } from './raw-http.js';
+
+const PAGE = 'https://app.example';
+const EXPOSED =
+  'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id, Idempotent-Replayed';
+const JSON_TYPE = 'Content-Type: application/json';
+
+/** Requests to all that can answer; KEY stands for a valid key. */
+const REQUESTS = [
+  [200, 'GET /v1/pets', ['KEY'], undefined],
+  [201, 'POST /v1/pets', ['KEY', JSON_TYPE], '{"name":"Rex","categoryId":1}'],
+  [200, 'GET /v1/pets/1', ['KEY'], undefined],
+  [204, 'OPTIONS /v1/pets', [], undefined],
+  [200, 'GET /health/live', [], undefined],
+  [400, 'GET /v1/pets?limit=0', ['KEY'], undefined],
+  [401, 'GET /v1/pets', [], undefined],
+  [401, 'GET /v1/pets', ['Authorization: Bearer x'], undefined],
+  [404, 'GET /v1/pets/0', ['KEY'], undefined],
+  [404, 'GET /nowhere', [], undefined],
+  [405, 'PUT /v1/pets', [], undefined],
+  [413, 'POST /v1/pets', ['KEY', JSON_TYPE], 'x'.repeat(20_000)],
+  [415, 'POST /v1/pets', ['KEY', 'Content-Type: text/plain'], 'x'],
+] as const;
+
+/** What of an answer is CORS, by name. */
+function corsHeaders({ headers }: Answer): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(headers).filter(
+      ([name]) => name.startsWith('access-control-') || name === 'vary',
+    ),
+  );
+}
+
+describe.each([
+  ['off', undefined],
+  ['for named origins', `http://localhost:8080,${PAGE}`],
+  ['for all origins', '*'],
+])('CORS %s', (_title, origins) => {
+  let service: TestService;
+  beforeAll(async () => {
+    service = await startService(origins === undefined ? {} : { CORS_ORIGINS: origins });
+    await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
+  });
+  afterAll(() => service.stop());
+
+  const send = (line: string, headers: readonly string[], body?: string) =>
+    exchange(
+      service.port,
+      request(
+        line,
+        headers.map((header) =>
+          header === 'KEY' ? `Authorization: Bearer ${service.key}` : header,
+        ),
+        body,
+      ),
+    );
+
+  const preflight = (path: string, origin: string, ...more: string[]) =>
+    send(`OPTIONS ${path}`, [
+      `Origin: ${origin}`,
+      'Access-Control-Request-Method: POST',
+      'Access-Control-Request-Headers: authorization,content-type',
+      ...more,
+    ]);
+
+  const named = origins === '*' ? '*' : PAGE;
+  const vary = origins === '*' ? {} : { vary: 'Origin' };
+  const letIn = {
+    'access-control-allow-origin': named,
+    'access-control-expose-headers': EXPOSED,
+    ...vary,
+  };
+
+  if (origins === undefined) {
+    it.each(REQUESTS)('says nothing of it: %i to %s', async (status, line, headers, body) => {
+      const answer = await send(line, [...headers, `Origin: ${PAGE}`], body);
+      expect(answer.status).toBe(status);
+      expect(corsHeaders(answer)).toEqual({});
+    });
+
+    it('takes a preflight for any OPTIONS', async () => {
+      const answer = await preflight('/v1/pets', PAGE);
+      expect(answer).toMatchObject({ status: 204, headers: { allow: 'GET, HEAD, OPTIONS, POST' } });
+      expect(corsHeaders(answer)).toEqual({});
+    });
+    return;
+  }
+
+  it.each(REQUESTS)('lets a page read %i to %s', async (status, line, headers, body) => {
+    const answer = await send(line, [...headers, `Origin: ${PAGE}`], body);
+    expect(answer.status).toBe(status);
+    expect(corsHeaders(answer)).toEqual(letIn);
+  });
+
+  it('lets a page read what is answered to a body that breaks', async () => {
+    const headers = [`Origin: ${PAGE}`, 'Authorization: Bearer x', 'Transfer-Encoding: chunked'];
+    const answer = await exchange(service.port, `${request('POST /v1/pets', headers)}zz\r\n`);
+    expectError(answer, 400, 'invalid_request');
+    expect(corsHeaders(answer)).toEqual(letIn);
+  });
+
+  it('lets a page read what is answered to a request without Host', async () => {
+    const answer = await exchange(service.port, `GET /v1/pets HTTP/1.1\r\nOrigin: ${PAGE}\r\n\r\n`);
+    expectError(answer, 400, 'invalid_request');
+    expect(corsHeaders(answer)).toEqual(letIn);
+  });
+
+  it.each(['/v1/pets', '/v1/pets/1', '/health/live', '/nowhere'])(
+    'answers a preflight for %s without a key',
+    async (path) => {
+      const connection = await RawConnection.open(service.port);
+      const headers = [`Origin: ${PAGE}`, 'Access-Control-Request-Method: POST'];
+      connection.send(request(`OPTIONS ${path}`, [...headers, 'Connection: close']));
+      const answer = await connection.answer();
+      expect(answer.status).toBe(204);
+      expect(answer.headers).toMatchObject({
+        'cache-control': 'no-store',
+        'x-content-type-options': 'nosniff',
+        'x-request-id': expect.any(String),
+      });
+      expect(corsHeaders(answer)).toEqual({
+        ...letIn,
+        'access-control-allow-methods': 'GET, HEAD, POST',
+        'access-control-allow-headers':
+          'Authorization, Content-Type, Idempotency-Key, X-Request-Id, traceparent',
+        'access-control-max-age': '7200',
+      });
+      expect(await connection.rest()).toBe('');
+      expect(service.log.map((line) => JSON.parse(line)).at(-1)).toMatchObject({
+        method: 'OPTIONS',
+        status: 204,
+      });
+    },
+  );
+
+  it.each([
+    ['Origin alone', [`Origin: ${PAGE}`]],
+    ['Access-Control-Request-Method alone', ['Access-Control-Request-Method: POST']],
+  ])('takes OPTIONS with %s for no preflight', async (_what, headers) => {
+    const answer = await send('OPTIONS /v1/pets', headers);
+    expect(answer).toMatchObject({ status: 204, headers: { allow: 'GET, HEAD, OPTIONS, POST' } });
+    expect(answer.headers).not.toHaveProperty('access-control-allow-methods');
+    expectError(await send('OPTIONS /nowhere', headers), 404, 'route_not_found');
+  });
+
+  if (origins === '*') {
+    it.each(['https://elsewhere.example', 'null'])('lets in %s', async (origin) => {
+      expect(corsHeaders(await send('GET /v1/pets', ['KEY', `Origin: ${origin}`]))).toEqual(letIn);
+      expect((await preflight('/v1/pets', origin)).headers).toHaveProperty(
+        'access-control-allow-methods',
+      );
+    });
+    return;
+  }
+
+  it.each([
+    'https://elsewhere.example',
+    'http://app.example',
+    'https://app.example:8443',
+    'https://app.example.elsewhere.example',
+    'https://elsewhere.example/https://app.example',
+    'https://APP.example',
+    'null',
+    '*',
+    `${PAGE}, ${PAGE}`,
+  ])('does not let in %s', async (origin) => {
+    const answer = await send('GET /v1/pets', ['KEY', `Origin: ${origin}`]);
+    expect(answer.status).toBe(200);
+    expect(corsHeaders(answer)).toEqual({ vary: 'Origin' });
+    const refused = await preflight('/v1/pets', origin);
+    expect(refused).toMatchObject({ status: 204, headers: { allow: expect.any(String) } });
+    expect(corsHeaders(refused)).toEqual({ vary: 'Origin' });
+  });
+
+  it('does not let in a page with two origins', async () => {
+    const answer = await send('GET /v1/pets', ['KEY', `Origin: ${PAGE}`, `Origin: ${PAGE}`]);
+    expect(corsHeaders(answer)).toEqual({ vary: 'Origin' });
+  });
+
+  it('tells caches that answers differ by origin, without one too', async () => {
+    expect(corsHeaders(await send('GET /v1/pets', ['KEY']))).toEqual({ vary: 'Origin' });
+  });
+});

@@ -1,0 +1,73 @@
+import { startService, type TestService } from '../service.js';
+import { exchange, request } from './raw-http.js';
+
+/** The client that the log names for a request whose `X-Forwarded-For` are these. */
+async function loggedClient(service: TestService, forwardedFor: string[]): Promise<string> {
+  service.log.length = 0;
+  const headers = forwardedFor.map((value) => `X-Forwarded-For: ${value}`);
+  await exchange(service.port, request('GET /health/live', headers));
+  expect(service.log).toHaveLength(1);
+  return JSON.parse(service.log[0]!).client;
+}
+
+describe.each([
+  [
+    undefined,
+    [
+      [[], '127.0.0.1'],
+      [['203.0.113.7'], '127.0.0.1'],
+      [['203.0.113.7', '10.1.2.3'], '127.0.0.1'],
+    ],
+  ],
+  [
+    '1',
+    [
+      [[], '127.0.0.1'],
+      [['203.0.113.7'], '203.0.113.7'],
+      [['2001:db8::7'], '2001:db8::7'],
+      [['198.51.100.1, 203.0.113.7'], '203.0.113.7'],
+      [['198.51.100.1', '203.0.113.7'], '203.0.113.7'],
+    ],
+  ],
+  [
+    '2',
+    [
+      [['203.0.113.7'], '203.0.113.7'],
+      [['198.51.100.1, 203.0.113.7, 10.1.2.3'], '203.0.113.7'],
+    ],
+  ],
+  [
+    '127.0.0.1, 10.0.0.0/8',
+    [
+      [['198.51.100.1, 203.0.113.7, 10.1.2.3'], '203.0.113.7'],
+      [['10.1.2.3'], '10.1.2.3'],
+      [['not-an-address'], '127.0.0.1'],
+      [['203.0.113.7:4711'], '127.0.0.1'],
+      [['x'.repeat(1_000)], '127.0.0.1'],
+      [['"}\\n{"forged":true}'], '127.0.0.1'],
+      [[''], '127.0.0.1'],
+      [[', ,'], '127.0.0.1'],
+    ],
+  ],
+  ['10.0.0.0/8', [[['203.0.113.7'], '127.0.0.1']]],
+] as const)('with TRUST_PROXY=%s', (trusted, cases) => {
+  let service: TestService;
+  beforeAll(async () => {
+    service = await startService(trusted === undefined ? {} : { TRUST_PROXY: trusted });
+  });
+  afterAll(() => service.stop());
+
+  it.each(cases)('of X-Forwarded-For %j the log has %s', async (forwardedFor, client) => {
+    expect(await loggedClient(service, [...forwardedFor])).toBe(client);
+  });
+
+  it('nothing that a client writes changes the addresses in answers', async () => {
+    await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
+    await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
+    const { headers } = await service.api
+      .get('/v1/pets?limit=1')
+      .set({ 'X-Forwarded-Proto': 'https', 'X-Forwarded-Host': 'elsewhere.example' })
+      .expect(200);
+    expect(headers['link']).toMatch(/^<\/v1\/pets\?/);
+  });
+});
