@@ -1,7 +1,7 @@
 import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import type { Pool } from 'pg';
 import { DataSource } from 'typeorm';
-import { Batcher } from '../database/batcher.js';
+import { BATCH_LIMITS, Batcher } from '../database/batcher.js';
 import { poolOf, run, type Statement } from '../database/pool.js';
 import type { Caller } from '../http/request.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
@@ -18,6 +18,8 @@ export const VERIFICATION = {
   refreshEvery: 2_000,
   /** Keys remembered at most. */
   keys: 10_000,
+  /** Milliseconds that pass after a look at the database for a key that it does not have, until the next look. */
+  pauseAfterUnknown: 10,
 } as const;
 
 /** The keys that are valid now, of those whose hash is in `$1`, in hexadecimal. */
@@ -59,16 +61,22 @@ interface ValidKey {
  *
  * A key that was found valid is remembered, by its hash; those in use are verified again every two seconds with one
  * statement, off any request's way. Only valid keys are remembered: what a stranger sends takes no memory, and one
- * whose checksum is wrong is refused without a look at the database. Keys are compared by SHA-256 alone, so the time
- * a comparison takes says nothing about a stored key.
+ * whose checksum is wrong is refused without a look at the database. Whoever knows the scheme can make up keys with a
+ * right one: then the database is asked once in ten milliseconds, on one connection, for all that came meanwhile. So
+ * no flood keeps it busy, and a valid key that is new here waits no longer than that.
+ *
+ * Keys are compared by SHA-256 alone, here and in the database, so the time that a comparison takes says nothing about
+ * a stored key.
  */
 @Injectable()
 export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
   private readonly remembered = new Map<string, Remembered>();
-  private readonly lookups = new Batcher<string, ValidKey | undefined>(async (hashes) => {
-    const valid = await this.findValid(hashes);
-    return hashes.map((hash) => valid.get(hash));
+  private readonly lookups = new Batcher((hashes: string[]) => this.lookUp(hashes), {
+    ...BATCH_LIMITS,
+    size: BATCH_LIMITS.waiting,
+    inFlight: 1,
   });
+  private pause = Promise.resolve();
   private readonly pool: Pool;
   private refreshing?: NodeJS.Timeout;
 
@@ -116,6 +124,18 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
     const trustedUntil = trustEnd(valid, askedAt);
     this.remembered.set(valid.hash, { caller, trustedUntil, isUsed: true });
     return caller;
+  }
+
+  private async lookUp(hashes: string[]): Promise<(ValidKey | undefined)[]> {
+    await this.pause;
+    const valid = await this.findValid(hashes);
+    const found = hashes.map((hash) => valid.get(hash));
+    if (found.includes(undefined)) {
+      this.pause = new Promise((resolve) => {
+        setTimeout(resolve, VERIFICATION.pauseAfterUnknown);
+      });
+    }
+    return found;
   }
 
   /** Verifies the keys used since the last round again, notes their use, and forgets all others. */

@@ -1,23 +1,42 @@
+import { jest } from '@jest/globals';
 import { pino } from 'pino';
 import type { DataSource } from 'typeorm';
-import { newApiKey } from '../../src/auth/api-key.js';
+import { hashApiKey, newApiKey } from '../../src/auth/api-key.js';
 import { ApiKeyVerifier, VERIFICATION } from '../../src/auth/api-key-verifier.js';
 
 /** A database that finds, of the hashes it is asked for, those that `isValid`. */
 function verifierOn(isValid: (hash: string) => boolean) {
   let statements = 0;
-  const query = async ({ values: [hashes] }: { values: [string[]] }) => {
+  const sent: unknown[] = [];
+  const query = (
+    { values: [hashes] }: { values: [string[]] },
+    _values: undefined,
+    callback: (error: undefined, result: { rows: object[] }) => void,
+  ) => {
     statements += 1;
-    return {
-      rows: hashes.filter(isValid).map((hash, id) => ({ id: `${id}`, hash, expires_at: null })),
-    };
+    sent.push(...hashes);
+    const rows = hashes
+      .filter(isValid)
+      .map((hash, id) => ({ id: `${id}`, hash, expires_at: null }));
+    queueMicrotask(() => callback(undefined, { rows }));
   };
   const dataSource = { driver: { master: { query } } } as unknown as DataSource;
   const verifier = new ApiKeyVerifier(dataSource, pino({ level: 'silent' }));
-  return { verifier, statements: () => statements, remembered: () => verifier['remembered'].size };
+  return {
+    verifier,
+    /** Every value that the database was sent. */
+    sent,
+    statements: () => statements,
+    remembered: () => verifier['remembered'].size,
+  };
 }
 
+/** When what is under way has come to a halt. */
+const settled = () => new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+
 describe('ApiKeyVerifier', () => {
+  afterEach(() => jest.useRealTimers());
+
   it('refuses a key with a wrong checksum without asking the database', async () => {
     const { verifier, statements } = verifierOn(() => true);
     const [first, ...rest] = newApiKey().split('').toReversed();
@@ -47,6 +66,49 @@ describe('ApiKeyVerifier', () => {
     const { verifier, statements } = verifierOn(() => true);
     await Promise.all(Array.from({ length: 100 }, () => verifier.verify(newApiKey())));
     expect(statements()).toBe(1);
+  });
+
+  it('asks once for all unknown keys of ten milliseconds, and for valid ones among them', async () => {
+    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date'] });
+    const known = newApiKey();
+    const { verifier, statements } = verifierOn((hash) => hash === hashApiKey(known));
+    await verifier.verify(newApiKey());
+    expect(statements()).toBe(1);
+
+    const strangers = Array.from({ length: 100 }, () => verifier.verify(newApiKey()));
+    await settled();
+    const later = [known, ...Array.from({ length: 900 }, newApiKey)].map((key) =>
+      verifier.verify(key),
+    );
+    await jest.advanceTimersByTimeAsync(VERIFICATION.pauseAfterUnknown - 1);
+    await settled();
+    expect(statements()).toBe(1);
+    await jest.advanceTimersByTimeAsync(1);
+    await Promise.all(strangers);
+    expect(statements()).toBe(2);
+
+    await jest.advanceTimersByTimeAsync(VERIFICATION.pauseAfterUnknown);
+    const [caller, ...unknown] = await Promise.all(later);
+    expect(caller).toEqual({ keyId: expect.any(String) });
+    expect(unknown.filter(Boolean)).toEqual([]);
+    expect(statements()).toBe(3);
+  });
+
+  it('keeps valid keys waiting for nothing, one after the other and at once', async () => {
+    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date'] });
+    const { verifier, statements } = verifierOn(() => true);
+    for (let i = 0; i < 10; i += 1) {
+      const key = newApiKey();
+      await Promise.all([verifier.verify(key), verifier.verify(key)]);
+    }
+    expect(statements()).toBe(10);
+  });
+
+  it('shows the database nothing of a key but its SHA-256', async () => {
+    const { verifier, sent } = verifierOn(() => true);
+    const keys = Array.from({ length: 100 }, newApiKey);
+    await Promise.all(keys.map((key) => verifier.verify(key)));
+    expect(sent.toSorted()).toEqual(keys.map(hashApiKey).toSorted());
   });
 
   it('recalls a key that it found valid', async () => {

@@ -1,0 +1,122 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { jest } from '@jest/globals';
+import { newApiKey } from '../../src/auth/api-key.js';
+import { VALID_KEYS, VERIFICATION } from '../../src/auth/api-key-verifier.js';
+import { ApiKeys } from '../../src/auth/api-keys.js';
+import { poolOf, type Statement } from '../../src/database/pool.js';
+import { RawConnection, request } from '../http/raw-http.js';
+import { startService, type TestService } from '../service.js';
+
+const CONNECTIONS = 10;
+/** Requests that a connection sends before it waits for their answers. */
+const AT_ONCE = 50;
+
+/** A key that was never issued and whose checksum is wrong. */
+function mistypedKey(): string {
+  const key = newApiKey();
+  return key.slice(0, -1) + (key.endsWith('A') ? 'B' : 'A');
+}
+
+describe('a flood of wrong keys, all different', () => {
+  let service: TestService;
+  beforeAll(async () => {
+    service = await startService();
+  });
+  afterAll(() => service.stop());
+  afterEach(() => jest.restoreAllMocks());
+
+  /** Sends requests with `count` keys. @returns how many were answered with each status. */
+  async function flood(count: number, makeKey: () => string): Promise<Record<string, number>> {
+    const statuses: Record<string, number> = {};
+    await Promise.all(
+      Array.from({ length: CONNECTIONS }, async () => {
+        const socket = connect(service.port, '127.0.0.1').setEncoding('latin1');
+        let unread = '';
+        let answers = 0;
+        let sent = 0;
+        const send = () => {
+          const lines = Array.from({ length: AT_ONCE }, () =>
+            request('GET /v1/pets', [`Authorization: Bearer ${makeKey()}`]),
+          );
+          sent += AT_ONCE;
+          socket.write(lines.join(''));
+        };
+        socket.on('data', (text: string) => {
+          unread += text;
+          const found = [...unread.matchAll(/HTTP\/1\.1 (\d{3}) /g)];
+          for (const [, status] of found) {
+            statuses[status!] = (statuses[status!] ?? 0) + 1;
+          }
+          answers += found.length;
+          const last = found.at(-1);
+          unread = unread.slice(last === undefined ? -12 : last.index + last[0].length);
+          if (answers === sent && sent < count / CONNECTIONS) {
+            send();
+          } else if (answers === sent) {
+            socket.end();
+          }
+        });
+        send();
+        await once(socket, 'close');
+        service.log.length = 0;
+      }),
+    );
+    return statuses;
+  }
+
+  /** Rounds in which the keys in use are verified again. */
+  const rounds = (milliseconds: number) => Math.ceil(milliseconds / VERIFICATION.refreshEvery) + 1;
+
+  /** Bytes in use on the heap, without what can be collected. */
+  function heapInUse(): number {
+    setFlagsFromString('--expose-gc');
+    runInNewContext('gc')();
+    return process.memoryUsage().heapUsed;
+  }
+
+  it.each([
+    ['with wrong checksums: no look at the database', mistypedKey, () => 0],
+    [
+      'with right checksums: a look at the database in ten milliseconds at most',
+      newApiKey,
+      (milliseconds: number) => milliseconds / VERIFICATION.pauseAfterUnknown + 1,
+    ],
+  ])('%s, no memory, and valid keys work', async (_title, makeKey, mostLookups) => {
+    const keys = new ApiKeys(service.dataSource);
+    const newKeys = await Promise.all(Array.from({ length: 10 }, () => keys.issue('new')));
+    await flood(2_000, makeKey);
+    const heapBefore = heapInUse();
+    const query = jest.spyOn(poolOf(service.dataSource), 'query');
+    const startedAt = performance.now();
+
+    let isOver = false;
+    const valid: number[] = [];
+    const others = (async () => {
+      const connection = await RawConnection.open(service.port);
+      while (!isOver) {
+        const { key } = (valid.length % 2 === 0 && newKeys.pop()) || service;
+        connection.send(request('GET /v1/pets?limit=1', [`Authorization: Bearer ${key}`]));
+        valid.push((await connection.answer()).status);
+      }
+      connection.vanish();
+    })();
+    const statuses = await flood(50_000, makeKey);
+    isOver = true;
+    await others;
+    const milliseconds = performance.now() - startedAt;
+
+    expect(statuses).toEqual({ 401: 50_000 });
+    expect(newKeys).toEqual([]);
+    expect(valid.filter((status) => status !== 200)).toEqual([]);
+    const lookups = query.mock.calls.filter(
+      ([statement]) => (statement as unknown as Statement).name === VALID_KEYS.name,
+    ).length;
+    // Besides those that wrong keys cause: one for each new key, and for a key whose next round came late.
+    expect(lookups).toBeLessThanOrEqual(mostLookups(milliseconds) + rounds(milliseconds) + 15);
+    query.mockClear();
+    expect(heapInUse() - heapBefore).toBeLessThan(4_000_000);
+  });
+});
