@@ -1,3 +1,4 @@
+import { KEY_PREFIX } from '../src/auth/api-key.js';
 import type { TestService } from './service.js';
 
 /** An answer as far as tests look at it. */
@@ -7,7 +8,10 @@ export interface Answer {
   text: string;
 }
 
-/** Expects an Error body and nothing else: `message` contains each of `words` and nothing of the service's inside. */
+/**
+ * Expects an Error body and nothing else: `message` contains each of `words` and nothing of the service's inside. No API
+ * key is anywhere in the answer.
+ */
 export function expectError(answer: Answer, status: number, code: string, words: string[] = []) {
   expect({ status: answer.status, body: JSON.parse(answer.text) }).toStrictEqual({
     status,
@@ -19,6 +23,7 @@ export function expectError(answer: Answer, status: number, code: string, words:
   }
   expect(message).not.toMatch(INSIDE);
   expect(answer.headers['content-type']).toBe('application/json; charset=utf-8');
+  expect(answer.text + JSON.stringify(answer.headers)).not.toContain(KEY_PREFIX);
 }
 
 /** Stacks, SQL, and what JSON parsers and drivers say. */

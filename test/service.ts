@@ -4,6 +4,7 @@ import { Client } from 'pg';
 import supertest from 'supertest';
 import type { DataSource } from 'typeorm';
 import { createApp } from '../src/app.js';
+import { KEY_PREFIX } from '../src/auth/api-key.js';
 import { ApiKeys } from '../src/auth/api-keys.js';
 import { readEnvironment } from '../src/config/environment.js';
 import { administrativeDataSource, servingDataSource } from '../src/database/data-source.js';
@@ -26,6 +27,7 @@ export interface TestService {
   anonymous: ReturnType<typeof supertest>;
   /** A request with {@link key}. */
   api: ReturnType<typeof supertest.agent>;
+  /** Expects too that no API key was ever logged. */
   stop(): Promise<void>;
 }
 
@@ -39,7 +41,14 @@ export async function startService(variables: Record<string, string> = {}): Prom
   const environment = readEnvironment({ DATABASE_URL: databaseUrl, ...variables });
   const dataSource = await servingDataSource(databaseUrl, 10).initialize();
   const log: string[] = [];
-  const logger = createLogger('trace', { write: (line: string) => void log.push(line) });
+  const leaks: string[] = [];
+  const write = (line: string) => {
+    log.push(line);
+    if (line.includes(KEY_PREFIX) || line.includes(key.slice(KEY_PREFIX.length))) {
+      leaks.push(line);
+    }
+  };
+  const logger = createLogger('trace', { write });
   const app = await createApp({ environment, dataSource, logger });
   await app.listen(0, '127.0.0.1');
   const { port } = app.getHttpServer().address() as AddressInfo;
@@ -57,6 +66,7 @@ export async function startService(variables: Record<string, string> = {}): Prom
       await app.close();
       await dataSource.destroy();
       await dropDatabase(databaseUrl);
+      expect(leaks).toEqual([]);
     },
   };
 }

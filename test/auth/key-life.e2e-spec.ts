@@ -1,7 +1,7 @@
 import { newApiKey } from '../../src/auth/api-key.js';
 import { ApiKeys } from '../../src/auth/api-keys.js';
 import { expectError } from '../answers.js';
-import { type Answer, exchange, request } from '../http/raw-http.js';
+import { type Answer, exchange, RawConnection, request } from '../http/raw-http.js';
 import { until } from '../process/until.js';
 import { startService, type TestService } from '../service.js';
 
@@ -66,20 +66,31 @@ describe('an API key', () => {
     expect(late).toBeLessThan(1_000);
   });
 
-  it('that is malformed, unknown, revoked or expired gets one and the same answer', async () => {
+  it('that is malformed, unknown, revoked or expired gets one and the same answer, byte by byte', async () => {
     const revoked = await keys.issue('revoked');
     await keys.revoke(revoked.id);
     const expired = await keys.issue('expired', new Date(Date.now() - 1));
-    const answers = await Promise.all(
-      ['abc', newApiKey(), revoked.key, expired.key].map(async (key) => {
-        const { headers, ...rest } = await use(key);
-        const { date, 'x-request-id': id, ...alike } = headers;
-        expect([date, id]).toEqual([expect.any(String), expect.any(String)]);
-        return { headers: Object.entries(alike), ...rest };
-      }),
+    const unknown = newApiKey();
+    const mistyped = unknown.slice(0, -1) + (unknown.endsWith('A') ? 'B' : 'A');
+    const credentials = ['abc', mistyped, unknown, revoked.key, expired.key].map(
+      (key) => `Bearer ${key}`,
     );
-    expect(answers[0]).toMatchObject({ status: 401 });
-    expect(answers.slice(1)).toEqual(Array(3).fill(answers[0]));
+    const answers = await Promise.all(
+      [...credentials, 'Basic abc', `Bearer ${revoked.key} ${revoked.key}`].map(
+        async (credential) => {
+          const connection = await RawConnection.open(service.port);
+          const headers = [`Authorization: ${credential}`, 'Connection: close'];
+          connection.send(request('GET /v1/pets', headers));
+          return (await connection.rest())
+            .replace(/^Date: .{29}\r\n/m, '')
+            .replace(/^X-Request-Id: [0-9a-f-]{36}\r\n/m, '');
+        },
+      ),
+    );
+    expect(answers[0]).toMatch(
+      /^HTTP\/1\.1 401 Unauthorized\r\n(?!.*^(Date|X-Request-Id):).*\}$/ms,
+    );
+    expect(answers.slice(1)).toEqual(answers.slice(1).map(() => answers[0]));
   });
 
   it('has its last use noted, and only its own', async () => {
