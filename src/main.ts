@@ -10,13 +10,21 @@ import type { Environment } from './config/environment.js';
 import { servingDataSource } from './database/data-source.js';
 import { administer, DATA_FOLDER, type Database, openDatabase } from './database/database.js';
 import { requireMigrated } from './database/migrations.js';
+import type { HttpAdapter } from './http/http-adapter.js';
 import { createLogger } from './logging/logger.js';
 
 /** Runs the service until it is told to stop. */
 async function serve(environment: Environment): Promise<void> {
   const stopping = new AbortController();
+  /** A person does not wait until balancers notice, nor does whoever signals twice. */
+  const hurrying = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    process.on(signal, () => stopping.abort());
+    process.on(signal, () => {
+      if (signal !== 'SIGTERM' || stopping.signal.aborted) {
+        hurrying.abort();
+      }
+      stopping.abort();
+    });
   }
   const database = await openDatabase(environment);
   try {
@@ -24,7 +32,7 @@ async function serve(environment: Environment): Promise<void> {
       await requireMigrated(dataSource, environment);
       return database.isEmbedded ? await localKey(dataSource) : undefined;
     });
-    await serveFrom(database, environment, key, stopping.signal);
+    await serveFrom(database, environment, key, stopping.signal, hurrying.signal);
   } finally {
     await database.release();
   }
@@ -48,10 +56,10 @@ async function serveFrom(
   environment: Environment,
   key: string | undefined,
   stopping: AbortSignal,
+  hurrying: AbortSignal,
 ): Promise<void> {
   const logger = createLogger(environment.LOG_LEVEL);
-  const dataSource = servingDataSource(database.url, environment.DATABASE_POOL_SIZE);
-  await dataSource.initialize();
+  const dataSource = await servingDataSource(database.url, environment.DATABASE_POOL_SIZE);
   try {
     const app = await createApp({ environment, dataSource, logger });
     await app.listen(environment.PORT, environment.HOST);
@@ -60,6 +68,10 @@ async function serveFrom(
     announce(`http://${host}:${port}/v1`, key);
     if (!stopping.aborted) {
       await new Promise((resolve) => stopping.addEventListener('abort', resolve));
+    }
+    if (environment.DRAIN_SECONDS > 0) {
+      const adapter = app.getHttpAdapter() as HttpAdapter;
+      await adapter.drain(environment.DRAIN_SECONDS * 1000, hurrying);
     }
     await app.close();
   } finally {

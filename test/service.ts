@@ -39,7 +39,7 @@ export async function startService(variables: Record<string, string> = {}): Prom
   await setup.destroy();
 
   const environment = readEnvironment({ DATABASE_URL: databaseUrl, ...variables });
-  const dataSource = await servingDataSource(databaseUrl, 10).initialize();
+  const dataSource = await servingDataSource(databaseUrl, 10);
   const log: string[] = [];
   const leaks: string[] = [];
   const write = (line: string) => {

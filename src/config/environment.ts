@@ -88,6 +88,14 @@ export class Environment {
   @Max(100, { message: 'DATABASE_POOL_SIZE must be a whole number from 2 to 100' })
   DATABASE_POOL_SIZE: number = 10;
 
+  /** Seconds for which SIGTERM leaves the service serving, while readiness already says no. */
+  @Expose()
+  @WholeNumber()
+  @IsInt({ message: 'DRAIN_SECONDS must be a whole number from 0 to 60' })
+  @Min(0, { message: 'DRAIN_SECONDS must be a whole number from 0 to 60' })
+  @Max(60, { message: 'DRAIN_SECONDS must be a whole number from 0 to 60' })
+  DRAIN_SECONDS: number = 2;
+
   /** Whether a start applies pending migrations instead of refusing. */
   @Expose()
   @Flag()

@@ -8,9 +8,9 @@ export const BATCH_LIMITS = {
   /** Statements under way at once; each holds a connection. */
   inFlight: 2,
   /** Requests waiting for a statement; one more is refused. */
-  waiting: 2_000,
+  waiting: 6_000,
   /** Milliseconds that a request may wait for its statement; it is refused when its turn comes later. */
-  waitingTime: 500,
+  waitingTime: 750,
 } as const;
 
 interface Waiting<Request, Answer> {

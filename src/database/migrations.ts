@@ -2,6 +2,7 @@ import type { DataSource } from 'typeorm';
 import type { Environment } from '../config/environment.js';
 import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
+import { poolOf } from './pool.js';
 
 /**
  * The advisory lock under which migrations run (PostgreSQL, section 13.3.5), so that several instances starting
@@ -49,7 +50,10 @@ export function knownMigrations(dataSource: DataSource): string[] {
 
 async function appliedMigrations(dataSource: DataSource): Promise<Set<string>> {
   try {
-    const rows: { name: string }[] = await dataSource.query('select name from migrations');
+    // Past TypeORM, which would give a connection back to the pool whose query ran out of time.
+    const { rows } = await poolOf(dataSource).query<{ name: string }>(
+      'select name from migrations',
+    );
     return new Set(rows.map(({ name }) => name));
   } catch (error) {
     if (sqlState(error) === UNDEFINED_TABLE) {

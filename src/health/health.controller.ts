@@ -1,14 +1,27 @@
 import { Controller, Get } from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
 import { DataSource } from 'typeorm';
 import { Public } from '../auth/public.decorator.js';
+import { Batcher } from '../database/batcher.js';
 import { pendingMigrations } from '../database/migrations.js';
+import { poolOf } from '../database/pool.js';
 import { ApiError } from '../errors/api-error.js';
+import type { HttpAdapter } from '../http/http-adapter.js';
 
 /** For whatever starts, restarts and routes to this process. No key is needed. */
 @Public()
 @Controller('health')
 export class HealthController {
-  constructor(private readonly dataSource: DataSource) {}
+  /** However many ask, the database is asked once. */
+  private readonly states = new Batcher(async (asking: undefined[]) => {
+    const state = await this.databaseState();
+    return asking.map(() => state);
+  });
+
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly host: HttpAdapterHost<HttpAdapter>,
+  ) {}
 
   /** 200 while the process answers at all: a failure means "restart me". */
   @Get('live')
@@ -16,13 +29,29 @@ export class HealthController {
     return { status: 'live' };
   }
 
-  /** 200 while requests can be served: the database answers and is migrated; else 503. */
+  /** 200 while requests can be served: the database answers, takes writes and is migrated; else 503. */
   @Get('ready')
   async ready() {
-    const pending = await pendingMigrations(this.dataSource);
+    if (this.host.httpAdapter.isStopping) {
+      throw new ApiError('unavailable', 'The service is stopping.');
+    }
+    const { isReadOnly, pending } = await this.states.ask(undefined);
+    if (isReadOnly) {
+      throw new ApiError('unavailable', 'The database is read-only.');
+    }
     if (pending.length > 0) {
       throw new ApiError('unavailable', 'The database has pending migrations.');
     }
     return { status: 'ready' };
+  }
+
+  private async databaseState() {
+    const { rows } = await poolOf(this.dataSource).query<{ transaction_read_only: string }>(
+      'show transaction_read_only',
+    );
+    return {
+      isReadOnly: rows[0]!.transaction_read_only === 'on',
+      pending: await pendingMigrations(this.dataSource),
+    };
   }
 }

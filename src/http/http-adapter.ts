@@ -1,14 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, IncomingMessage, ServerResponse } from 'node:http';
-import { isIP, type Socket } from 'node:net';
+import { isIP, Server } from 'node:net';
+import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Application, type NextFunction, type Response } from 'express';
 import { KEY_PREFIX } from '../auth/api-key.js';
 import type { Environment } from '../config/environment.js';
 import { ApiError } from '../errors/api-error.js';
-import { errorBody } from '../errors/errors.js';
+import { ERRORS, errorBody, type ErrorBody } from '../errors/errors.js';
 import type { Logger } from '../logging/logger.js';
-import { onClientError, refuse, rememberLatest, responseUnderWay } from './client-error.js';
+import { onClientError, refuse, rememberLatest } from './client-error.js';
+import { Connections } from './connections.js';
 import { Cors } from './cors.js';
 import { addedHeaders, addHeaders, type Headers } from './headers.js';
 import { JsonText } from './json-text.js';
@@ -26,9 +28,12 @@ import { traceIdOf } from './trace.js';
  * call changes nothing.
  */
 export class HttpAdapter extends ExpressAdapter {
-  private readonly connections = new Set<Socket>();
+  private connections!: Connections;
   /** Answers to send in this turn of the event loop. */
   private ready: Answer[] = [];
+  /** Requests that were accepted and not answered yet. */
+  private underWay = 0;
+  private stage: 'serving' | 'draining' | 'closing' = 'serving';
 
   private readonly trustsProxies: boolean;
   private readonly cors: Cors | undefined;
@@ -64,12 +69,9 @@ export class HttpAdapter extends ExpressAdapter {
       },
       (request, response) => this.accept(request as Request, response as Response),
     );
-    this.httpServer.on('connection', (socket: Socket) => {
-      this.connections.add(socket);
-      // Node keeps what was read once; of a client that has left it could not be read any more.
-      void socket.remoteAddress;
-      socket.once('close', () => this.connections.delete(socket));
-    });
+    this.connections = new Connections(this.httpServer, (response) =>
+      this.refuseOverdue(response as Response),
+    );
     // Headers are bounded by bytes. Node would drop those after the first thousand, a second Authorization too.
     this.httpServer.maxHeadersCount = 0;
     // A client may end its side once its request is complete, and still wants the answer.
@@ -89,18 +91,49 @@ export class HttpAdapter extends ExpressAdapter {
     return this.httpServer.listen(port, host, HTTP_LIMITS.backlog, callback);
   }
 
+  /** Whether the service is about to stop and wants no more requests. */
+  get isStopping(): boolean {
+    return this.stage !== 'serving';
+  }
+
+  /**
+   * Prepares for {@link close} so that no client loses a request. First all is served as ever, and only readiness says
+   * that the service is stopping: whoever asks for it sends the next requests elsewhere. Then the service stops
+   * listening, and ends each connection with its next answer: a proxy that did not ask finds new connections refused,
+   * which it can try elsewhere without doubt.
+   *
+   * @param milliseconds that readiness has to be noticed.
+   * @param hurry ends this at once.
+   */
+  async drain(milliseconds: number, hurry: AbortSignal): Promise<void> {
+    this.stage = 'draining';
+    try {
+      await wait(milliseconds, undefined, { signal: hurry });
+      // Connections that came in this turn of the event loop have been accepted by its end.
+      await turn();
+      this.stage = 'closing';
+      // Of net.Server: http.Server's own would end idle connections too.
+      Server.prototype.close.call(this.httpServer);
+      const end = performance.now() + HTTP_LIMITS.lastRequestTime;
+      while (this.connections.count > 0 && performance.now() < end) {
+        await wait(10, undefined, { signal: hurry });
+      }
+    } catch (error) {
+      if (!hurry.aborted) {
+        throw error;
+      }
+    }
+  }
+
   /**
    * Stops listening and resolves when every request under way is answered, or has had its time. All other connections
    * are closed, those that become idle meanwhile too, which Node would keep for a next request.
    */
   override async close(): Promise<void> {
+    this.stage = 'closing';
     const closed = new Promise<void>((resolve) => this.httpServer.close(() => resolve()));
-    const closeIdle = () =>
-      [...this.connections]
-        .filter((socket) => responseUnderWay(socket) === undefined)
-        .forEach((socket) => socket.destroy());
-    closeIdle();
-    const sweep = setInterval(closeIdle, 50);
+    this.connections.endIdle();
+    const sweep = setInterval(() => this.connections.endIdle(), 50);
     const deadline = setTimeout(
       () => this.httpServer.closeAllConnections(),
       HTTP_LIMITS.stopTimeout,
@@ -108,12 +141,23 @@ export class HttpAdapter extends ExpressAdapter {
     await closed;
     clearInterval(sweep);
     clearTimeout(deadline);
+    this.connections.stopWatching();
   }
 
   private accept(request: Request, response: Response): void {
     request.receivedAt = performance.now();
     rememberLatest(response);
-    if (request.headers.upgrade !== undefined) {
+    // Node gives a response its socket when those before it on the connection are done.
+    if (response.socket === null) {
+      this.connections.startInTurn(response, () => this.handle(request, response));
+    } else {
+      this.handle(request, response);
+    }
+  }
+
+  private handle(request: Request, response: Response): void {
+    this.underWay += 1;
+    if (request.headers.upgrade !== undefined || this.stage === 'closing') {
       // Node drops what else came in the packet of a request that asks for another protocol.
       response.shouldKeepAlive = false;
     }
@@ -134,7 +178,19 @@ export class HttpAdapter extends ExpressAdapter {
       this.reply(response, body, body.status);
       return;
     }
+    if (this.underWay > HTTP_LIMITS.underWay && !request.url.startsWith('/health/')) {
+      const body = unavailable(response, 'The service is overloaded; try again.');
+      this.reply(response, body, body.status);
+      return;
+    }
     this.getInstance<Application>()(request, response);
+  }
+
+  /** The handler's own answer, when it comes, is only logged. */
+  private refuseOverdue(response: Response): void {
+    const body = unavailable(response, 'The answer takes too long; try again.');
+    (response.req as Request).refusedWith = body.status;
+    response.end(writeHead(response, body, body.status));
   }
 
   /** Where Nest's `@Header` leaves its headers. */
@@ -152,21 +208,12 @@ export class HttpAdapter extends ExpressAdapter {
    */
   override reply(response: Response, body: unknown, status: number = response.statusCode): void {
     const request = response.req as Request;
+    this.underWay -= 1;
     if (response.headersSent) {
       this.logAnswer(request, status, performance.now());
       return;
     }
-    const text = body instanceof JsonText ? body.text : JSON.stringify(body);
-    const headers: Headers = {
-      'X-Request-Id': request.id,
-      'X-Content-Type-Options': 'nosniff',
-      'Cache-Control': 'no-store',
-    };
-    if (text !== undefined) {
-      headers['Content-Type'] = 'application/json; charset=utf-8';
-      headers['Content-Length'] = Buffer.byteLength(text);
-    }
-    response.writeHead(status, Object.assign(headers, addedHeaders(response)));
+    const text = writeHead(response, body, status);
     if (this.ready.push({ response, text, status }) === 1) {
       process.nextTick(() => this.sendReady());
     }
@@ -250,6 +297,28 @@ export class HttpAdapter extends ExpressAdapter {
     }
     return [...new Set([...methods, 'OPTIONS'])].toSorted();
   }
+}
+
+/** The Error body of a 503, and its `Retry-After`. */
+function unavailable(response: Response, message: string): ErrorBody {
+  addHeaders(response, { 'Retry-After': ERRORS.unavailable.retryAfter });
+  return errorBody('unavailable', message);
+}
+
+/** Writes the head of an answer. @returns the body as text. */
+function writeHead(response: Response, body: unknown, status: number): string | undefined {
+  const text = body instanceof JsonText ? body.text : JSON.stringify(body);
+  const headers: Headers = {
+    'X-Request-Id': (response.req as Request).id,
+    'X-Content-Type-Options': 'nosniff',
+    'Cache-Control': 'no-store',
+  };
+  if (text !== undefined) {
+    headers['Content-Type'] = 'application/json; charset=utf-8';
+    headers['Content-Length'] = Buffer.byteLength(text);
+  }
+  response.writeHead(status, Object.assign(headers, addedHeaders(response)));
+  return text;
 }
 
 /** Express gives each request and response these objects as prototypes; its types leave them out. */

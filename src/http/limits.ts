@@ -5,6 +5,18 @@ export const HTTP_LIMITS = {
    * once; a connection beyond it is made to wait for a second and more.
    */
   backlog: 4096,
+  /** Open connections; one more is closed at once. */
+  connections: 10_000,
+  /** Milliseconds of an event loop's turn above which connections that wait to be accepted are let in first. */
+  longTurn: 5,
+  /** Milliseconds that letting them in may take. */
+  acceptTime: 200,
+  /** Milliseconds that others are then served before more are let in. */
+  acceptPause: 20,
+  /** Requests under way in this process; one more is 503 before anything else is done for it. */
+  underWay: 6_000,
+  /** Requests of one connection that are worked on while an earlier one of it is being answered; more wait. */
+  pipelined: 32,
   /** Bytes of a request body; more is 413. */
   bodyBytes: 16 * 1024,
   /** Levels of arrays and objects in a JSON body; more is 400. */
@@ -15,10 +27,19 @@ export const HTTP_LIMITS = {
   headersTimeout: 10_000,
   /** Milliseconds from a request's first byte to the end of its body; then 408. */
   requestTimeout: 15_000,
+  /** Milliseconds from a request's end to its answer; then 503. */
+  answerTimeout: 4_250,
+  /** Milliseconds from a request's end until its client has taken the answer; then the connection is cut. */
+  takeTimeout: 30_000,
   /** Milliseconds a connection may stay open between two requests. */
   keepAliveTimeout: 65_000,
   /** Milliseconds for which a refused connection is still read, so that its answer arrives. */
   lingerTimeout: 1_000,
+  /**
+   * Milliseconds for which a service that drains keeps connections open, after it stopped listening, for a request that
+   * its client sent on one meanwhile.
+   */
+  lastRequestTime: 1_000,
   /** Milliseconds that requests under way have to be answered when the service stops. */
   stopTimeout: 10_000,
 } as const;

@@ -27,9 +27,6 @@ export interface IdempotentRequest {
 /** Milliseconds between two rounds in which records older than 24 hours are deleted. */
 const SWEEP_EVERY = 10 * 60_000;
 
-/** SQLSTATE of a statement that ran out of time. */
-const QUERY_CANCELED = '57014';
-
 /**
  * createPet with an `Idempotency-Key`: the first request creates its animal, every later one within 24 hours gets the
  * same animal again.
@@ -41,17 +38,19 @@ const QUERY_CANCELED = '57014';
 export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   private readonly pool: Pool;
   private sweeping?: NodeJS.Timeout;
-  /** One statement each, as each may have to wait for a twin; a few at a time, so that others find connections. */
-  private readonly creations = new Batcher(
-    async ([request]: IdempotentRequest[]) => [await this.createOnce(request!)],
-    { ...BATCH_LIMITS, size: 1, inFlight: 3 },
-  );
+  private readonly creations: Batcher<IdempotentRequest, { pet: StoredPet; isReplayed: boolean }>;
 
   constructor(
     dataSource: DataSource,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
     this.pool = poolOf(dataSource);
+    // One statement each, as each may have to wait for a twin; a few at a time, so that others find connections.
+    const inFlight = Math.max(1, Math.floor(this.pool.options.max / 3));
+    this.creations = new Batcher(
+      async ([request]: IdempotentRequest[]) => [await this.createOnce(request!)],
+      { ...BATCH_LIMITS, size: 1, inFlight },
+    );
   }
 
   onModuleInit(): void {
@@ -87,7 +86,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
         return { pet: created.rows[0], isReplayed: false };
       }
     } catch (cause) {
-      if (sqlState(cause) === QUERY_CANCELED) {
+      if (isWaitForTwin(cause)) {
         throw new ApiError(
           'idempotency_key_in_use',
           'The first request with this Idempotency-Key is still under way; try again.',
@@ -125,4 +124,21 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
       this.logger.warn({ reason: String(error) }, 'Old idempotency keys could not be deleted');
     }
   }
+}
+
+/** SQLSTATE of a statement that ran out of time. */
+const QUERY_CANCELED = '57014';
+
+/**
+ * Whether a statement ran out of time while it waited for another transaction that records the same key. PostgreSQL's
+ * `where` then names a row of the table, in whatever language: `while inserting index tuple (0,1) in relation
+ * "idempotency_keys"`. Else the database was slow, or locked for another reason.
+ */
+function isWaitForTwin(error: unknown): boolean {
+  const { where = '' } = error as { where?: string };
+  return (
+    sqlState(error) === QUERY_CANCELED &&
+    /\([0-9]+,[0-9]+\)/.test(where) &&
+    where.includes('idempotency_keys')
+  );
 }

@@ -1,5 +1,6 @@
 import { Client } from 'pg';
 import { newApiKey } from '../../src/auth/api-key.js';
+import { poolOf } from '../../src/database/pool.js';
 import { type Answer, expectError } from '../answers.js';
 import { until } from '../process/until.js';
 import { startService, type TestService } from '../service.js';
@@ -76,10 +77,56 @@ describe('while the database cannot serve', () => {
     await expectRecovery();
   });
 
-  it('silent: 503, and all recovers', async () => {
+  it('silent: 503, and one statement is enough to give all its connections up', async () => {
+    await Promise.all(
+      ['/v1/pets', '/v1/pets/1', '/v1/pets?status=sold', '/health/ready'].map((path) =>
+        service.api.get(path).expect(200),
+      ),
+    );
+    const pool = poolOf(service.dataSource);
+    expect(pool.idleCount).toBeGreaterThan(2);
     const mend = wire.stall();
     expectUnavailable(await service.api.get('/v1/pets'));
     mend();
+    await service.api.get('/v1/pets').expect(200);
+    expect(pool.totalCount).toBe(1);
+    await expectRecovery();
+  });
+
+  it('read-only: lists are answered, createPet is 503, and readiness says no', async () => {
+    const database = new URL(service.databaseUrl).pathname.slice(1);
+    await operator.query(`alter database ${database} set default_transaction_read_only = on`);
+    await terminate('true');
+    await until(
+      'the sessions are new',
+      async () => (await service.api.get('/v1/pets')).status === 200,
+    );
+    expectUnavailable(await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }));
+    const ready = await service.anonymous.get('/health/ready');
+    expectError(ready, 503, 'unavailable', ['read-only']);
+    await service.anonymous.get('/health/live').expect(200);
+    await operator.query('set default_transaction_read_only = off');
+    await operator.query(`alter database ${database} reset default_transaction_read_only`);
+    await terminate('true');
+    await expectRecovery();
+  });
+
+  it('slow: each answer is 200, or 503 within 5 seconds', async () => {
+    await lockPets();
+    const since = performance.now();
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, (_, i) =>
+        i % 2 === 0
+          ? service.api.get('/v1/pets')
+          : service.api
+              .post('/v1/pets')
+              .set('Idempotency-Key', `slow-${i}`)
+              .send({ name: 'Rex', categoryId: 1 }),
+      ),
+    );
+    expect(performance.now() - since).toBeLessThan(5_000);
+    answers.forEach((answer) => expectError(answer, 503, 'unavailable'));
+    await locker.query('rollback');
     await expectRecovery();
   });
 

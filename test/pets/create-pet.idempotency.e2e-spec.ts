@@ -117,6 +117,49 @@ describe('createPet with an Idempotency-Key', () => {
     await create('slow').expect(201);
   });
 
+  it.each(['pets', 'idempotency_keys', 'api_keys'])(
+    'answers 503, not 409, where it is the table %s that keeps it waiting',
+    async (table) => {
+      await create('earlier').expect(201);
+      const operator = new Client({ connectionString: service.databaseUrl });
+      await operator.connect();
+      try {
+        await operator.query(`begin; lock table ${table} in access exclusive mode`);
+        expectError(await create('slow'), 503, 'unavailable');
+      } finally {
+        await operator.end();
+      }
+      await create('slow').expect(201);
+    },
+  );
+
+  it('deletes old records while others are in use, and waits for nobody', async () => {
+    await service.dataSource.query(
+      `with pets as (
+         insert into pets (name, category_id) select 'Rex', 1 from generate_series(1, 2500) returning id
+       )
+       insert into idempotency_keys (api_key_id, key, body_hash, pet_id, created_at)
+       select 1, id, '', id, now() - interval '25 hours' from pets`,
+    );
+    const other = new Client({ connectionString: service.databaseUrl });
+    await other.connect();
+    try {
+      await other.query('begin');
+      await other.query(
+        `select from idempotency_keys where key = (select min(key) from idempotency_keys) for update`,
+      );
+      await new IdempotentCreation(service.dataSource, createLogger('silent'))['sweep']();
+      expect(await count('idempotency_keys')).toBe(1);
+      // Another process's round, not committed yet, keeps no request waiting.
+      await other.query('update idempotency_keys set created_at = created_at');
+      await other.query('delete from idempotency_keys');
+      await create('new').expect(201);
+      await service.api.get('/v1/pets').expect(200);
+    } finally {
+      await other.end();
+    }
+  });
+
   it.each([
     ['empty', ''],
     ['256 characters', 'x'.repeat(256)],

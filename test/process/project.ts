@@ -62,7 +62,13 @@ export class Project {
 
   spawn(name: ProgramName, args: string[] = [], variables: Variables = {}): Program {
     const child = spawn(process.execPath, [join(this.folder, 'dist/src', `${name}.js`), ...args], {
-      env: { PATH: process.env['PATH'], TMPDIR: this.temporary, PORT: '0', ...variables },
+      env: {
+        PATH: process.env['PATH'],
+        TMPDIR: this.temporary,
+        PORT: '0',
+        DRAIN_SECONDS: '0',
+        ...variables,
+      },
       // A group of its own, for Ctrl-C to reach.
       detached: true,
       ...this.ids,
@@ -156,9 +162,13 @@ export class Program {
     }
   }
 
+  send(signal: NodeJS.Signals): void {
+    this.child.kill(signal);
+  }
+
   /** Sends a signal and waits for the end. */
   async end(signal: NodeJS.Signals): Promise<Outcome> {
-    this.child.kill(signal);
+    this.send(signal);
     return this.outcome;
   }
 

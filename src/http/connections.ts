@@ -1,0 +1,174 @@
+import type { Server, ServerResponse } from 'node:http';
+import { Socket } from 'node:net';
+import { responseUnderWay } from './client-error.js';
+import { HTTP_LIMITS } from './limits.js';
+
+interface Connection {
+  /** The response to a complete request, as the last look at the connection found it. */
+  response?: ServerResponse;
+  /** When {@link response} was first found there: `performance.now()`. */
+  since: number;
+  /** Requests that are worked on although an earlier one of the connection is not answered yet. */
+  pipelined: number;
+  /** What starts the work on further ones. */
+  held: (() => void)[];
+}
+
+/** Milliseconds between two looks at all connections. */
+const WATCH_EVERY = 250;
+
+/**
+ * The open connections of the HTTP server: accepted without delay, watched, and ended when the service stops.
+ *
+ * Watching them from outside, a few times a second, bounds what a request and its client may take without any work
+ * for each request.
+ */
+export class Connections {
+  private readonly open = new Map<Socket, Connection>();
+  private readonly burst = new AcceptBurst(this.open);
+  private readonly watching: NodeJS.Timeout;
+
+  /** @param onOverdue answers a request whose answer took too long. */
+  constructor(
+    server: Server,
+    private readonly onOverdue: (response: ServerResponse) => void,
+  ) {
+    server.maxConnections = HTTP_LIMITS.connections;
+    server.on('connection', (socket: Socket) => this.add(socket));
+    this.watching = setInterval(() => this.watch(), WATCH_EVERY).unref();
+  }
+
+  get count(): number {
+    return this.open.size;
+  }
+
+  /**
+   * Calls `start` for a request that came before its predecessor on the connection was answered (RFC 9112, section
+   * 9.3.2): at once, or when fewer than {@link HTTP_LIMITS.pipelined} such are under way. Until then the connection is
+   * not read, so that a client that takes no answers, or sends faster than it is served, fills its own buffers and not
+   * this process's memory.
+   */
+  startInTurn(response: ServerResponse, start: () => void): void {
+    const { socket } = response.req;
+    const connection = this.open.get(socket);
+    if (connection === undefined) {
+      return;
+    }
+    response.once('close', () => {
+      connection.pipelined -= 1;
+      connection.held.shift()?.();
+      socket.resume();
+    });
+    const begin = () => {
+      connection.pipelined += 1;
+      start();
+    };
+    if (connection.pipelined < HTTP_LIMITS.pipelined) {
+      begin();
+    } else {
+      connection.held.push(begin);
+      socket.pause();
+    }
+  }
+
+  /** Ends every connection that no request is under way on. */
+  endIdle(): void {
+    for (const socket of this.open.keys()) {
+      if (responseUnderWay(socket) === undefined) {
+        socket.destroy();
+      }
+    }
+  }
+
+  stopWatching(): void {
+    clearInterval(this.watching);
+  }
+
+  private add(socket: Socket): void {
+    const connection: Connection = { response: undefined, since: 0, pipelined: 0, held: [] };
+    this.open.set(socket, connection);
+    // Node keeps what was read once; of a client that has left it could not be read any more.
+    void socket.remoteAddress;
+    socket.once('close', () => this.open.delete(socket));
+    // Node resumes a connection on its own account whenever it is done with a request.
+    socket.resume = () =>
+      this.burst.isAccepting || connection.held.length > 0
+        ? socket
+        : Socket.prototype.resume.call(socket);
+    this.burst.noteAccepted(socket);
+  }
+
+  private watch(): void {
+    const now = performance.now();
+    for (const [socket, connection] of this.open) {
+      const response = responseUnderWay(socket);
+      if (response === undefined || !response.req.complete) {
+        // A request that does not arrive is Node's to end: HTTP_LIMITS.requestTimeout.
+        connection.response = undefined;
+      } else if (response !== connection.response) {
+        connection.response = response;
+        connection.since = now;
+      } else if (!response.headersSent) {
+        if (now - connection.since > HTTP_LIMITS.answerTimeout) {
+          this.onOverdue(response);
+        }
+      } else if (now - connection.since > HTTP_LIMITS.takeTimeout) {
+        socket.destroy();
+      }
+    }
+  }
+}
+
+/**
+ * Accepts connections as fast as they come. libuv accepts one in each turn of the event loop (since 1.45), and a turn
+ * in which a thousand connections are served takes long: new ones would wait for minutes. So when they come while
+ * turns are long, the others are not read for a moment, turns become short, and all who wait are let in.
+ */
+class AcceptBurst {
+  private state: 'quiet' | 'measuring' | 'accepting' | 'resting' = 'quiet';
+  private isAccepted = false;
+
+  constructor(private readonly open: ReadonlyMap<Socket, unknown>) {}
+
+  get isAccepting(): boolean {
+    return this.state === 'accepting';
+  }
+
+  noteAccepted(socket: Socket): void {
+    this.isAccepted = true;
+    if (this.state === 'accepting') {
+      socket.pause();
+    } else if (this.state === 'quiet') {
+      this.state = 'measuring';
+      const since = performance.now();
+      // Two, so that a whole turn lies between.
+      setImmediate(() => setImmediate(() => this.judgeTurn(performance.now() - since)));
+    }
+  }
+
+  private judgeTurn(milliseconds: number): void {
+    if (milliseconds < HTTP_LIMITS.longTurn) {
+      this.state = 'quiet';
+      return;
+    }
+    this.state = 'accepting';
+    for (const socket of this.open.keys()) {
+      socket.pause();
+    }
+    this.isAccepted = true;
+    this.acceptUntil(performance.now() + HTTP_LIMITS.acceptTime);
+  }
+
+  private acceptUntil(end: number): void {
+    if (this.isAccepted && performance.now() < end) {
+      this.isAccepted = false;
+      setImmediate(() => this.acceptUntil(end));
+      return;
+    }
+    this.state = 'resting';
+    for (const socket of this.open.keys()) {
+      socket.resume();
+    }
+    setTimeout(() => (this.state = 'quiet'), HTTP_LIMITS.acceptPause).unref();
+  }
+}

@@ -1,0 +1,58 @@
+import { expectError } from '../answers.js';
+import { RawConnection, request } from '../http/raw-http.js';
+import { type EmbeddedService, Project } from './project.js';
+import { until } from './until.js';
+
+describe('SIGTERM', () => {
+  let project: Project;
+  let service: EmbeddedService;
+  let port: number;
+  let list: string;
+  beforeAll(async () => {
+    project = await Project.create();
+  });
+  afterAll(() => project.remove());
+  beforeEach(async () => {
+    service = await project.serveEmbedded({ DRAIN_SECONDS: '1' });
+    port = Number(new URL(service.base).port);
+    list = request('GET /v1/pets', [`Authorization: Bearer ${service.key}`]);
+  });
+
+  it('fails readiness at once and serves on, then ends each connection with its last answer', async () => {
+    const [kept, busy, idle] = await Promise.all([1, 2, 3].map(() => RawConnection.open(port)));
+    const ended = service.program.end('SIGTERM');
+    const since = performance.now();
+    const health = new URL('/health/ready', service.base);
+    await until('readiness fails', async () => (await fetch(health)).status === 503, 0.9);
+    busy!.send(list);
+    const { status, headers } = await busy!.answer();
+    expect([status, headers['connection']]).toEqual([200, 'keep-alive']);
+    expect((await fetch(new URL('/health/live', service.base))).status).toBe(200);
+
+    await until('new connections are refused', async () =>
+      fetch(health).then(
+        () => false,
+        () => true,
+      ),
+    );
+    expect(performance.now() - since).toBeGreaterThan(900);
+    kept!.send(request('GET /health/ready'));
+    const last = await kept!.answer();
+    expectError(last, 503, 'unavailable', ['stopping']);
+    expect(last.headers['connection']).toBe('close');
+    expect(await kept!.rest()).toBe('');
+    expect(await idle!.rest()).toBe('');
+    expect(await ended).toMatchObject({ code: 0, stderr: '' });
+  });
+
+  it.each(['SIGTERM', 'SIGINT'] as const)('is cut short by %s', async (signal) => {
+    const idle = await RawConnection.open(port);
+    service.program.send('SIGTERM');
+    await until(
+      'readiness fails',
+      async () => (await fetch(new URL('/health/ready', service.base))).status === 503,
+    );
+    expect((await service.program.end(signal)).code).toBe(0);
+    expect(await idle.rest()).toBe('');
+  });
+});
