@@ -9,6 +9,7 @@ import { ErrorFilter } from './errors/error.filter.js';
 import { HealthController } from './health/health.controller.js';
 import { RequestShapePipe } from './http/request-shape.js';
 import { LOGGER, type Logger } from './logging/logger.js';
+import { OpenApiModule } from './openapi/openapi.module.js';
 import { OrdersModule } from './orders/orders.module.js';
 import { PetsModule } from './pets/pets.module.js';
 
@@ -22,7 +23,7 @@ export interface Surroundings {
 /** The parts, and every global in the order in which a request meets it. */
 @Global()
 @Module({
-  imports: [AuthModule, PetsModule, OrdersModule],
+  imports: [AuthModule, PetsModule, OrdersModule, OpenApiModule],
   controllers: [HealthController],
   providers: [
     { provide: APP_GUARD, useClass: BearerGuard },

@@ -10,8 +10,12 @@ import { readEnvironment } from '../src/config/environment.js';
 import { administrativeDataSource, servingDataSource } from '../src/database/data-source.js';
 import { runMigrations } from '../src/database/migrations.js';
 import { createLogger } from '../src/logging/logger.js';
+import { holdToDocument } from './openapi/contract.js';
 
-/** The whole service on a database of its own, listening on a port of its own. */
+/**
+ * The whole service on a database of its own, listening on a port of its own. Each of its answers is held against
+ * `docs/openapi.json`.
+ */
 export interface TestService {
   /** `http://127.0.0.1:<port>` */
   origin: string;
@@ -50,6 +54,7 @@ export async function startService(variables: Record<string, string> = {}): Prom
   };
   const logger = createLogger('trace', { write });
   const app = await createApp({ environment, dataSource, logger });
+  holdToDocument(app.getHttpServer());
   await app.listen(0, '127.0.0.1');
   const { port } = app.getHttpServer().address() as AddressInfo;
   const origin = `http://127.0.0.1:${port}`;

@@ -75,7 +75,7 @@ function bearerToken({ headers: { authorization } }: Request): string {
       'missing_api_key',
       'An API key is required: send Authorization: Bearer <key>.',
       {
-        headers: { 'WWW-Authenticate': CHALLENGE },
+        headers: { 'WWW-Authenticate': CHALLENGES.missing_api_key },
       },
     );
   }
@@ -86,9 +86,13 @@ function bearerToken({ headers: { authorization } }: Request): string {
   return token;
 }
 
-const CHALLENGE = `Bearer realm="${REALM}"`;
+/** The `WWW-Authenticate` of a 401, by its code (RFC 6750, section 3). */
+export const CHALLENGES = {
+  missing_api_key: `Bearer realm="${REALM}"`,
+  invalid_api_key: `Bearer realm="${REALM}", error="invalid_token"`,
+} as const;
 
-function invalidKey(challenge = `${CHALLENGE}, error="invalid_token"`): ApiError {
+function invalidKey(challenge: string = CHALLENGES.invalid_api_key): ApiError {
   return new ApiError('invalid_api_key', 'The API key is not valid.', {
     headers: { 'WWW-Authenticate': challenge },
   });

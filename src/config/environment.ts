@@ -110,6 +110,14 @@ export class Environment {
   })
   PUBLIC_BASE_URL?: string;
 
+  /** Where clients reach the staging environment, up to and with `/v1`; named in the OpenAPI document. */
+  @Expose()
+  @IsOptional()
+  @Matches(/^https?:\/\/[^\s?#]+\/v1$/, {
+    message: 'STAGING_BASE_URL must be an http(s):// URL that ends in /v1',
+  })
+  STAGING_BASE_URL?: string;
+
   /** Requests that an API key may make a minute, in this process; without it, any number. */
   @Expose()
   @IsOptional()

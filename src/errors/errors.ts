@@ -1,27 +1,53 @@
+import { HTTP_LIMITS } from '../http/limits.js';
+
 /**
  * Every error the service can answer with: its code and the HTTP status that goes with it. Codes are
  * stable and never reused; a client may branch on them.
  *
  * `retryAfter` is the answer's `Retry-After` in seconds (RFC 9110, section 10.2.3); that of `rate_limited` is counted.
+ * `when` says to a person what has happened, in Markdown.
  */
 export const ERRORS = {
-  invalid_json: { status: 400 },
-  invalid_request: { status: 400 },
-  missing_api_key: { status: 401 },
-  invalid_api_key: { status: 401 },
-  pet_not_found: { status: 404 },
-  route_not_found: { status: 404 },
-  method_not_allowed: { status: 405 },
-  request_timeout: { status: 408 },
-  idempotency_key_in_use: { status: 409, retryAfter: 1 },
-  payload_too_large: { status: 413 },
-  unsupported_media_type: { status: 415 },
-  idempotency_key_reused: { status: 422 },
-  rate_limited: { status: 429 },
-  headers_too_large: { status: 431 },
-  internal_error: { status: 500 },
-  unavailable: { status: 503, retryAfter: 1 },
-} as const satisfies Record<string, { status: number; retryAfter?: number }>;
+  invalid_json: { status: 400, when: 'The body is not JSON, or not UTF-8.' },
+  invalid_request: {
+    status: 400,
+    when: 'A field, parameter or cursor is missing or invalid, or the request is not well-formed HTTP.',
+  },
+  missing_api_key: { status: 401, when: 'No key was sent.' },
+  invalid_api_key: { status: 401, when: 'The key is malformed, unknown, revoked or expired.' },
+  pet_not_found: { status: 404, when: 'There is no such animal.' },
+  route_not_found: {
+    status: 404,
+    when: 'There is no such path. Paths are case-sensitive and have no trailing slash.',
+  },
+  method_not_allowed: { status: 405, when: 'The path does not know the method.' },
+  request_timeout: { status: 408, when: 'The request did not arrive in time.' },
+  idempotency_key_in_use: {
+    status: 409,
+    retryAfter: 1,
+    when: 'The first request with this `Idempotency-Key` is still under way.',
+  },
+  payload_too_large: { status: 413, when: `The body is over ${HTTP_LIMITS.bodyBytes / 1024} KiB.` },
+  unsupported_media_type: {
+    status: 415,
+    when: 'The body is not `application/json` in UTF-8 without a content coding.',
+  },
+  idempotency_key_reused: { status: 422, when: 'The `Idempotency-Key` was used for another body.' },
+  rate_limited: {
+    status: 429,
+    when: 'The API key made too many requests in a minute, where the service has a limit.',
+  },
+  headers_too_large: {
+    status: 431,
+    when: `The request line and headers are over ${HTTP_LIMITS.headerBytes / 1024} KiB.`,
+  },
+  internal_error: { status: 500, when: 'The service failed.' },
+  unavailable: {
+    status: 503,
+    retryAfter: 1,
+    when: 'The database cannot be reached, or the service is overloaded or stopping.',
+  },
+} as const satisfies Record<string, { status: number; retryAfter?: number; when: string }>;
 
 export type ErrorCode = keyof typeof ERRORS;
 

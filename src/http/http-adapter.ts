@@ -374,7 +374,8 @@ function isRequestId(text: unknown): text is string {
   return typeof text === 'string' && WELL_FORMED_ID.test(text) && !text.includes(KEY_PREFIX);
 }
 
-const WELL_FORMED_ID = /^[A-Za-z0-9._~:/+=@-]{1,128}$/;
+/** What an `X-Request-Id` looks like. */
+export const WELL_FORMED_ID = /^[A-Za-z0-9._~:/+=@-]{1,128}$/;
 
 /**
  * The path and query of a request target, absolute ones too (RFC 9112, section 3.2). A target has no fragment; what

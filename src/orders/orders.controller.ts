@@ -4,7 +4,9 @@ import { Environment } from '../config/environment.js';
 import type { JsonText } from '../http/json-text.js';
 import { pageRequest } from '../listing/list-query.js';
 import { pageAnswer } from '../listing/page-answer.js';
+import { Operation } from '../openapi/operation.decorator.js';
 import { ListOrdersQuery, ORDER_CURSORS } from './list-orders-query.js';
+import { LIST_ORDERS } from './orders.openapi.js';
 import { OrdersService } from './orders.service.js';
 
 /** The store's orders (interface, part 4.4). */
@@ -21,6 +23,7 @@ export class OrdersController {
 
   /** Experimental: the interface gives its name alone, so it may change without notice. */
   @Get()
+  @Operation(LIST_ORDERS)
   async listOrders(
     @Query() query: ListOrdersQuery,
     @Res({ passthrough: true }) response: Response,

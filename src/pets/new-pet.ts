@@ -3,13 +3,16 @@ import { IsIn } from 'class-validator';
 import { Satisfies } from '../http/request-shape.js';
 import { PET_STATUSES, type PetStatus } from './pet.entity.js';
 
+/** The most code points that a name has. */
+export const NAME_LENGTH = 255;
+
 /** NewPet (interface, part 2): the body of createPet. */
 export class NewPet {
   /** 1 to 255 code points, one of them not white space, and none that PostgreSQL's text cannot hold. */
   @Expose()
   @Satisfies(
     isPetName,
-    'name must be a string of 1 to 255 characters, not only white space, without U+0000 and lone surrogates',
+    `name must be a string of 1 to ${NAME_LENGTH} characters, not only white space, without U+0000 and lone surrogates`,
   )
   name!: string;
 
@@ -31,6 +34,6 @@ function isPetName(value: unknown): boolean {
     value.isWellFormed() &&
     !value.includes('\0') &&
     /\P{White_Space}/u.test(value) &&
-    (value.length <= 255 || [...value].length <= 255)
+    (value.length <= NAME_LENGTH || [...value].length <= NAME_LENGTH)
   );
 }

@@ -11,9 +11,11 @@ import { JsonText } from '../http/json-text.js';
 import type { Request } from '../http/request.js';
 import { pageRequest } from '../listing/list-query.js';
 import { pageAnswer } from '../listing/page-answer.js';
+import { Operation } from '../openapi/operation.decorator.js';
 import { ListPetsQuery, PET_CURSORS } from './list-pets-query.js';
 import { NewPet } from './new-pet.js';
 import { IdempotentCreation, type IdempotentRequest } from './idempotent-creation.js';
+import { CREATE_PET, GET_PET, LIST_PETS } from './pets.openapi.js';
 import { PetsService, type StoredPet } from './pets.service.js';
 
 /** listPets, createPet and getPet (interface, part 4). */
@@ -30,6 +32,7 @@ export class PetsController {
   }
 
   @Get()
+  @Operation(LIST_PETS)
   async listPets(
     @Query() query: ListPetsQuery,
     @Res({ passthrough: true }) response: Response,
@@ -42,6 +45,7 @@ export class PetsController {
   }
 
   @Post()
+  @Operation(CREATE_PET)
   async createPet(
     @JsonBody() pet: NewPet,
     @IdempotencyKeyHeader() key: string | undefined,
@@ -65,6 +69,7 @@ export class PetsController {
   }
 
   @Get(':petId')
+  @Operation(GET_PET)
   @Deprecated(GET_PET_DEPRECATION)
   async getPet(@Param('petId') petId: string): Promise<JsonText> {
     return new JsonText((await this.pets.get(int64FromDecimal(petId))).json);

@@ -16,11 +16,14 @@ const DOCUMENTS = [
 const packageJson = JSON.parse(read('package.json'));
 
 describe('the documents', () => {
-  it('list exactly the errors that the code has, with their statuses', () => {
-    const documented = [...read('docs/errors.md').matchAll(/^\| +(\d{3}) +\| +`(\w+)`/gm)].map(
-      ([, status, code]) => `${status} ${code}`,
+  it('list exactly the errors that the code has, with their statuses and meanings', () => {
+    const rows = /^\| +(\d{3}) +\| +`(\w+)` +\| +(.+?) +\|/gm;
+    const documented = [...read('docs/errors.md').matchAll(rows)].map(
+      ([, status, code, when]) => `${status} ${code} ${when}`,
     );
-    const known = Object.entries(ERRORS).map(([code, { status }]) => `${status} ${code}`);
+    const known = Object.entries(ERRORS).map(
+      ([code, { status, when }]) => `${status} ${code} ${when}`,
+    );
     expect(documented.toSorted()).toEqual(known.toSorted());
   });
 

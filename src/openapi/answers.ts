@@ -1,0 +1,190 @@
+import type { OpenAPIV3_1 } from 'openapi-types';
+import { CHALLENGES } from '../auth/bearer.guard.js';
+import { ERRORS, type ErrorCode, errorBody } from '../errors/errors.js';
+import { WELL_FORMED_ID } from '../http/http-adapter.js';
+
+export type Headers = Record<string, OpenAPIV3_1.HeaderObject | OpenAPIV3_1.ReferenceObject>;
+
+/** Error (interface, part 2). */
+export const ERROR_SCHEMA: OpenAPIV3_1.SchemaObject = {
+  type: 'object',
+  description: 'The body of every answer that is not a success.',
+  required: ['code', 'message', 'status'],
+  properties: {
+    code: { type: 'string', description: 'Stable and never reused: what a program branches on.' },
+    message: { type: 'string', description: 'For a person: names every fault that was found.' },
+    status: { type: 'integer', description: 'The HTTP status code.' },
+  },
+};
+
+/** The headers of every answer. */
+export const COMMON_HEADERS: Record<string, OpenAPIV3_1.HeaderObject> = {
+  'X-Request-Id': {
+    description: "The request's `X-Request-Id` where it had a good one, else one made for it.",
+    required: true,
+    schema: { type: 'string', pattern: WELL_FORMED_ID.source },
+  },
+  'Cache-Control': {
+    description: 'Answers are not to be stored.',
+    required: true,
+    schema: { type: 'string', enum: ['no-store'] },
+  },
+};
+
+/** Errors that any operation can answer with, whatever its handler does. */
+const COMMON_ERRORS: readonly ErrorCode[] = [
+  'invalid_request',
+  'missing_api_key',
+  'invalid_api_key',
+  'request_timeout',
+  'payload_too_large',
+  'rate_limited',
+  'headers_too_large',
+  'internal_error',
+  'unavailable',
+];
+
+/** Those of the common errors that handlers end in too. */
+const COMMON_HANDLER_ERRORS: readonly ErrorCode[] = ['internal_error', 'unavailable'];
+
+const CHALLENGE: Headers = {
+  'WWW-Authenticate': {
+    description: 'How to authenticate; `error` where a key was sent.',
+    required: true,
+    schema: { type: 'string', enum: Object.values(CHALLENGES) },
+  },
+};
+
+const RETRY_AFTER: Headers = {
+  'Retry-After': {
+    description: 'Seconds to wait before the next try.',
+    required: true,
+    schema: { type: 'integer', minimum: 1 },
+  },
+};
+
+/** The headers of answers to counted requests, where the service has a limit. */
+const RATE_LIMIT: Record<string, OpenAPIV3_1.HeaderObject> = {
+  'RateLimit-Policy': {
+    description: 'Where the service has a limit: `q` requests in `w` seconds for the API key.',
+    schema: { type: 'string', pattern: '^"default";q=[0-9]+;w=[0-9]+$' },
+  },
+  RateLimit: {
+    description: 'Where the service has a limit: `r` requests are left for the next `t` seconds.',
+    schema: { type: 'string', pattern: '^"default";r=[0-9]+;t=[0-9]+$' },
+  },
+};
+
+/** Errors of requests that no limit counts. */
+const UNCOUNTED: readonly ErrorCode[] = [
+  'missing_api_key',
+  'invalid_api_key',
+  'method_not_allowed',
+  'request_timeout',
+  'headers_too_large',
+];
+
+const HEADERS_OF_ERRORS: Partial<Record<ErrorCode, Headers>> = {
+  missing_api_key: CHALLENGE,
+  invalid_api_key: CHALLENGE,
+  unsupported_media_type: {
+    'Accept-Encoding': {
+      description: 'Where the content coding was the fault: the one that is taken.',
+      schema: { type: 'string', enum: ['identity'] },
+    },
+  },
+  rate_limited: { ...RETRY_AFTER, ...required(RATE_LIMIT) },
+};
+
+/** What is known of an operation's answers. */
+interface Answers {
+  success: OpenAPIV3_1.ResponseObject;
+  /** The status of `success`. */
+  status: number;
+  /** The errors that the handler itself throws. */
+  errors: readonly ErrorCode[];
+  /** The headers of every answer that comes from the handler. */
+  handlerHeaders: Record<string, OpenAPIV3_1.HeaderObject>;
+}
+
+/** Every answer of an operation, by status. */
+export function responsesOf({ success, status, errors, handlerHeaders }: Answers) {
+  const responses: OpenAPIV3_1.ResponsesObject = {
+    [status]: withHeaders(success, { ...RATE_LIMIT, ...required(handlerHeaders) }),
+  };
+  const codes = (Object.keys(ERRORS) as ErrorCode[]).filter(
+    (code) => COMMON_ERRORS.includes(code) || errors.includes(code),
+  );
+  for (const error of new Set(codes.map((code) => ERRORS[code].status))) {
+    const alike = codes.filter((code) => ERRORS[code].status === error);
+    let headers: Headers = {};
+    if (alike.every((code) => errors.includes(code))) {
+      headers = required(handlerHeaders);
+    } else if (alike.some((code) => COMMON_HANDLER_ERRORS.includes(code))) {
+      headers = handlerHeaders;
+    }
+    responses[error] = withHeaders(errorResponse(alike), headers);
+  }
+  return responses;
+}
+
+/** The answer for a method that a path does not know. */
+export function methodNotAllowed(allow: string): OpenAPIV3_1.ResponseObject {
+  return withHeaders(errorResponse(['method_not_allowed']), {
+    Allow: {
+      description: 'The methods that the path knows.',
+      required: true,
+      schema: { type: 'string', enum: [allow] },
+    },
+  });
+}
+
+/** @param codes error codes of one status. */
+function errorResponse(codes: ErrorCode[]): OpenAPIV3_1.ResponseObject {
+  const { status } = ERRORS[codes[0]!];
+  return {
+    description: codes.map((code) => `\`${code}\`: ${ERRORS[code].when}`).join('\n\n'),
+    headers: Object.assign(
+      {},
+      codes.every((code) => UNCOUNTED.includes(code)) ? {} : RATE_LIMIT,
+      codes.some((code) => 'retryAfter' in ERRORS[code]) ? RETRY_AFTER : {},
+      ...codes.map((code) => HEADERS_OF_ERRORS[code]),
+    ),
+    content: {
+      'application/json': {
+        schema: {
+          allOf: [
+            { $ref: '#/components/schemas/Error' },
+            {
+              type: 'object',
+              properties: {
+                code: { type: 'string', enum: codes },
+                status: { type: 'integer', const: status },
+              },
+            },
+          ],
+        },
+        examples: Object.fromEntries(
+          codes.map((code) => [code, { value: errorBody(code, ERRORS[code].when) }]),
+        ),
+      },
+    },
+  };
+}
+
+function withHeaders(response: OpenAPIV3_1.ResponseObject, headers: Headers) {
+  const common = Object.keys(COMMON_HEADERS).map((name) => [
+    name,
+    { $ref: `#/components/headers/${name}` },
+  ]);
+  return {
+    ...response,
+    headers: { ...response.headers, ...headers, ...Object.fromEntries(common) },
+  };
+}
+
+function required(headers: Record<string, OpenAPIV3_1.HeaderObject>): Headers {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, header]) => [name, { ...header, required: true }]),
+  );
+}

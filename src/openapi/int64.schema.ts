@@ -1,0 +1,10 @@
+import type { OpenAPIV3 } from 'openapi-types';
+import { INT64_MAX, INT64_MIN } from '../http/int64.js';
+
+/** The whole range is written out: tools take other bounds for granted. Bounds are bigints, which no type of OpenAPI's knows. */
+export const INT64 = {
+  type: 'integer',
+  format: 'int64',
+  minimum: INT64_MIN,
+  maximum: INT64_MAX,
+} as unknown as OpenAPIV3.NonArraySchemaObject;

@@ -1,0 +1,199 @@
+import { HttpStatus, RequestMethod, type Type } from '@nestjs/common';
+import { HTTP_CODE_METADATA, METHOD_METADATA, PATH_METADATA } from '@nestjs/common/constants.js';
+import { MetadataScanner } from '@nestjs/core';
+import type { OpenAPIV3_1 } from 'openapi-types';
+import type { Environment } from '../config/environment.js';
+import { DEPRECATION } from '../deprecation/deprecated.decorator.js';
+import { type Deprecation, deprecationHeaders } from '../deprecation/deprecation.js';
+import { WELL_FORMED_ID } from '../http/http-adapter.js';
+import { COMMON_HEADERS, ERROR_SCHEMA, methodNotAllowed, responsesOf } from './answers.js';
+import { OPERATION, type OperationDescription } from './operation.decorator.js';
+
+/** The version of the interface (part 9); the base addresses end in its first number. */
+const VERSION = '1.0.0';
+
+const DESCRIPTION = `A store of animals: list them, add them, and (deprecated) fetch one by its id.
+
+**API key.** Every operation wants one: \`Authorization: Bearer <API key>\`.
+
+**Numbers.** \`id\` and \`categoryId\` are int64, exact in every digit. Read them with a parser that keeps integers beyond
+2^53.
+
+**Errors.** Every fault has the body \`{"code","message","status"}\`. Branch on \`code\`.
+
+**Methods.** HEAD is answered as GET without the body, OPTIONS by 204 with \`Allow\`, any other method that a path does not
+know by 405 \`method_not_allowed\` with \`Allow\`.`;
+
+const REQUEST_ID_PARAMETER: OpenAPIV3_1.ParameterObject = {
+  name: 'X-Request-Id',
+  in: 'header',
+  description: `A name for the request, which its answer and the log then carry. One that does not match \`${WELL_FORMED_ID.source}\`, or holds an API key, is replaced.`,
+  schema: { type: 'string' },
+};
+
+const TRACE_PARAMETER: OpenAPIV3_1.ParameterObject = {
+  name: 'traceparent',
+  in: 'header',
+  description: 'The trace that the request belongs to, for the log (W3C Trace Context).',
+  schema: { type: 'string' },
+  example: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
+};
+
+const COMMON_PARAMETERS = { 'X-Request-Id': REQUEST_ID_PARAMETER, traceparent: TRACE_PARAMETER };
+
+/** A handler that is in the document. */
+interface DescribedHandler extends OperationDescription {
+  /** Its name. */
+  operationId: string;
+  path: string;
+  method: Lowercase<keyof typeof RequestMethod>;
+  /** The status of its success. */
+  status: number;
+  deprecation?: Deprecation;
+}
+
+/**
+ * The OpenAPI 3.1 document of the handlers that are marked by `@Operation`. Its paths begin behind `/v1`, where the base
+ * addresses end.
+ *
+ * @returns an object in which int64 are bigints: JSON.stringify cannot write it.
+ */
+export function openApiDocument(
+  controllers: Type[],
+  { PUBLIC_BASE_URL = '/v1', STAGING_BASE_URL }: Environment,
+): OpenAPIV3_1.Document {
+  const operations = controllers.flatMap(describedHandlers);
+  const tags = new Map(operations.map(({ tag }) => [tag.name, tag]));
+  return {
+    openapi: '3.1.1',
+    info: {
+      title: 'Animal Store Service',
+      version: VERSION,
+      description: DESCRIPTION,
+      contact: { name: 'Whoever runs the service and issued your API key' },
+      license: { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' },
+    },
+    servers: [
+      { url: PUBLIC_BASE_URL, description: 'Production' },
+      ...(STAGING_BASE_URL === undefined
+        ? []
+        : [{ url: STAGING_BASE_URL, description: 'Staging' }]),
+    ],
+    security: [{ apiKey: [] }],
+    tags: [...tags.values()],
+    paths: pathsOf(operations),
+    components: {
+      schemas: Object.assign({ Error: ERROR_SCHEMA }, ...operations.map(({ schemas }) => schemas)),
+      headers: COMMON_HEADERS,
+      parameters: COMMON_PARAMETERS,
+      securitySchemes: {
+        apiKey: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'The API key, as the bearer token.',
+        },
+      },
+    },
+  };
+}
+
+function describedHandlers(controller: Type): DescribedHandler[] {
+  const read = (key: string, target: object) => Reflect.getMetadata(key, target);
+  return new MetadataScanner().getAllMethodNames(controller.prototype).flatMap((operationId) => {
+    const handler = controller.prototype[operationId];
+    const description: OperationDescription | undefined = read(OPERATION, handler);
+    if (description === undefined) {
+      return [];
+    }
+    const segments = [read(PATH_METADATA, controller), read(PATH_METADATA, handler)]
+      .flatMap((path: string) => path.split('/'))
+      .filter((segment) => segment !== '')
+      .map((segment) => segment.replace(/^:(.*)/, '{$1}'));
+    const method = RequestMethod[read(METHOD_METADATA, handler)]!.toLowerCase();
+    return [
+      {
+        ...description,
+        operationId,
+        path: `/${segments.join('/')}`,
+        method,
+        status:
+          read(HTTP_CODE_METADATA, handler) ??
+          (method === 'post' ? HttpStatus.CREATED : HttpStatus.OK),
+        deprecation: read(DEPRECATION, handler),
+      } as DescribedHandler,
+    ];
+  });
+}
+
+function pathsOf(operations: DescribedHandler[]): OpenAPIV3_1.PathsObject {
+  const paths: OpenAPIV3_1.PathsObject = {};
+  for (const path of new Set(operations.map((operation) => operation.path))) {
+    const here = operations.filter((operation) => operation.path === path);
+    const methods = here.map(({ method }) => method.toUpperCase());
+    const allow = [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'];
+    paths[path] = {
+      parameters: Object.keys(COMMON_PARAMETERS).map((name) => ({
+        $ref: `#/components/parameters/${name}`,
+      })),
+      ...Object.fromEntries(
+        here.map((operation) => [operation.method, operationObject(operation)]),
+      ),
+      // OpenAPI has no place for the answer to a method that a path does not know.
+      'x-method-not-allowed': methodNotAllowed(allow.toSorted().join(', ')),
+    } as OpenAPIV3_1.PathItemObject;
+  }
+  return paths;
+}
+
+function operationObject(operation: DescribedHandler): OpenAPIV3_1.OperationObject {
+  const { operationId, tag, summary, description, parameters, requestBody, deprecation } =
+    operation;
+  const { success, status, errors = [], hasTryItPanel = true } = operation;
+  return {
+    operationId,
+    tags: [tag.name],
+    summary,
+    description,
+    ...markers(deprecation === undefined ? operation.stability : 'deprecated'),
+    ...(deprecation && {
+      deprecated: true,
+      'x-deprecated-sunset': deprecation.sunset.toISOString().slice(0, 10),
+    }),
+    ...(hasTryItPanel ? {} : { 'x-hideTryItPanel': true }),
+    ...(parameters && { parameters }),
+    ...(requestBody && { requestBody }),
+    responses: responsesOf({
+      success,
+      status,
+      errors,
+      handlerHeaders: deprecation === undefined ? {} : headersOf(deprecation),
+    }),
+  };
+}
+
+/** Stability as GitBook (`x-stability`), Scalar (`x-scalar-stability`) and Redoc (`x-badges`) read it. */
+function markers(stability: OperationDescription['stability'] | 'deprecated') {
+  return {
+    'x-stability': stability,
+    'x-scalar-stability': stability,
+    ...(stability === 'experimental' && { 'x-badges': [{ name: 'Experimental' }] }),
+  };
+}
+
+const DEPRECATION_DESCRIPTIONS: Record<string, string> = {
+  Deprecation: 'Since when the operation is deprecated (RFC 9745).',
+  Sunset: 'When it is to be removed (RFC 8594).',
+  Link: 'What to use in its place (RFC 5829).',
+};
+
+function headersOf(deprecation: Deprecation): Record<string, OpenAPIV3_1.HeaderObject> {
+  return Object.fromEntries(
+    Object.entries(deprecationHeaders(deprecation)).map(([name, value]) => [
+      name,
+      {
+        description: DEPRECATION_DESCRIPTIONS[name],
+        schema: { type: 'string', enum: [value] },
+      } as OpenAPIV3_1.HeaderObject,
+    ]),
+  );
+}

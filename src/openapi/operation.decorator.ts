@@ -1,0 +1,30 @@
+import { SetMetadata } from '@nestjs/common';
+import type { OpenAPIV3_1 } from 'openapi-types';
+import type { ErrorCode } from '../errors/errors.js';
+
+/**
+ * What the OpenAPI document says of an operation and the code does not say already. Its path, method, operationId (the
+ * handler's name), status, security and deprecation are read from the handler's own decorators.
+ */
+export interface OperationDescription {
+  tag: OpenAPIV3_1.TagObject;
+  summary: string;
+  description: string;
+  /** `experimental`: may change or go without notice. */
+  stability: 'stable' | 'experimental';
+  /** `false` where a viewer of the document should not offer to send requests. */
+  hasTryItPanel?: boolean;
+  parameters?: OpenAPIV3_1.ParameterObject[];
+  requestBody?: OpenAPIV3_1.RequestBodyObject;
+  /** The answer of the handler that succeeds, without the headers that every answer has. */
+  success: OpenAPIV3_1.ResponseObject;
+  /** The errors that the handler throws, besides those that any operation can answer with. */
+  errors?: ErrorCode[];
+  /** The schemas that the description refers to, as `#/components/schemas/<name>`. */
+  schemas: Record<string, OpenAPIV3_1.SchemaObject>;
+}
+
+export const OPERATION = 'operation';
+
+/** Puts the handler into the OpenAPI document. */
+export const Operation = (description: OperationDescription) => SetMetadata(OPERATION, description);

@@ -1,0 +1,144 @@
+import type { OpenAPIV3_1 } from 'openapi-types';
+import { IDEMPOTENCY_KEY_PARAMETER } from '../http/idempotency-key.js';
+import { CURSOR_PARAMETER, LIMIT_PARAMETER, PAGE_HEADERS } from '../listing/list.openapi.js';
+import { INT64 } from '../openapi/int64.schema.js';
+import type { OperationDescription } from '../openapi/operation.decorator.js';
+import { NAME_LENGTH, NewPet } from './new-pet.js';
+import { PET_STATUSES } from './pet.entity.js';
+
+/** One character that is not white space, none that is U+0000. Spelt out, because `\s` is another set in each language. */
+const WHITE_SPACE =
+  '\\t-\\r \\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
+const NAME_PATTERN = `^[^\\u0000]*[^\\u0000${WHITE_SPACE}][^\\u0000]*$`;
+
+const NAME: OpenAPIV3_1.SchemaObject = {
+  type: 'string',
+  description: "The animal's name, kept exactly as sent. Not only white space, without U+0000.",
+  minLength: 1,
+  maxLength: NAME_LENGTH,
+  pattern: NAME_PATTERN,
+};
+
+const CATEGORY_ID: OpenAPIV3_1.SchemaObject = {
+  ...INT64,
+  description: 'Identifier of the category the animal belongs to.',
+};
+
+const STATUS = { $ref: '#/components/schemas/PetStatus' };
+
+/** Interface, part 2. */
+const SCHEMAS: Record<string, OpenAPIV3_1.SchemaObject> = {
+  PetStatus: {
+    type: 'string',
+    description: 'Whether the animal is to be had.',
+    enum: [...PET_STATUSES],
+  },
+  NewPet: {
+    type: 'object',
+    description: 'An animal to add. Other fields are ignored.',
+    required: ['name', 'categoryId'],
+    properties: {
+      name: NAME,
+      categoryId: CATEGORY_ID,
+      // Without the keyword `default`: generators of types would make the field a required one.
+      status: { ...STATUS, description: `\`${new NewPet().status}\` where it is left out.` },
+    },
+  },
+  Pet: {
+    type: 'object',
+    description: 'An animal.',
+    required: ['id', 'name', 'categoryId', 'status'],
+    properties: {
+      id: { ...INT64, description: 'Unique identifier, assigned by the service.' },
+      name: NAME,
+      categoryId: CATEGORY_ID,
+      status: STATUS,
+    },
+  },
+  Pets: {
+    type: 'array',
+    description: 'Animals in ascending order of `id`.',
+    items: { $ref: '#/components/schemas/Pet' },
+  },
+};
+
+const REX = { name: 'Rex', categoryId: 7, status: 'available' };
+
+const PETS = {
+  tag: { name: 'Pets', description: 'The animals of the store.' },
+  stability: 'stable',
+  schemas: SCHEMAS,
+} as const;
+
+const json = (schema: string, example: unknown): OpenAPIV3_1.ResponseObject['content'] => ({
+  'application/json': { schema: { $ref: `#/components/schemas/${schema}` }, example },
+});
+
+export const LIST_PETS: OperationDescription = {
+  ...PETS,
+  summary: 'List animals',
+  description:
+    'A page of animals in ascending order of `id`. Follow `Link` with `rel="next"` until there is none to see them all.',
+  parameters: [
+    LIMIT_PARAMETER,
+    { name: 'status', in: 'query', description: 'Only animals of this status.', schema: STATUS },
+    CURSOR_PARAMETER,
+  ],
+  success: {
+    description: 'The page.',
+    headers: PAGE_HEADERS,
+    content: json('Pets', [{ id: 1, ...REX }]),
+  },
+};
+
+export const CREATE_PET: OperationDescription = {
+  ...PETS,
+  summary: 'Add an animal',
+  description:
+    'Adds an animal under a new `id`. With an `Idempotency-Key` the request can be sent again without doubt.',
+  parameters: [IDEMPOTENCY_KEY_PARAMETER],
+  requestBody: { required: true, content: json('NewPet', REX)! },
+  success: {
+    description:
+      'The animal was added, by this request or by an earlier one with its `Idempotency-Key`.',
+    headers: {
+      Location: {
+        description: "The animal's address.",
+        required: true,
+        schema: { type: 'string', format: 'uri-reference' },
+        example: '/v1/pets/1',
+      },
+      'Idempotent-Replayed': {
+        description: 'Where an earlier request with this `Idempotency-Key` added the animal.',
+        schema: { type: 'string', enum: ['true'] },
+      },
+    },
+    content: json('Pet', { id: 1, ...REX }),
+  },
+  errors: [
+    'invalid_json',
+    'invalid_request',
+    'payload_too_large',
+    'unsupported_media_type',
+    'idempotency_key_in_use',
+    'idempotency_key_reused',
+  ],
+};
+
+export const GET_PET: OperationDescription = {
+  ...PETS,
+  summary: 'Fetch an animal',
+  description: 'One animal by its `id`. Use listPets, with its `status` filter, in its place.',
+  parameters: [
+    {
+      name: 'petId',
+      in: 'path',
+      required: true,
+      description: "The animal's `id` in plain decimal. Any other text names no animal: 404.",
+      schema: INT64,
+      example: 1,
+    },
+  ],
+  success: { description: 'The animal.', content: json('Pet', { id: 1, ...REX }) },
+  errors: ['pet_not_found'],
+};
