@@ -5,7 +5,7 @@ import { parse, stringify } from 'lossless-json';
 import { AppModule } from '../app.module.js';
 import { Environment } from '../config/environment.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
-import { servingDataSource } from '../database/data-source.js';
+import { administrativeDataSource } from '../database/data-source.js';
 import { createLogger } from '../logging/logger.js';
 import { OpenApiController } from '../openapi/openapi.controller.js';
 import { program } from './program.js';
@@ -14,7 +14,7 @@ import { program } from './program.js';
 async function writeDocument(): Promise<void> {
   const surroundings = {
     environment: new Environment(),
-    dataSource: servingDataSource('postgres://localhost', 2),
+    dataSource: administrativeDataSource('postgres://localhost'),
     logger: createLogger('silent'),
   };
   const app = await NestFactory.create(AppModule.in(surroundings), { logger: false });

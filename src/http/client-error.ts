@@ -42,6 +42,23 @@ export function onClientError(error: NodeJS.ErrnoException, socket: Duplex, log:
   refuse(socket, code, message, log);
 }
 
+/** Refuses a CONNECT (RFC 9110, section 9.3.6), after the answers to the requests before it on its connection. */
+export function onConnect(socket: Duplex, log: Logger): void {
+  // Node has taken its own listener off.
+  socket.once('error', () => socket.destroy());
+  const refuseInTurn = () => {
+    const pending = responseUnderWay(socket);
+    if (!socket.writable) {
+      socket.destroy();
+    } else if (pending !== undefined) {
+      pending.once('close', () => setImmediate(refuseInTurn));
+    } else {
+      refuse(socket, 'route_not_found', 'No such path.', log);
+    }
+  };
+  refuseInTurn();
+}
+
 /** Writes an Error body to a bare socket and ends it. */
 export function refuse(socket: Duplex, code: ErrorCode, message: string, log: Logger): void {
   const { status } = ERRORS[code];

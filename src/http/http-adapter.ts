@@ -9,7 +9,7 @@ import type { Environment } from '../config/environment.js';
 import { ApiError } from '../errors/api-error.js';
 import { ERRORS, errorBody, type ErrorBody } from '../errors/errors.js';
 import type { Logger } from '../logging/logger.js';
-import { onClientError, refuse, rememberLatest } from './client-error.js';
+import { onClientError, onConnect, rememberLatest } from './client-error.js';
 import { Connections } from './connections.js';
 import { Cors } from './cors.js';
 import { addedHeaders, addHeaders, type Headers } from './headers.js';
@@ -78,7 +78,7 @@ export class HttpAdapter extends ExpressAdapter {
     Object.assign(this.httpServer, { httpAllowHalfOpen: true });
     this.httpServer.on('clientError', (error, socket) => onClientError(error, socket, this.log));
     this.httpServer.on('connect', (_request: IncomingMessage, socket) =>
-      refuse(socket, 'route_not_found', 'No such path.', this.log),
+      onConnect(socket, this.log),
     );
     // An expectation other than 100-continue may be ignored (RFC 9110, section 10.1.1).
     this.httpServer.on('checkExpectation', (request, response) =>

@@ -98,6 +98,16 @@ describe('the method of a request', () => {
     expect(await connection.rest()).toBe('');
   });
 
+  it('CONNECT is answered after the requests before it, which it takes nothing from', async () => {
+    const body = '{"name":"Rex","categoryId":1}';
+    const fields = [`Authorization: Bearer ${service.key}`, 'Content-Type: application/json'];
+    const connection = await RawConnection.open(service.port);
+    connection.send(request('POST /v1/pets', fields, body) + request('CONNECT test:443'));
+    expect((await connection.answer()).status).toBe(201);
+    expectError(await connection.answer(), 404, 'route_not_found');
+    expect(await connection.rest()).toBe('');
+  });
+
   it('is not overridden by a header', async () => {
     const answer = await send('GET /health/live', ['X-HTTP-Method-Override: DELETE']);
     expect(answer.status).toBe(200);
