@@ -107,7 +107,7 @@ export interface Ids {
   gid?: number;
 }
 
-type ProgramName = 'main' | 'cli/keys' | 'cli/migrate';
+type ProgramName = 'main' | 'cli/keys' | 'cli/migrate' | 'cli/openapi';
 
 interface Outcome {
   /** `null` where a signal ended it. */
