@@ -13,6 +13,8 @@ ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000
 WORKDIR /app
 COPY package.json ./
 COPY scripts scripts
+COPY public public
+COPY docs/guides docs/guides
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
 USER node

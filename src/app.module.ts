@@ -5,9 +5,11 @@ import { AuthModule } from './auth/auth.module.js';
 import { BearerGuard } from './auth/bearer.guard.js';
 import { RateLimitGuard } from './auth/rate-limit.guard.js';
 import { Environment } from './config/environment.js';
+import { DocsController } from './docs/docs.controller.js';
 import { ErrorFilter } from './errors/error.filter.js';
 import { HealthController } from './health/health.controller.js';
 import { RequestShapePipe } from './http/request-shape.js';
+import { IndexController } from './index/index.controller.js';
 import { LOGGER, type Logger } from './logging/logger.js';
 import { OpenApiModule } from './openapi/openapi.module.js';
 import { OrdersModule } from './orders/orders.module.js';
@@ -24,7 +26,7 @@ export interface Surroundings {
 @Global()
 @Module({
   imports: [AuthModule, PetsModule, OrdersModule, OpenApiModule],
-  controllers: [HealthController],
+  controllers: [HealthController, IndexController],
   providers: [
     { provide: APP_GUARD, useClass: BearerGuard },
     { provide: APP_PIPE, useClass: RequestShapePipe },
@@ -43,6 +45,11 @@ export class AppModule {
       environment.RATE_LIMIT_PER_MINUTE === undefined
         ? []
         : [{ provide: APP_GUARD, useClass: RateLimitGuard }];
-    return { module: AppModule, providers: [...surroundings, ...limit], exports: surroundings };
+    return {
+      module: AppModule,
+      controllers: environment.DOCS === 'on' ? [DocsController] : [],
+      providers: [...surroundings, ...limit],
+      exports: surroundings,
+    };
   }
 }

@@ -150,6 +150,11 @@ export class Environment {
   )
   TRUST_PROXY?: number | string;
 
+  /** Whether the reference page and the guides are served, at `/docs`. */
+  @Expose()
+  @IsIn(['on', 'off'], { message: 'DOCS must be on or off' })
+  DOCS: 'on' | 'off' = 'on';
+
   /** The least severe log line that is written. */
   @Expose()
   @IsIn(LOG_LEVELS, { message: `LOG_LEVEL must be one of ${LOG_LEVELS.join(', ')}` })
@@ -157,6 +162,11 @@ export class Environment {
 
   get isProduction(): boolean {
     return this.NODE_ENV === 'production';
+  }
+
+  /** What comes before a path outside `/v1` in an address: nothing, unless `PUBLIC_BASE_URL` is set. */
+  get publicRoot(): string {
+    return this.PUBLIC_BASE_URL?.replace(/\/v1$/, '') ?? '';
   }
 }
 

@@ -16,6 +16,7 @@ import { addedHeaders, addHeaders, type Headers } from './headers.js';
 import { JsonText } from './json-text.js';
 import { HTTP_LIMITS } from './limits.js';
 import { parseQuery } from './query.js';
+import { Representation } from './representation.js';
 import type { Request } from './request.js';
 import { traceIdOf } from './trace.js';
 
@@ -204,7 +205,8 @@ export class HttpAdapter extends ExpressAdapter {
   /**
    * Sends an answer and logs it. Every answer that is not {@link onClientError}'s leaves through here.
    *
-   * @param body a {@link JsonText}, or anything that JSON.stringify takes; `undefined` sends none.
+   * @param body a {@link JsonText}, a {@link Representation}, or anything that JSON.stringify takes; `undefined` sends
+   *   none.
    */
   override reply(response: Response, body: unknown, status: number = response.statusCode): void {
     const request = response.req as Request;
@@ -213,8 +215,8 @@ export class HttpAdapter extends ExpressAdapter {
       this.logAnswer(request, status, performance.now());
       return;
     }
-    const text = writeHead(response, body, status);
-    if (this.ready.push({ response, text, status }) === 1) {
+    const data = writeHead(response, body, status);
+    if (this.ready.push({ response, data, status }) === 1) {
       process.nextTick(() => this.sendReady());
     }
   }
@@ -227,8 +229,8 @@ export class HttpAdapter extends ExpressAdapter {
     const answers = this.ready;
     this.ready = [];
     const now = performance.now();
-    for (const { response, text } of answers) {
-      response.end(text);
+    for (const { response, data } of answers) {
+      response.end(data);
     }
     for (const { response, status } of answers) {
       this.logAnswer(response.req as Request, status, now);
@@ -305,20 +307,21 @@ function unavailable(response: Response, message: string): ErrorBody {
   return errorBody('unavailable', message);
 }
 
-/** Writes the head of an answer. @returns the body as text. */
-function writeHead(response: Response, body: unknown, status: number): string | undefined {
-  const text = body instanceof JsonText ? body.text : JSON.stringify(body);
+/** Writes the head of an answer. @returns the body as it goes out. */
+function writeHead(response: Response, body: unknown, status: number): Answer['data'] {
+  const isOther = body instanceof Representation;
+  const data = body instanceof JsonText ? body.text : isOther ? body.data : JSON.stringify(body);
   const headers: Headers = {
     'X-Request-Id': (response.req as Request).id,
     'X-Content-Type-Options': 'nosniff',
     'Cache-Control': 'no-store',
   };
-  if (text !== undefined) {
-    headers['Content-Type'] = 'application/json; charset=utf-8';
-    headers['Content-Length'] = Buffer.byteLength(text);
+  if (data !== undefined) {
+    headers['Content-Type'] = isOther ? body.mediaType : 'application/json; charset=utf-8';
+    headers['Content-Length'] = Buffer.byteLength(data);
   }
   response.writeHead(status, Object.assign(headers, addedHeaders(response)));
-  return text;
+  return data;
 }
 
 /** Express gives each request and response these objects as prototypes; its types leave them out. */
@@ -330,7 +333,7 @@ interface ExpressApplication extends Application {
 /** An answer whose headers are written. */
 interface Answer {
   response: Response;
-  text: string | undefined;
+  data: string | Uint8Array | undefined;
   status: number;
 }
 

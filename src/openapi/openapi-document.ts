@@ -9,8 +9,10 @@ import { WELL_FORMED_ID } from '../http/http-adapter.js';
 import { COMMON_HEADERS, ERROR_SCHEMA, methodNotAllowed, responsesOf } from './answers.js';
 import { OPERATION, type OperationDescription } from './operation.decorator.js';
 
+export const TITLE = 'Animal Store Service';
+
 /** The version of the interface (part 9); the base addresses end in its first number. */
-const VERSION = '1.0.0';
+export const VERSION = '1.0.0';
 
 const DESCRIPTION = `A store of animals: list them, add them, and (deprecated) fetch one by its id.
 
@@ -67,7 +69,7 @@ export function openApiDocument(
   return {
     openapi: '3.1.1',
     info: {
-      title: 'Animal Store Service',
+      title: TITLE,
       version: VERSION,
       description: DESCRIPTION,
       contact: { name: 'Whoever runs the service and issued your API key' },

@@ -13,6 +13,7 @@ const DEFAULTS = {
   RATE_LIMIT_PER_MINUTE: undefined,
   CORS_ORIGINS: undefined,
   TRUST_PROXY: undefined,
+  DOCS: 'on',
   LOG_LEVEL: 'info',
 };
 
@@ -51,6 +52,7 @@ describe('readEnvironment', () => {
       RATE_LIMIT_PER_MINUTE: '600',
       CORS_ORIGINS: 'https://app.example, http://localhost:8080,http://[::1]:3000',
       TRUST_PROXY: '10.0.0.0/8, ::1',
+      DOCS: 'off',
       LOG_LEVEL: 'silent',
       HOME: '/root',
     });
@@ -67,6 +69,7 @@ describe('readEnvironment', () => {
       RATE_LIMIT_PER_MINUTE: 600,
       CORS_ORIGINS: ['https://app.example', 'http://localhost:8080', 'http://[::1]:3000'],
       TRUST_PROXY: '10.0.0.0/8, ::1',
+      DOCS: 'off',
       LOG_LEVEL: 'silent',
     });
     expect(environment.isProduction).toBe(true);
@@ -120,6 +123,8 @@ describe('readEnvironment', () => {
     ['TRUST_PROXY', '::1/8/8'],
     ['TRUST_PROXY', '10.0.0.1,'],
     ['TRUST_PROXY', 'proxy.example'],
+    ['DOCS', 'true'],
+    ['DOCS', 'OFF'],
     ['LOG_LEVEL', 'loud'],
     ['LOG_LEVEL', 'INFO'],
   ])('refuses %s=%s by one line that begins with the name', (name, value) => {

@@ -1,5 +1,5 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { ERRORS } from '../../src/errors/errors.js';
 
@@ -8,17 +8,17 @@ const DOCUMENTS = [
   'README.md',
   'ARCHITECTURE.md',
   'CONTRIBUTING.md',
-  'docs/errors.md',
   'docs/operations.md',
   'docs/orders.md',
   'docs/performance.md',
+  ...readdirSync(join(PROJECT_ROOT, 'docs/guides')).map((file) => `docs/guides/${file}`),
 ];
 const packageJson = JSON.parse(read('package.json'));
 
 describe('the documents', () => {
   it('list exactly the errors that the code has, with their statuses and meanings', () => {
     const rows = /^\| +(\d{3}) +\| +`(\w+)` +\| +(.+?) +\|/gm;
-    const documented = [...read('docs/errors.md').matchAll(rows)].map(
+    const documented = [...read('docs/guides/errors.md').matchAll(rows)].map(
       ([, status, code, when]) => `${status} ${code} ${when}`,
     );
     const known = Object.entries(ERRORS).map(
@@ -34,9 +34,17 @@ describe('the documents', () => {
     expect(Object.keys(packageJson.scripts)).toEqual(expect.arrayContaining(named));
   });
 
+  it.each(DOCUMENTS)('link only to files that exist: %s', (file) => {
+    const linked = [...read(file).matchAll(/\]\((?!https?:)([^)#]+)/g)].map(([, path]) => path!);
+    const missing = linked.filter((path) => !existsSync(join(PROJECT_ROOT, dirname(file), path)));
+    expect(missing).toEqual([]);
+  });
+
   it('name only paths that exist, in the map of the code', () => {
     const paths = [
-      ...read('ARCHITECTURE.md').matchAll(/`((?:src|test|scripts|migrations|docs)[\w./-]*)`/g),
+      ...read('ARCHITECTURE.md').matchAll(
+        /`((?:src|test|scripts|migrations|docs|public)[\w./-]*)`/g,
+      ),
     ];
     expect(paths.length).toBeGreaterThan(30);
     for (const [, path] of paths) {

@@ -8,6 +8,8 @@ const ROUTES = [
   ['/v1/store/orders', 'GET, HEAD, OPTIONS'],
   ['/health/live', 'GET, HEAD, OPTIONS'],
   ['/health/ready', 'GET, HEAD, OPTIONS'],
+  ['/', 'GET, HEAD, OPTIONS'],
+  ['/docs', 'GET, HEAD, OPTIONS'],
 ] as const;
 
 /** What Node's parser knows, apart from CONNECT, which has no path. */
@@ -59,6 +61,8 @@ describe('the method of a request', () => {
     ['/v1/store/orders?cursor=x', 400],
     ['/health/live', 200],
     ['/health/ready', 200],
+    ['/', 200],
+    ['/docs', 200],
     ['/nowhere', 404],
   ])('is HEAD on %s: as GET without the body', async (path, status) => {
     const headers = [

@@ -14,7 +14,6 @@ describe('the target of a request', () => {
     exchange(service.port, request(`GET ${target}`, headers));
 
   const UNKNOWN = [
-    '/',
     '/v1',
     '/v1/',
     '/pets',
@@ -52,8 +51,6 @@ describe('the target of a request', () => {
     '/Health/live',
     '/favicon.ico',
     '*',
-    'http://test',
-    'http://test/',
     '/constructor',
     '/__proto__',
   ];
@@ -64,11 +61,8 @@ describe('the target of a request', () => {
   });
 
   it.each([
-    'http://[',
-    'http://[::1',
     'http://te st:x/',
     'http://test:port/v1/nowhere',
-    'http://%/',
     'http://test:99999999/v1/nowhere',
     '/v1/pets/\xff\xfe/x',
     '/\xa0',
@@ -82,6 +76,16 @@ describe('the target of a request', () => {
       answer.status === 400 ? 'invalid_request' : 'route_not_found',
     );
   });
+
+  it.each(['/', '/?x', 'http://test', 'http://test/', 'http://[', 'http://[::1', 'http://%/'])(
+    'without a path is the index: %s',
+    async (target) => {
+      expect(await get(target, [])).toMatchObject({
+        status: 200,
+        text: expect.stringContaining('"pets":"/v1/pets"'),
+      });
+    },
+  );
 
   it.each([
     '/v1/pets/%',

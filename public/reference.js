@@ -1,0 +1,136 @@
+// Shows /openapi.json on the reference page. The addresses are relative to the page's: it works behind any proxy.
+
+/** What Swagger UI does otherwise: it would round an int64, and offer to try what is not to be tried. */
+const animalStore = ({ React: { createElement: element, Fragment, useState } }) => ({
+  statePlugins: {
+    spec: {
+      wrapSelectors: {
+        allowTryItOutFor: (original, system) => (state, path, method) =>
+          original(state, path, method) &&
+          described(system, { path, method }, 'x-hideTryItPanel') !== true,
+      },
+    },
+  },
+  wrapComponents: {
+    /** The original parses JSON to indent it, which rounds its numbers. */
+    responseBody: (Original, system) =>
+      function ResponseBody(props) {
+        return typeof props.content === 'string' && /\bjson\b/.test(props.contentType)
+          ? element(
+              'div',
+              null,
+              element('h5', null, 'Response body'),
+              element(
+                system.getComponent('HighlightCode', true),
+                { language: 'json', canCopy: true },
+                indented(props.content),
+              ),
+            )
+          : element(Original, props);
+      },
+    /** Errors are a line each until somebody wants to see more: they are many, and alike. */
+    response: (Original, system) =>
+      function Response(props) {
+        const [isOpen, setOpen] = useState(props.code < '400');
+        return isOpen
+          ? element(Original, props)
+          : element(
+              'tr',
+              { className: 'response', 'data-code': props.code },
+              element('td', { className: 'response-col_status' }, props.code),
+              element(
+                'td',
+                { className: 'response-col_description' },
+                element(system.getComponent('Markdown', true), {
+                  source: props.response.get('description'),
+                }),
+                element('button', { className: 'more', onClick: () => setOpen(true) }, 'Show'),
+              ),
+            );
+      },
+    OperationSummaryPath: (Original, system) =>
+      function OperationSummaryPath(props) {
+        return element(
+          Fragment,
+          null,
+          element(Original, props),
+          badges(system, props.operationProps.toObject()).map(({ name, text }) =>
+            element('span', { key: name, className: `badge ${name}` }, text),
+          ),
+        );
+      },
+  },
+});
+
+/** @returns a field of an operation as it stands in the document. */
+const described = ({ specSelectors }, { path, method }, field) =>
+  specSelectors.specJson().getIn(['paths', path, method, field]);
+
+/** @returns what to know of an operation before it is used. */
+function badges(system, operation) {
+  const removal = described(system, operation, 'x-deprecated-sunset');
+  const stability = described(system, operation, 'x-stability');
+  return [
+    operation.deprecated && {
+      name: 'deprecated',
+      text: removal === undefined ? 'deprecated' : `deprecated, to be removed on ${date(removal)}`,
+    },
+    ['experimental', 'beta'].includes(stability) && { name: 'unstable', text: stability },
+  ].filter(Boolean);
+}
+
+/** @param text a date, `2030-12-05`. */
+const date = (text) =>
+  new Date(text).toLocaleDateString('en-GB', { dateStyle: 'long', timeZone: 'UTC' });
+
+/** @returns JSON text with line breaks and every digit that it had; as it was where the browser cannot keep them. */
+function indented(json) {
+  if (JSON.rawJSON === undefined) {
+    return json;
+  }
+  const keepDigits = (_key, value, { source }) =>
+    typeof value === 'number' ? JSON.rawJSON(source) : value;
+  return JSON.stringify(JSON.parse(json, keepDigits), null, 2);
+}
+
+/**
+ * A reviver for JSON.parse. It leaves out the bounds of an int64, which would be others as numbers of JavaScript, and
+ * which `int64` says; and examples of headers, which the page would send with every request.
+ */
+function fitForPage(key, value) {
+  const isRounded = ['minimum', 'maximum'].includes(key) && !Number.isSafeInteger(value);
+  const isHeaderExample = key === 'example' && this.in === 'header';
+  return isRounded || isHeaderExample ? undefined : value;
+}
+
+function followColorScheme() {
+  const dark = matchMedia('(prefers-color-scheme: dark)');
+  const follow = () => document.documentElement.classList.toggle('dark-mode', dark.matches);
+  dark.addEventListener('change', follow);
+  follow();
+}
+
+async function showIn(domNode) {
+  const answer = await fetch('./openapi.json');
+  const spec = JSON.parse(await answer.text(), fitForPage);
+  // The page may talk to nobody but the service that it came from.
+  spec.servers = [{ url: new URL('./v1', location.href).href }];
+  window.SwaggerUIBundle({
+    spec,
+    domNode,
+    presets: [window.SwaggerUIBundle.presets.apis],
+    plugins: [animalStore],
+    validatorUrl: null,
+    deepLinking: true,
+    tryItOutEnabled: true,
+    displayRequestDuration: true,
+    displayOperationId: true,
+    syntaxHighlight: { theme: 'nord' },
+  });
+}
+
+const reference = document.querySelector('#reference');
+followColorScheme();
+showIn(reference).catch(() => {
+  reference.textContent = 'The OpenAPI document could not be loaded. Load this page again.';
+});

@@ -1,0 +1,87 @@
+import { Controller, Get, Param, Req, Res } from '@nestjs/common';
+import type { Response } from 'express';
+import { Public } from '../auth/public.decorator.js';
+import { ApiError } from '../errors/api-error.js';
+import { addHeaders } from '../http/headers.js';
+import { Representation } from '../http/representation.js';
+import type { Request } from '../http/request.js';
+import { type Asset, loadAssets } from './assets.js';
+import { loadGuides } from './guides.js';
+import { pageMaker } from './page.js';
+
+/** The reference page and the guides, for people: everything they load comes from here. No key is needed. */
+@Public()
+@Controller('docs')
+export class DocsController {
+  private readonly reference: string;
+  private readonly guides: ReadonlyMap<string, string>;
+  private readonly assets: ReadonlyMap<string, Asset>;
+
+  constructor() {
+    const assets = loadAssets();
+    const guides = loadGuides();
+    const pages = pageMaker(assets, guides);
+    this.reference = pages.reference();
+    this.guides = new Map(guides.map((guide) => [guide.name, pages.guide(guide)]));
+    this.assets = new Map(Object.values(assets).map((asset) => [asset.path, asset]));
+  }
+
+  @Get()
+  getReference(@Res({ passthrough: true }) response: Response): Representation {
+    return page(this.reference, response);
+  }
+
+  @Get('guides/:name')
+  getGuide(
+    @Param('name') name: string,
+    @Res({ passthrough: true }) response: Response,
+  ): Representation {
+    return page(known(this.guides.get(name)), response);
+  }
+
+  @Get('assets/:digest/:name')
+  async getAsset(
+    @Param('digest') digest: string,
+    @Param('name') name: string,
+    @Req() request: Request,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<Representation> {
+    const asset = known(this.assets.get(`${digest}/${name}`));
+    const isGzip = request.acceptsEncodings('gzip') === 'gzip';
+    const bytes = isGzip ? await asset.gzip() : asset.bytes;
+    addHeaders(response, {
+      'Cache-Control': 'public, max-age=31536000, immutable',
+      Vary: 'Accept-Encoding',
+      ...(isGzip ? { 'Content-Encoding': 'gzip' } : {}),
+    });
+    return new Representation(bytes, asset.mediaType);
+  }
+}
+
+function page(html: string, response: Response): Representation {
+  addHeaders(response, PAGE_HEADERS);
+  return new Representation(html, 'text/html; charset=utf-8');
+}
+
+/** A page loads nothing from elsewhere, talks to nobody else, and runs no script that stands in the page itself. */
+const PAGE_HEADERS = {
+  'Cache-Control': 'no-cache',
+  'Content-Security-Policy': [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self' data:",
+    "connect-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+  ].join('; '),
+  'Referrer-Policy': 'no-referrer',
+};
+
+function known<Thing>(thing: Thing | undefined): Thing {
+  if (thing === undefined) {
+    throw new ApiError('route_not_found', 'No such path.');
+  }
+  return thing;
+}

@@ -1,0 +1,42 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Marked } from 'marked';
+import { PROJECT_ROOT } from '../config/project-root.js';
+
+/** A guide, as read from `docs/guides/<name>.md`. */
+export interface Guide {
+  name: string;
+  /** Its first heading. */
+  title: string;
+  html: string;
+}
+
+/** In the order in which pages list them. */
+const NAMES = [
+  'getting-started',
+  'authentication',
+  'pagination',
+  'errors',
+  'retries',
+  'deprecation',
+] as const;
+
+const markdown = new Marked({
+  renderer: {
+    /** Guides link to each other as files, so that they can be read in the repository too; other files are only there. */
+    link({ href, tokens }) {
+      const text = this.parser.parseInline(tokens);
+      return href.startsWith('../') ? text : `<a href="${href.replace(/\.md$/, '')}">${text}</a>`;
+    },
+  },
+});
+
+/** @returns every guide, rendered. */
+export function loadGuides(): Guide[] {
+  return NAMES.map((name) => {
+    const text = readFileSync(join(PROJECT_ROOT, 'docs/guides', `${name}.md`), 'utf8');
+    const tokens = markdown.lexer(text);
+    const heading = tokens.find(({ type }) => type === 'heading') as { text: string };
+    return { name, title: heading.text, html: markdown.parser(tokens) };
+  });
+}

@@ -1,0 +1,39 @@
+import { Controller, Get, HttpStatus, Inject, Req, Res } from '@nestjs/common';
+import type { Response } from 'express';
+import { Public } from '../auth/public.decorator.js';
+import { Environment } from '../config/environment.js';
+import { addHeaders } from '../http/headers.js';
+import type { Request } from '../http/request.js';
+import { TITLE, VERSION } from '../openapi/openapi-document.js';
+
+/** The front door: leads people to the reference page, and tells programs where things are. No key is needed. */
+@Public()
+@Controller()
+export class IndexController {
+  private readonly hasDocs: boolean;
+  private readonly index: Readonly<Record<string, unknown>>;
+
+  constructor(@Inject(Environment) { DOCS, publicRoot }: Environment) {
+    this.hasDocs = DOCS === 'on';
+    this.index = {
+      name: TITLE,
+      version: VERSION,
+      pets: `${publicRoot}/v1/pets`,
+      openapi: `${publicRoot}/openapi.json`,
+      ...(this.hasDocs ? { docs: `${publicRoot}/docs` } : {}),
+      health: { live: `${publicRoot}/health/live`, ready: `${publicRoot}/health/ready` },
+    };
+  }
+
+  /** The index; for whoever prefers HTML to JSON, a browser, 303 to `/docs`. */
+  @Get()
+  getIndex(@Req() request: Request, @Res({ passthrough: true }) response: Response) {
+    addHeaders(response, { Vary: 'Accept' });
+    if (this.hasDocs && request.accepts(['json', 'html']) === 'html') {
+      // Relative to the address that was asked for, so that it holds behind any proxy.
+      addHeaders(response, { Location: './docs' });
+      response.status(HttpStatus.SEE_OTHER);
+    }
+    return this.index;
+  }
+}
