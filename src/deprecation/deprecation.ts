@@ -1,11 +1,15 @@
+import type { Environment } from '../config/environment.js';
+
 /** The deprecation of one operation. Dates are the instants at which each takes effect. */
 export interface Deprecation {
   /** When the operation became deprecated (RFC 9745). */
   since: Date;
   /** When it is to be removed (RFC 8594). */
   sunset: Date;
-  /** What to use in its place: a URI reference. */
+  /** What to use in its place: a path of the service. */
   successor: string;
+  /** The page that tells how to get from one to the other: its path. */
+  guide: string;
 }
 
 /** getPet's (interface, part 9): replaced by listPets with its `status` filter. */
@@ -13,13 +17,24 @@ export const GET_PET_DEPRECATION: Deprecation = {
   since: new Date('2026-11-19T00:00:00Z'),
   sunset: new Date('2030-12-05T00:00:00Z'),
   successor: '/v1/pets',
+  guide: '/docs/guides/deprecation',
 };
 
-/** `Deprecation` (RFC 9745, section 2), `Sunset` (RFC 8594, section 3) and `Link` (RFC 5829, section 3.3). */
-export function deprecationHeaders(deprecation: Deprecation): Record<string, string> {
+/**
+ * `Deprecation` (RFC 9745, section 2), `Sunset` (RFC 8594, section 3) and `Link` (RFC 5829, section 3.3, and RFC 9745,
+ * section 3). Every answer that the operation's handler gives has them, an error that it throws too.
+ */
+export function deprecationHeaders(
+  { since, sunset, successor, guide }: Deprecation,
+  { DOCS, publicRoot }: Environment,
+) {
+  const links = [`<${publicRoot}${successor}>; rel="successor-version"`];
+  if (DOCS === 'on') {
+    links.push(`<${publicRoot}${guide}>; rel="deprecation"; type="text/html"`);
+  }
   return {
-    Deprecation: `@${deprecation.since.getTime() / 1000}`,
-    Sunset: deprecation.sunset.toUTCString(),
-    Link: `<${deprecation.successor}>; rel="successor-version"`,
+    Deprecation: `@${since.getTime() / 1000}`,
+    Sunset: sunset.toUTCString(),
+    Link: links.join(', '),
   };
 }

@@ -3,7 +3,6 @@ import { HTTP_CODE_METADATA, METHOD_METADATA, PATH_METADATA } from '@nestjs/comm
 import { MetadataScanner } from '@nestjs/core';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import type { Environment } from '../config/environment.js';
-import { DEPRECATION } from '../deprecation/deprecated.decorator.js';
 import { type Deprecation, deprecationHeaders } from '../deprecation/deprecation.js';
 import { WELL_FORMED_ID } from '../http/http-adapter.js';
 import { COMMON_HEADERS, ERROR_SCHEMA, methodNotAllowed, responsesOf } from './answers.js';
@@ -25,6 +24,8 @@ const DESCRIPTION = `A store of animals: list them, add them, and (deprecated) f
 
 **Methods.** HEAD is answered as GET without the body, OPTIONS by 204 with \`Allow\`, any other method that a path does not
 know by 405 \`method_not_allowed\` with \`Allow\`.`;
+
+const GUIDES = { title: 'the guides', path: '/docs/guides/getting-started' };
 
 const REQUEST_ID_PARAMETER: OpenAPIV3_1.ParameterObject = {
   name: 'X-Request-Id',
@@ -51,7 +52,6 @@ interface DescribedHandler extends OperationDescription {
   method: Lowercase<keyof typeof RequestMethod>;
   /** The status of its success. */
   status: number;
-  deprecation?: Deprecation;
 }
 
 /**
@@ -62,8 +62,9 @@ interface DescribedHandler extends OperationDescription {
  */
 export function openApiDocument(
   controllers: Type[],
-  { PUBLIC_BASE_URL = '/v1', STAGING_BASE_URL }: Environment,
+  environment: Environment,
 ): OpenAPIV3_1.Document {
+  const { PUBLIC_BASE_URL = '/v1', STAGING_BASE_URL } = environment;
   const operations = controllers.flatMap(describedHandlers);
   const tags = new Map(operations.map(({ tag }) => [tag.name, tag]));
   return {
@@ -71,7 +72,7 @@ export function openApiDocument(
     info: {
       title: TITLE,
       version: VERSION,
-      description: DESCRIPTION,
+      description: withGuide(DESCRIPTION, GUIDES, environment),
       contact: { name: 'Whoever runs the service and issued your API key' },
       license: { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' },
     },
@@ -83,7 +84,7 @@ export function openApiDocument(
     ],
     security: [{ apiKey: [] }],
     tags: [...tags.values()],
-    paths: pathsOf(operations),
+    paths: pathsOf(operations, environment),
     components: {
       schemas: Object.assign({ Error: ERROR_SCHEMA }, ...operations.map(({ schemas }) => schemas)),
       headers: COMMON_HEADERS,
@@ -121,13 +122,15 @@ function describedHandlers(controller: Type): DescribedHandler[] {
         status:
           read(HTTP_CODE_METADATA, handler) ??
           (method === 'post' ? HttpStatus.CREATED : HttpStatus.OK),
-        deprecation: read(DEPRECATION, handler),
       } as DescribedHandler,
     ];
   });
 }
 
-function pathsOf(operations: DescribedHandler[]): OpenAPIV3_1.PathsObject {
+function pathsOf(
+  operations: DescribedHandler[],
+  environment: Environment,
+): OpenAPIV3_1.PathsObject {
   const paths: OpenAPIV3_1.PathsObject = {};
   for (const path of new Set(operations.map((operation) => operation.path))) {
     const here = operations.filter((operation) => operation.path === path);
@@ -138,7 +141,7 @@ function pathsOf(operations: DescribedHandler[]): OpenAPIV3_1.PathsObject {
         $ref: `#/components/parameters/${name}`,
       })),
       ...Object.fromEntries(
-        here.map((operation) => [operation.method, operationObject(operation)]),
+        here.map((operation) => [operation.method, operationObject(operation, environment)]),
       ),
       // OpenAPI has no place for the answer to a method that a path does not know.
       'x-method-not-allowed': methodNotAllowed(allow.toSorted().join(', ')),
@@ -147,15 +150,18 @@ function pathsOf(operations: DescribedHandler[]): OpenAPIV3_1.PathsObject {
   return paths;
 }
 
-function operationObject(operation: DescribedHandler): OpenAPIV3_1.OperationObject {
-  const { operationId, tag, summary, description, parameters, requestBody, deprecation } =
+function operationObject(
+  operation: DescribedHandler,
+  environment: Environment,
+): OpenAPIV3_1.OperationObject {
+  const { operationId, tag, summary, description, guide, parameters, requestBody, deprecation } =
     operation;
   const { success, status, errors = [], hasTryItPanel = true } = operation;
   return {
     operationId,
     tags: [tag.name],
     summary,
-    description,
+    description: withGuide(description, guide, environment),
     ...markers(deprecation === undefined ? operation.stability : 'deprecated'),
     ...(deprecation && {
       deprecated: true,
@@ -168,7 +174,7 @@ function operationObject(operation: DescribedHandler): OpenAPIV3_1.OperationObje
       success,
       status,
       errors,
-      handlerHeaders: deprecation === undefined ? {} : headersOf(deprecation),
+      handlerHeaders: deprecation === undefined ? {} : headersOf(deprecation, environment),
     }),
   };
 }
@@ -182,20 +188,39 @@ function markers(stability: OperationDescription['stability'] | 'deprecated') {
   };
 }
 
-const DEPRECATION_DESCRIPTIONS: Record<string, string> = {
-  Deprecation: 'Since when the operation is deprecated (RFC 9745).',
-  Sunset: 'When it is to be removed (RFC 8594).',
-  Link: 'What to use in its place (RFC 5829).',
-};
+function headersOf(
+  deprecation: Deprecation,
+  environment: Environment,
+): Record<string, OpenAPIV3_1.HeaderObject> {
+  const { Deprecation, Sunset, Link } = deprecationHeaders(deprecation, environment);
+  return {
+    Deprecation: {
+      description: 'Since when the operation is deprecated (RFC 9745).',
+      schema: { type: 'string', enum: [Deprecation] },
+    },
+    Sunset: {
+      description: 'When it is to be removed (RFC 8594).',
+      schema: { type: 'string', enum: [Sunset] },
+    },
+    Link: {
+      description:
+        'What to use in its place (RFC 5829), and the guide that says how (RFC 9745), which the service may leave out.',
+      schema: { type: 'string', pattern: DEPRECATION_LINK },
+      example: Link,
+    },
+  };
+}
 
-function headersOf(deprecation: Deprecation): Record<string, OpenAPIV3_1.HeaderObject> {
-  return Object.fromEntries(
-    Object.entries(deprecationHeaders(deprecation)).map(([name, value]) => [
-      name,
-      {
-        description: DEPRECATION_DESCRIPTIONS[name],
-        schema: { type: 'string', enum: [value] },
-      } as OpenAPIV3_1.HeaderObject,
-    ]),
-  );
+const DEPRECATION_LINK =
+  '^<[^<>]+>; rel="successor-version"(, <[^<>]+>; rel="deprecation"; type="text/html")?$';
+
+/** @returns a description with a link to the guide that says more, where the guides are served. */
+function withGuide(
+  description: string,
+  guide: OperationDescription['guide'],
+  { DOCS, publicRoot }: Environment,
+): string {
+  return guide !== undefined && DOCS === 'on'
+    ? `${description}\n\nMore in [${guide.title}](${publicRoot}${guide.path}).`
+    : description;
 }

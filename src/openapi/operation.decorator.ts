@@ -1,19 +1,23 @@
 import { SetMetadata } from '@nestjs/common';
 import type { OpenAPIV3_1 } from 'openapi-types';
+import type { Deprecation } from '../deprecation/deprecation.js';
 import type { ErrorCode } from '../errors/errors.js';
 
 /**
  * What the OpenAPI document says of an operation and the code does not say already. Its path, method, operationId (the
- * handler's name), status, security and deprecation are read from the handler's own decorators.
+ * handler's name), status and security are read from the handler's own decorators.
  */
 export interface OperationDescription {
   tag: OpenAPIV3_1.TagObject;
   summary: string;
   description: string;
+  /** The guide that says more: its path on the service. */
+  guide?: { title: string; path: string };
   /** `experimental`: may change or go without notice. */
   stability: 'stable' | 'experimental';
   /** `false` where a viewer of the document should not offer to send requests. */
   hasTryItPanel?: boolean;
+  deprecation?: Deprecation;
   parameters?: OpenAPIV3_1.ParameterObject[];
   requestBody?: OpenAPIV3_1.RequestBodyObject;
   /** The answer of the handler that succeeds, without the headers that every answer has. */

@@ -1,8 +1,7 @@
 import { Controller, Get, Inject, Param, Post, Query, Req, Res } from '@nestjs/common';
 import type { Response } from 'express';
 import { Environment } from '../config/environment.js';
-import { Deprecated } from '../deprecation/deprecated.decorator.js';
-import { GET_PET_DEPRECATION } from '../deprecation/deprecation.js';
+import { deprecationHeaders, GET_PET_DEPRECATION } from '../deprecation/deprecation.js';
 import { addHeaders } from '../http/headers.js';
 import { IdempotencyKeyHeader } from '../http/idempotency-key.js';
 import { int64FromDecimal } from '../http/int64.js';
@@ -22,13 +21,15 @@ import { PetsService, type StoredPet } from './pets.service.js';
 @Controller({ path: 'pets', version: '1' })
 export class PetsController {
   private readonly address: string;
+  private readonly getPetHeaders: Readonly<Record<string, string>>;
 
   constructor(
     private readonly pets: PetsService,
     private readonly idempotentCreation: IdempotentCreation,
-    @Inject(Environment) { PUBLIC_BASE_URL = '/v1' }: Environment,
+    @Inject(Environment) environment: Environment,
   ) {
-    this.address = `${PUBLIC_BASE_URL}/pets`;
+    this.address = `${environment.PUBLIC_BASE_URL ?? '/v1'}/pets`;
+    this.getPetHeaders = deprecationHeaders(GET_PET_DEPRECATION, environment);
   }
 
   @Get()
@@ -70,8 +71,11 @@ export class PetsController {
 
   @Get(':petId')
   @Operation(GET_PET)
-  @Deprecated(GET_PET_DEPRECATION)
-  async getPet(@Param('petId') petId: string): Promise<JsonText> {
+  async getPet(
+    @Param('petId') petId: string,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<JsonText> {
+    addHeaders(response, this.getPetHeaders);
     return new JsonText((await this.pets.get(int64FromDecimal(petId))).json);
   }
 }

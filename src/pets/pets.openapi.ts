@@ -1,4 +1,5 @@
 import type { OpenAPIV3_1 } from 'openapi-types';
+import { GET_PET_DEPRECATION } from '../deprecation/deprecation.js';
 import { IDEMPOTENCY_KEY_PARAMETER } from '../http/idempotency-key.js';
 import { CURSOR_PARAMETER, LIMIT_PARAMETER, PAGE_HEADERS } from '../listing/list.openapi.js';
 import { INT64 } from '../openapi/int64.schema.js';
@@ -79,6 +80,7 @@ export const LIST_PETS: OperationDescription = {
   summary: 'List animals',
   description:
     'A page of animals in ascending order of `id`. Follow `Link` with `rel="next"` until there is none to see them all.',
+  guide: { title: 'Pagination', path: '/docs/guides/pagination' },
   parameters: [
     LIMIT_PARAMETER,
     { name: 'status', in: 'query', description: 'Only animals of this status.', schema: STATUS },
@@ -96,6 +98,7 @@ export const CREATE_PET: OperationDescription = {
   summary: 'Add an animal',
   description:
     'Adds an animal under a new `id`. With an `Idempotency-Key` the request can be sent again without doubt.',
+  guide: { title: 'Retries and idempotency', path: '/docs/guides/retries' },
   parameters: [IDEMPOTENCY_KEY_PARAMETER],
   requestBody: { required: true, content: json('NewPet', REX)! },
   success: {
@@ -129,6 +132,8 @@ export const GET_PET: OperationDescription = {
   ...PETS,
   summary: 'Fetch an animal',
   description: 'One animal by its `id`. Use listPets, with its `status` filter, in its place.',
+  guide: { title: 'Deprecation of getPet', path: GET_PET_DEPRECATION.guide },
+  deprecation: GET_PET_DEPRECATION,
   parameters: [
     {
       name: 'petId',

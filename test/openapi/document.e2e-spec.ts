@@ -9,6 +9,7 @@ import { RequestShapePipe } from '../../src/http/request-shape.js';
 import { Operation } from '../../src/openapi/operation.decorator.js';
 import { openApiDocument } from '../../src/openapi/openapi-document.js';
 import { NewPet } from '../../src/pets/new-pet.js';
+import { PetsController } from '../../src/pets/pets.controller.js';
 import { startService, type TestService } from '../service.js';
 import { faultsBySchema } from './contract.js';
 
@@ -75,6 +76,16 @@ describe('GET /openapi.json', () => {
     });
   });
 
+  it('links to guides that are there, and to none where DOCS is off', async () => {
+    const guidesIn = (text: string) => text.match(/\/docs\/guides\/[\w-]+(?=\))/g) ?? [];
+    expect(new Set(guidesIn(COMMITTED)).size).toBe(4);
+    for (const path of guidesIn(COMMITTED)) {
+      await service.anonymous.get(path).expect(200);
+    }
+    const withoutDocs = openApiDocument([PetsController], readEnvironment({ DOCS: 'off' }));
+    expect(guidesIn(stringify(withoutDocs)!)).toEqual([]);
+  });
+
   it('writes the bounds of int64 in full', () => {
     const bounds = COMMITTED.match(/"(?:minimum|maximum)": -?\d{19}\b/g);
     expect(new Set(bounds)).toEqual(
@@ -84,7 +95,10 @@ describe('GET /openapi.json', () => {
   });
 
   it('has the dates of the deprecation from where the headers have them', () => {
-    const { Deprecation, Sunset } = deprecationHeaders(GET_PET_DEPRECATION);
+    const { Deprecation, Sunset, Link } = deprecationHeaders(
+      GET_PET_DEPRECATION,
+      readEnvironment({}),
+    );
     expect(pet.get).toMatchObject({
       deprecated: true,
       'x-deprecated-sunset': '2030-12-05',
@@ -95,6 +109,7 @@ describe('GET /openapi.json', () => {
       expect(pet.get.responses[status].headers).toMatchObject({
         Deprecation: { required: true, schema: { enum: [Deprecation] } },
         Sunset: { required: true, schema: { enum: [Sunset] } },
+        Link: { required: true, example: Link },
       });
     }
     for (const operation of [pets.get, pets.post]) {

@@ -15,7 +15,10 @@ describe('getPet deprecation', () => {
     expect(headers['deprecation']).toBe('@1795046400');
     expect(Number(headers['deprecation'].slice(1))).toBe(Date.UTC(2026, 10, 19) / 1000);
     expect(headers['sunset']).toBe('Thu, 05 Dec 2030 00:00:00 GMT');
-    expect(headers['link']).toMatch(/(?:^|, )<\/v1\/pets>; rel="successor-version"(?:,|$)/);
+    expect(headers['link']).toBe(
+      '</v1/pets>; rel="successor-version", ' +
+        '</docs/guides/deprecation>; rel="deprecation"; type="text/html"',
+    );
   };
 
   it.each([
@@ -26,6 +29,30 @@ describe('getPet deprecation', () => {
   ])('announces the removal on the answer for %s: %s', async (petId, status) => {
     expectDeprecated(await service.api.get(`/v1/pets/${petId}`).expect(status));
     expectDeprecated(await service.api.head(`/v1/pets/${petId}`).expect(status));
+  });
+
+  it('names a page that is there', async () => {
+    const { headers } = await service.api.get('/v1/pets/1');
+    const [, path] = /<([^<>]+)>; rel="deprecation"/.exec(headers['link']!)!;
+    const page = await service.anonymous.get(path!).expect(200);
+    expect(page.headers['content-type']).toBe('text/html; charset=utf-8');
+  });
+
+  it('names listPets and the page where clients reach them', async () => {
+    const other = await startService({ PUBLIC_BASE_URL: 'https://animals.example/v1' });
+    const { headers } = await other.api.get('/v1/pets/1');
+    await other.stop();
+    expect(headers['link']).toBe(
+      '<https://animals.example/v1/pets>; rel="successor-version", ' +
+        '<https://animals.example/docs/guides/deprecation>; rel="deprecation"; type="text/html"',
+    );
+  });
+
+  it('names no page where DOCS is off', async () => {
+    const other = await startService({ DOCS: 'off' });
+    const { headers } = await other.api.get('/v1/pets/1').expect(404);
+    await other.stop();
+    expect(headers['link']).toBe('</v1/pets>; rel="successor-version"');
   });
 
   it.each<[string, number, (service: TestService) => Promise<Answer>]>([
