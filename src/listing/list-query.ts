@@ -1,5 +1,4 @@
 import { applyDecorators } from '@nestjs/common';
-import { Expose } from 'class-transformer';
 import { IsOptional, Matches } from 'class-validator';
 import { Satisfies } from '../http/request-shape.js';
 import type { Cursors } from './cursors.js';
@@ -16,17 +15,13 @@ export const DEFAULT_LIMIT = '20';
 
 /** The property is a `limit`: 1 to 100 in plain decimal. */
 export const Limit = () =>
-  applyDecorators(
-    Expose(),
-    Matches(/^(?:[1-9][0-9]?|100)$/, {
-      message: 'limit must be a whole number from 1 to 100, sent once, in plain digits',
-    }),
-  );
+  Matches(/^(?:[1-9][0-9]?|100)$/, {
+    message: 'limit must be a whole number from 1 to 100, sent once, in plain digits',
+  });
 
 /** The property is a `cursor`, from the `Link` of the page before, or left out. */
 export const Cursor = (cursors: Cursors) =>
   applyDecorators(
-    Expose(),
     IsOptional(),
     Satisfies(
       (value) => typeof value === 'string' && cursors.idBefore(value) !== undefined,

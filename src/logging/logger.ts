@@ -35,8 +35,21 @@ function isoTime(): string {
   return latest.text;
 }
 
+/** Takes bytes: with each line of text, it would copy all that it has gathered, to measure it. */
 function bufferedStandardOutput(): DestinationStream {
-  return destination({ dest: 1, sync: false, minLength: 4096, periodicFlush: 1000 });
+  const output = destination({
+    dest: 1,
+    sync: false,
+    minLength: 4096,
+    periodicFlush: 1000,
+    contentMode: 'buffer',
+  });
+  const writeBytes = output.write.bind(output) as unknown as (bytes: Buffer) => boolean;
+  const stream = {
+    write: (line: string) => writeBytes(Buffer.from(line)),
+    flush: (done?: (error?: Error) => void) => output.flush(done),
+  };
+  return stream;
 }
 
 /** Nest's own messages, in the same log. Its start-up chatter is `debug`. */

@@ -1,4 +1,3 @@
-import { Expose } from 'class-transformer';
 import { IsIn, IsOptional } from 'class-validator';
 import { Cursors } from '../listing/cursors.js';
 import { Cursor, DEFAULT_LIMIT, Limit, type ListQuery } from '../listing/list-query.js';
@@ -11,7 +10,6 @@ export class ListPetsQuery implements ListQuery {
   @Limit()
   limit: string = DEFAULT_LIMIT;
 
-  @Expose()
   @IsOptional()
   @IsIn(PET_STATUSES, { message: `status must be one of ${PET_STATUSES.join(', ')}, sent once` })
   status?: PetStatus;

@@ -1,4 +1,3 @@
-import { Expose } from 'class-transformer';
 import { IsIn } from 'class-validator';
 import { Satisfies } from '../http/request-shape.js';
 import { PET_STATUSES, type PetStatus } from './pet.entity.js';
@@ -9,21 +8,18 @@ export const NAME_LENGTH = 255;
 /** NewPet (interface, part 2): the body of createPet. */
 export class NewPet {
   /** 1 to 255 code points, one of them not white space, and none that PostgreSQL's text cannot hold. */
-  @Expose()
   @Satisfies(
     isPetName,
     `name must be a string of 1 to ${NAME_LENGTH} characters, not only white space, without U+0000 and lone surrogates`,
   )
   name!: string;
 
-  @Expose()
   @Satisfies(
     (value) => typeof value === 'bigint',
     'categoryId must be an integer from -9223372036854775808 to 9223372036854775807',
   )
   categoryId!: bigint;
 
-  @Expose()
   @IsIn(PET_STATUSES, { message: `status must be one of ${PET_STATUSES.join(', ')}` })
   status: PetStatus = 'available';
 }

@@ -173,14 +173,19 @@ function bodyFaults(response: Response, sent: Record<string, string>, text: stri
 export function holdToDocument(server: Server, faults: string[] = faultsOfTest): void {
   const check = (answer: SentAnswer) => faults.push(...faultsOf(answer));
   server.prependListener('request', (request: IncomingMessage, response: ServerResponse) => {
-    const { writeHead, end } = response;
+    const { writeHead, write, end } = response;
     let sent: Record<string, unknown> = {};
+    let text = '';
     response.writeHead = function (this: ServerResponse, ...args: any[]) {
       sent = { ...this.getHeaders(), ...args.at(-1) };
       return writeHead.apply(this, args as never);
     } as typeof writeHead;
+    response.write = function (this: ServerResponse, ...args: any[]) {
+      text += args[0];
+      return write.apply(this, args as never);
+    } as typeof write;
     response.end = function (this: ServerResponse, ...args: any[]) {
-      const [text = ''] = args;
+      text += args[0] ?? '';
       const { method = '', url = '' } = request;
       check({ method, path: url, status: this.statusCode, headers: fields(sent), text });
       return end.apply(this, args as never);
