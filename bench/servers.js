@@ -8,9 +8,14 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
-/** What is measured, by name: the file that Node runs, and whether it serves the contract. */
+/** What `npm run start:prod` gives to Node besides the file. */
+const OPTIONS = JSON.parse(await readFile(new URL('../package.json', import.meta.url), 'utf8'))
+  .scripts['start:prod'].split(' ')
+  .slice(1, -1);
+
+/** What is measured, by name: the file that Node runs, its options, and whether it serves the contract. */
 export const SERVERS = {
-  service: { file: '../dist/src/main.js' },
+  service: { file: '../dist/src/main.js', options: OPTIONS },
   'node-http': { file: 'peers/node-http.js' },
   fastify: { file: 'peers/fastify.js' },
   express: { file: 'peers/express.js' },
@@ -28,14 +33,14 @@ const STOP_TIMEOUT = 10_000;
  * @param {string} name of {@link SERVERS}.
  */
 export async function startServer(name, { databaseUrl, key }) {
-  const { file, project } = SERVERS[name];
+  const { file, options = [], project } = SERVERS[name];
   if (project !== undefined) {
     await promisify(execFile)('node', ['node_modules/typescript/bin/tsc', '-p', project], {
       cwd: path('.'),
     });
   }
   const port = await freePort();
-  const child = spawn(process.execPath, [path(file)], {
+  const child = spawn(process.execPath, [...options, path(file)], {
     cwd: path('.'),
     env: {
       PATH: process.env.PATH,

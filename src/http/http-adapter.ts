@@ -12,6 +12,7 @@ import type { Logger } from '../logging/logger.js';
 import { onClientError, onConnect, rememberLatest } from './client-error.js';
 import { Connections } from './connections.js';
 import { Cors } from './cors.js';
+import { Admission } from './admission.js';
 import { addedHeaders, addHeaders, type Headers } from './headers.js';
 import { JsonText } from './json-text.js';
 import { HTTP_LIMITS } from './limits.js';
@@ -32,8 +33,9 @@ export class HttpAdapter extends ExpressAdapter {
   private connections!: Connections;
   /** Answers to send in this turn of the event loop. */
   private ready: Answer[] = [];
-  /** Requests that were accepted and not answered yet. */
-  private underWay = 0;
+  private readonly admission = new Admission((request, response) =>
+    this.getInstance<Application>()(request, response),
+  );
   private stage: 'serving' | 'draining' | 'closing' = 'serving';
 
   private readonly trustsProxies: boolean;
@@ -157,7 +159,7 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   private handle(request: Request, response: Response): void {
-    this.underWay += 1;
+    this.admission.arrived();
     if (request.headers.upgrade !== undefined || this.stage === 'closing') {
       // Node drops what else came in the packet of a request that asks for another protocol.
       response.shouldKeepAlive = false;
@@ -179,12 +181,16 @@ export class HttpAdapter extends ExpressAdapter {
       this.reply(response, body, body.status);
       return;
     }
-    if (this.underWay > HTTP_LIMITS.underWay && !request.url.startsWith('/health/')) {
+    if (request.url.startsWith('/health/')) {
+      this.getInstance<Application>()(request, response);
+      return;
+    }
+    if (this.admission.isFull) {
       const body = unavailable(response, 'The service is overloaded; try again.');
       this.reply(response, body, body.status);
       return;
     }
-    this.getInstance<Application>()(request, response);
+    this.admission.enter(response);
   }
 
   /** The handler's own answer, when it comes, is only logged. */
@@ -205,7 +211,7 @@ export class HttpAdapter extends ExpressAdapter {
    */
   override reply(response: Response, body: unknown, status: number = response.statusCode): void {
     const request = response.req as Request;
-    this.underWay -= 1;
+    this.admission.answered();
     if (response.headersSent) {
       this.logAnswer(request, status, performance.now());
       return;
@@ -230,6 +236,7 @@ export class HttpAdapter extends ExpressAdapter {
     for (const { response, status } of answers) {
       this.logAnswer(response.req as Request, status, now);
     }
+    this.admission.letIn();
   }
 
   private logAnswer(request: Request, status: number, now: number): void {

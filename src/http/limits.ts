@@ -15,6 +15,10 @@ export const HTTP_LIMITS = {
   acceptPause: 20,
   /** Requests under way in this process; one more is 503 before anything else is done for it. */
   underWay: 6_000,
+  /** Requests that are in their handlers at once; more wait at the door. */
+  handled: 128,
+  /** Milliseconds that a request waits at the door at most, however many are in their handlers then. */
+  turnTime: 100,
   /** Requests of one connection that are worked on while an earlier one of it is being answered; more wait. */
   pipelined: 32,
   /** Bytes of a request body; more is 413. */

@@ -1,0 +1,67 @@
+import type { Response } from 'express';
+import { HTTP_LIMITS } from './limits.js';
+import type { Request } from './request.js';
+
+/**
+ * Counts the requests under way, and lets a bounded number of them in to their handlers at a time, in the order in which
+ * they came.
+ *
+ * A request holds several times as much memory in its handler as at the door. With hundreds in handlers at once, most of
+ * what V8's young generation holds is in use whenever it is full, and is copied instead of dropped.
+ */
+export class Admission {
+  /** Requests that were accepted and not answered yet. */
+  private underWay = 0;
+  /** Those of them that are not let in yet. */
+  private readonly waiting: Response[] = [];
+  private lateness?: NodeJS.Timeout;
+
+  /** @param start hands a request to its handler. */
+  constructor(private readonly start: (request: Request, response: Response) => void) {}
+
+  /** Whether more are under way than {@link HTTP_LIMITS.underWay}. */
+  get isFull(): boolean {
+    return this.underWay > HTTP_LIMITS.underWay;
+  }
+
+  arrived(): void {
+    this.underWay += 1;
+  }
+
+  /** Whoever calls this for some requests calls {@link letIn} then. */
+  answered(): void {
+    this.underWay -= 1;
+  }
+
+  /** Lets the request in when it is its turn. */
+  enter(response: Response): void {
+    this.waiting.push(response);
+    this.letIn();
+    if (this.waiting.length > 0) {
+      this.lateness ??= setTimeout(() => this.letInLate(), HTTP_LIMITS.turnTime);
+    }
+  }
+
+  letIn(): void {
+    while (this.waiting.length > 0 && this.underWay - this.waiting.length < HTTP_LIMITS.handled) {
+      this.letInNext();
+    }
+  }
+
+  /** Lets in all that have waited long: what those inside wait for may be nothing that these need. */
+  private letInLate(): void {
+    const late = performance.now() - HTTP_LIMITS.turnTime;
+    while (this.waiting.length > 0 && (this.waiting[0]!.req as Request).receivedAt < late) {
+      this.letInNext();
+    }
+    this.lateness =
+      this.waiting.length > 0
+        ? setTimeout(() => this.letInLate(), HTTP_LIMITS.turnTime / 4)
+        : undefined;
+  }
+
+  private letInNext(): void {
+    const response = this.waiting.shift()!;
+    this.start(response.req as Request, response);
+  }
+}
