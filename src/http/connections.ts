@@ -1,5 +1,6 @@
 import type { Server, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
+import { setImmediate as turn } from 'node:timers/promises';
 import { responseUnderWay } from './client-error.js';
 import { HTTP_LIMITS } from './limits.js';
 
@@ -14,6 +15,9 @@ interface Connection {
   held: (() => void)[];
 }
 
+/** Milliseconds of an event loop's turn in which next to nothing can have come. */
+const SHORT_TURN = 0.1;
+
 /** Milliseconds between two looks at all connections. */
 const WATCH_EVERY = 250;
 
@@ -27,6 +31,8 @@ export class Connections {
   private readonly open = new Map<Socket, Connection>();
   private readonly burst = new AcceptBurst(this.open);
   private readonly watching: NodeJS.Timeout;
+  /** How many were accepted so far. */
+  private accepted = 0;
 
   /** @param onOverdue answers a request whose answer took too long. */
   constructor(
@@ -71,6 +77,23 @@ export class Connections {
     }
   }
 
+  /**
+   * Resolves when no connection waits to be accepted: those that do when the server stops listening are reset, maybe
+   * with a request on its way. libuv accepts one in each turn of the event loop, so none waits after a turn that brought
+   * none, and none has come since where that turn was short. Without such a turn it resolves after
+   * {@link HTTP_LIMITS.acceptTime}.
+   */
+  async allAccepted(): Promise<void> {
+    const end = performance.now() + HTTP_LIMITS.acceptTime;
+    for (let now = performance.now(), isQuiet = false; !isQuiet && now < end;) {
+      const { accepted } = this;
+      const since = now;
+      await turn();
+      now = performance.now();
+      isQuiet = this.accepted === accepted && now - since < SHORT_TURN;
+    }
+  }
+
   /** Ends every connection that no request is under way on. */
   endIdle(): void {
     for (const socket of this.open.keys()) {
@@ -85,6 +108,7 @@ export class Connections {
   }
 
   private add(socket: Socket): void {
+    this.accepted += 1;
     const connection: Connection = { response: undefined, since: 0, pipelined: 0, held: [] };
     this.open.set(socket, connection);
     // Node keeps what was read once; of a client that has left it could not be read any more.

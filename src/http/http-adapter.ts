@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, IncomingMessage, ServerResponse } from 'node:http';
 import { isIP, Server } from 'node:net';
-import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises';
+import { setTimeout as wait } from 'node:timers/promises';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Application, type NextFunction, type Response } from 'express';
 import { KEY_PREFIX } from '../auth/api-key.js';
@@ -112,8 +112,7 @@ export class HttpAdapter extends ExpressAdapter {
     this.stage = 'draining';
     try {
       await wait(milliseconds, undefined, { signal: hurry });
-      // Connections that came in this turn of the event loop have been accepted by its end.
-      await turn();
+      await this.connections.allAccepted();
       this.stage = 'closing';
       // Of net.Server: http.Server's own would end idle connections too.
       Server.prototype.close.call(this.httpServer);
