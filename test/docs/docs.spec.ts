@@ -11,6 +11,7 @@ const DOCUMENTS = [
   'docs/operations.md',
   'docs/orders.md',
   'docs/performance.md',
+  'docs/reliability.md',
   ...readdirSync(join(PROJECT_ROOT, 'docs/guides')).map((file) => `docs/guides/${file}`),
 ];
 const packageJson = JSON.parse(read('package.json'));

@@ -1,0 +1,89 @@
+/** Clients of the service that never give up, and remember what they were told. */
+import { Agent, request } from 'node:http';
+import { setTimeout as wait } from 'node:timers/promises';
+
+/** Milliseconds after which an answer counts as missing. */
+const PATIENCE = 15_000;
+
+/**
+ * Sends one request.
+ *
+ * @returns `status` (`undefined` where no answer came), `headers`, `text`, `ms`, and when it was sent (`at`).
+ */
+export function ask(origin, { method = 'GET', path, key, body, headers = {}, agent }) {
+  const at = performance.now();
+  return new Promise((resolve) => {
+    const end = (answer) => resolve({ ...answer, at, ms: performance.now() - at });
+    const outgoing = request(
+      origin + path,
+      {
+        method,
+        agent,
+        timeout: PATIENCE,
+        headers: {
+          ...(key && { Authorization: `Bearer ${key}` }),
+          ...(body && { 'Content-Type': 'application/json', 'Content-Length': body.length }),
+          ...headers,
+        },
+      },
+      (incoming) => {
+        let text = '';
+        incoming.on('data', (chunk) => (text += chunk));
+        incoming.on('error', (error) => end({ error }));
+        incoming.on('end', () =>
+          end({ status: incoming.statusCode, headers: incoming.headers, text }),
+        );
+      },
+    );
+    outgoing.on('timeout', () => outgoing.destroy(new Error('no answer')));
+    outgoing.on('error', (error) => end({ error }));
+    outgoing.end(body);
+  });
+}
+
+export const animal = (name) => JSON.stringify({ name, categoryId: 1 });
+
+/** Asks every `interval` ms, whatever becomes of the questions before, until told to stop. */
+export class Stream {
+  answers = [];
+  #asking = new Set();
+  #timer;
+  #agent = new Agent({ keepAlive: true });
+
+  /** @param next makes the n-th request, for {@link ask}. */
+  constructor(origin, interval, next) {
+    let n = 0;
+    this.#timer = setInterval(() => {
+      const question = next(n++);
+      const asked = ask(origin, { agent: this.#agent, ...question }).then((answer) => {
+        this.answers.push({ ...answer, question });
+        this.#asking.delete(asked);
+      });
+      this.#asking.add(asked);
+    }, interval);
+  }
+
+  /** @returns all answers, in the order in which they came. */
+  async stop() {
+    clearInterval(this.#timer);
+    await Promise.all(this.#asking);
+    this.#agent.destroy();
+    return this.answers;
+  }
+}
+
+/** Waits until `condition` holds. @returns the milliseconds that it took, or `limit`, in vain. */
+export async function until(condition, limit) {
+  const since = performance.now();
+  while (!(await condition()) && performance.now() - since < limit) {
+    await wait(10);
+  }
+  return performance.now() - since;
+}
+
+export const most = (numbers) => Math.round(numbers.reduce((a, b) => Math.max(a, b), 0));
+
+export function percentile(numbers, share) {
+  const sorted = numbers.toSorted((a, b) => a - b);
+  return Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN);
+}
