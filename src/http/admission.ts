@@ -6,8 +6,8 @@ import type { Request } from './request.js';
  * Counts the requests under way, and lets a bounded number of them in to their handlers at a time, in the order in which
  * they came.
  *
- * A request holds several times as much memory in its handler as at the door. With hundreds in handlers at once, most of
- * what V8's young generation holds is in use whenever it is full, and is copied instead of dropped.
+ * A request holds more memory in its handler than at the door. With hundreds in handlers at once, V8's young generation
+ * is largely in use whenever it is full: what is in use is copied, and then takes the whole heap's collection to go.
  */
 export class Admission {
   /** Requests that were accepted and not answered yet. */
@@ -28,7 +28,7 @@ export class Admission {
     this.underWay += 1;
   }
 
-  /** Whoever calls this for some requests calls {@link letIn} then. */
+  /** {@link letIn} is to follow, once for all that are answered together. */
   answered(): void {
     this.underWay -= 1;
   }
