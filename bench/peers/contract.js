@@ -3,29 +3,21 @@
  * for what a client may send. Taken from the service's build where it has them, so that all serve one contract.
  */
 import { parse } from 'lossless-json';
-import { destination, pino, stdTimeFunctions } from 'pino';
+import { pino, stdTimeFunctions } from 'pino';
 import { deprecationHeaders, GET_PET_DEPRECATION } from '../../dist/src/deprecation/deprecation.js';
 import { errorBody } from '../../dist/src/errors/errors.js';
 import { INT64_MIN, int64FromDecimal, int64FromJson } from '../../dist/src/http/int64.js';
 import { Cursors } from '../../dist/src/listing/cursors.js';
+import { bufferedStandardOutput } from '../../dist/src/logging/logger.js';
 
 export { errorBody, int64FromDecimal };
 
 const cursors = new Cursors('pets');
 
-/** Lines are gathered and written as the service does its own. */
-const output = destination({
-  dest: 1,
-  sync: false,
-  minLength: 4096,
-  periodicFlush: 1000,
-  contentMode: 'buffer',
-});
-
-/** One JSON line a request. */
+/** One JSON line a request, gathered and written as the service does its own. */
 export const logger = pino(
   { base: undefined, timestamp: stdTimeFunctions.isoTime },
-  { write: (line) => output.write(Buffer.from(line)) },
+  bufferedStandardOutput(),
 );
 
 export const JSON_TYPE = 'application/json; charset=utf-8';

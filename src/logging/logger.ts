@@ -35,8 +35,11 @@ function isoTime(): string {
   return latest.text;
 }
 
-/** Takes bytes: with each line of text, it would copy all that it has gathered, to measure it. */
-function bufferedStandardOutput(): DestinationStream {
+/**
+ * Standard output behind a buffer of 4 KiB. The lines go into it as bytes: of text, it would copy all that it has
+ * gathered with each line, to measure it.
+ */
+export function bufferedStandardOutput(): DestinationStream {
   const output = destination({
     dest: 1,
     sync: false,
