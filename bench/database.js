@@ -1,4 +1,4 @@
-/** The database of a run: an embedded PostgreSQL in a temporary folder, with the service's schema and 100,000 animals. */
+/** The database of a run: an embedded PostgreSQL in a temporary folder, with the service's schema and many animals. */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,17 +9,19 @@ import { EmbeddedPostgres } from '../dist/src/database/embedded/embedded-postgre
 import { runMigrations } from '../dist/src/database/migrations.js';
 import { Cursors } from '../dist/src/listing/cursors.js';
 
-export const ANIMALS = 100_000;
+/** More than a load asks for in its time. */
+const CURSORS = 100_000;
 
-/** Ids from 1 on; names of 4 to 40 characters; 90 % available, 9.5 % sold, 0.5 % pending, evenly spread. */
+/** $1 animals, ids from 1 on; names of 4 to 40 characters; 90 % available, 9.5 % sold, 0.5 % pending, evenly spread. */
 const SEED = `
   insert into pets (name, category_id, status)
   select substr(md5(n::text) || md5((-n)::text), 1, 4 + n % 37),
          n % 500,
          case when n % 200 = 0 then 'pending' when n % 200 < 20 then 'sold' else 'available' end
-    from generate_series(1, ${ANIMALS}) as n`;
+    from generate_series(1, $1::int) as n`;
 
-export async function openDatabase() {
+/** @param animals how many the table holds. */
+export async function openDatabase(animals) {
   const folder = await mkdtemp(join(tmpdir(), 'animal-store-bench-'));
   let server;
   let client;
@@ -41,7 +43,7 @@ export async function openDatabase() {
     await client.connect();
     // Vacuumed after each load that creates, and at no other time.
     await client.query('alter table pets set (autovacuum_enabled = off)');
-    await client.query(SEED);
+    await client.query(SEED, [animals]);
     await tidy(client);
     const { rows } = await client.query('show server_version');
     const pid = Number(
@@ -52,10 +54,10 @@ export async function openDatabase() {
       key,
       pid,
       version: rows[0].server_version,
-      cursorsFile: await writeCursors(folder, client),
+      cursorsFile: await writeCursors(folder, client, animals),
       /** Brings the table back to what it was before a load created animals. */
       restore: async () => {
-        await client.query('delete from pets where id > $1', [ANIMALS]);
+        await client.query('delete from pets where id > $1', [animals]);
         await tidy(client);
       },
       close,
@@ -72,11 +74,11 @@ async function tidy(client) {
   await client.query('checkpoint');
 }
 
-/** Every cursor that has a full page of 20 after it, shuffled, one a line. */
-async function writeCursors(folder, client) {
+/** Cursors evenly spread over all that have a full page of 20 after them, shuffled, one a line. */
+async function writeCursors(folder, client, animals) {
   const { rows } = await client.query(
-    'select id from generate_series(1, $1) as id order by md5(id::text)',
-    [ANIMALS - 20],
+    'select id from generate_series(1, $1::int, $2::int) as id order by md5(id::text)',
+    [animals - 20, Math.ceil(animals / CURSORS)],
   );
   const file = join(folder, 'cursors');
   const cursors = new Cursors('pets');

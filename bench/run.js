@@ -10,7 +10,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
 import { Cursors } from '../dist/src/listing/cursors.js';
-import { ANIMALS, openDatabase } from './database.js';
+import { openDatabase } from './database.js';
 import { report } from './report.js';
 import { requireSameAnswers } from './same-answers.js';
 import {
@@ -24,6 +24,7 @@ import {
 import { LOADS, runWrk, wrkVersion } from './wrk.js';
 
 const USAGE = `Usage: npm run bench -- [options]
+  --animals N         in the table, from 1,000 (100,000)
   --rounds N          times that each cell is measured (3)
   --seconds N         length of a cell (5)
   --warm-up N         seconds of the same load before each cell (1)
@@ -55,7 +56,7 @@ async function main() {
   const wrk = await wrkVersion();
   const write = await markdownWriter(markdown);
   say('Starting PostgreSQL');
-  const database = await openDatabase();
+  const database = await openDatabase(settings.animals);
   const started = [];
   try {
     for (const name of settings.servers) {
@@ -63,11 +64,11 @@ async function main() {
       started.push(await startServer(name, { databaseUrl: database.url, key: database.key }));
       stopping.signal.throwIfAborted();
     }
-    await compareAnswers(started, database);
+    await compareAnswers(settings, started, database);
     const run = {
       machine: await describeMachine(),
       versions: await readVersions({ PostgreSQL: database.version, wrk }),
-      settings: { date: new Date().toISOString().slice(0, 10), animals: ANIMALS, ...settings },
+      settings: { date: new Date().toISOString().slice(0, 10), ...settings },
       cells: await warmUpAndMeasure(settings, started, database),
       servers: await Promise.all(
         started.map(async ({ name, pid }) => ({
@@ -89,14 +90,14 @@ async function main() {
 }
 
 /** The service is the measure: without it, by `--only`, the first server is. */
-async function compareAnswers(started, database) {
+async function compareAnswers({ animals }, started, database) {
   const [service, ...peers] = started.filter(({ name }) => !SERVERS[name].isCeiling);
   for (const peer of peers) {
     const compared = await requireSameAnswers({
       service,
       peer,
       key: database.key,
-      animals: ANIMALS,
+      animals,
       cursors: new Cursors('pets'),
     });
     say(`${peer.name} answers ${compared} requests as ${service.name} does`);
@@ -117,7 +118,7 @@ async function warmUpAndMeasure(options, started, database) {
 }
 
 async function measure(options, started, database) {
-  const { rounds, connections, loads, seconds, warmUp } = options;
+  const { animals, rounds, connections, loads, seconds, warmUp } = options;
   const cells = [];
   const total = rounds * connections.length * loads.length * started.length;
   for (let round = 1; round <= rounds; round += 1) {
@@ -126,6 +127,7 @@ async function measure(options, started, database) {
         for (const server of rotated(started, round + loads.indexOf(load))) {
           const where = { round, connections: count, load, server: server.name };
           const result = await measureCell(server, database, {
+            animals,
             load,
             connections: count,
             seconds,
@@ -155,7 +157,7 @@ function rotated(list, by) {
 async function measureCell(server, database, { warmUp, seconds, seed, ...cell }) {
   const { url, pid } = server;
   const { key, cursorsFile } = database;
-  const run = { ...cell, url, key, cursorsFile, animals: ANIMALS, signal: stopping.signal };
+  const run = { ...cell, url, key, cursorsFile, signal: stopping.signal };
   try {
     if (warmUp > 0) {
       await runWrk({ ...run, seconds: warmUp, seed: seed + 1000 });
@@ -190,6 +192,7 @@ function readOptions() {
   try {
     const { values } = parseArgs({
       options: {
+        animals: { type: 'string', default: '100000' },
         rounds: { type: 'string', default: '3' },
         seconds: { type: 'string', default: '5' },
         'warm-up': { type: 'string', default: '1' },
@@ -201,6 +204,7 @@ function readOptions() {
       },
     });
     return {
+      animals: wholeNumber(values.animals, 1000),
       rounds: wholeNumber(values.rounds, 1),
       seconds: wholeNumber(values.seconds, 1),
       warmUp: wholeNumber(values['warm-up'], 0),
@@ -216,7 +220,7 @@ function readOptions() {
 }
 
 function wholeNumber(text, least) {
-  if (!/^\d{1,6}$/.test(text) || Number(text) < least) {
+  if (!/^\d{1,8}$/.test(text) || Number(text) < least) {
     throw new Error(`${text} is not a whole number from ${least}`);
   }
   return Number(text);

@@ -36,7 +36,15 @@ function requests({ animals, cursors }) {
       ...starts.map((cursor) => `limit=${limit}${filter}&cursor=${cursor}`),
     ]),
   );
-  const ids = [1, 50_000, animals, animals * 10, '9223372036854775807', '9223372036854775808', 'x'];
+  const ids = [
+    1,
+    Math.floor(animals / 2),
+    animals,
+    animals * 10,
+    '9223372036854775807',
+    '9223372036854775808',
+    'x',
+  ];
   const stranger = { Authorization: 'Bearer animalstore_unknown' };
   return [
     { path: '/v1/pets' },

@@ -5,11 +5,11 @@ import { AuthModule } from './auth/auth.module.js';
 import { BearerGuard } from './auth/bearer.guard.js';
 import { RateLimitGuard } from './auth/rate-limit.guard.js';
 import { Environment } from './config/environment.js';
-import { DocsController } from './docs/docs.controller.js';
+import { DocsModule } from './docs/docs.module.js';
 import { ErrorFilter } from './errors/error.filter.js';
-import { HealthController } from './health/health.controller.js';
+import { HealthModule } from './health/health.module.js';
 import { RequestShapePipe } from './http/request-shape.js';
-import { IndexController } from './index/index.controller.js';
+import { IndexModule } from './index/index.module.js';
 import { LOGGER, type Logger } from './logging/logger.js';
 import { OpenApiModule } from './openapi/openapi.module.js';
 import { OrdersModule } from './orders/orders.module.js';
@@ -25,8 +25,6 @@ export interface Surroundings {
 /** The parts, and every global in the order in which a request meets it. */
 @Global()
 @Module({
-  imports: [AuthModule, PetsModule, OrdersModule, OpenApiModule],
-  controllers: [HealthController, IndexController],
   providers: [
     { provide: APP_GUARD, useClass: BearerGuard },
     { provide: APP_PIPE, useClass: RequestShapePipe },
@@ -47,7 +45,16 @@ export class AppModule {
         : [{ provide: APP_GUARD, useClass: RateLimitGuard }];
     return {
       module: AppModule,
-      controllers: environment.DOCS === 'on' ? [DocsController] : [],
+      // A path is looked for in this order.
+      imports: [
+        AuthModule,
+        PetsModule,
+        OrdersModule,
+        HealthModule,
+        IndexModule,
+        OpenApiModule,
+        ...(environment.DOCS === 'on' ? [DocsModule] : []),
+      ],
       providers: [...surroundings, ...limit],
       exports: surroundings,
     };

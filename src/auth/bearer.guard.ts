@@ -15,6 +15,9 @@ import { IS_PUBLIC } from './public.decorator.js';
  */
 @Injectable()
 export class BearerGuard extends AuthGuard('bearer') {
+  /** Handlers by whether they are public: asking the Reflector takes as long as all else here. */
+  private readonly known = new Map<unknown, boolean>();
+
   constructor(
     private readonly reflector: Reflector,
     private readonly verifier: ApiKeyVerifier,
@@ -23,12 +26,7 @@ export class BearerGuard extends AuthGuard('bearer') {
   }
 
   override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    if (
-      this.reflector.getAllAndOverride<boolean>(IS_PUBLIC, [
-        context.getHandler(),
-        context.getClass(),
-      ])
-    ) {
+    if (this.isPublic(context)) {
       return true;
     }
     const request = context.switchToHttp().getRequest<Request>();
@@ -38,6 +36,19 @@ export class BearerGuard extends AuthGuard('bearer') {
     }
     request.caller = caller;
     return true;
+  }
+
+  private isPublic(context: ExecutionContext): boolean {
+    const handler = context.getHandler();
+    const known = this.known.get(handler);
+    if (known !== undefined) {
+      return known;
+    }
+    const isPublic = Boolean(
+      this.reflector.getAllAndOverride<boolean>(IS_PUBLIC, [handler, context.getClass()]),
+    );
+    this.known.set(handler, isPublic);
+    return isPublic;
   }
 
   /** What passport sees of the request. */

@@ -13,6 +13,7 @@ import { onClientError, onConnect, rememberLatest } from './client-error.js';
 import { Connections } from './connections.js';
 import { Cors } from './cors.js';
 import { Admission } from './admission.js';
+import { skipEmptyBody } from './empty-body.js';
 import { addedHeaders, addHeaders, type Headers } from './headers.js';
 import { JsonText } from './json-text.js';
 import { HTTP_LIMITS } from './limits.js';
@@ -148,6 +149,7 @@ export class HttpAdapter extends ExpressAdapter {
 
   private accept(request: Request, response: Response): void {
     request.receivedAt = performance.now();
+    skipEmptyBody(request);
     rememberLatest(response);
     // Node gives a response its socket when those before it on the connection are done.
     if (response.socket === null) {

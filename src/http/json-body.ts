@@ -69,11 +69,15 @@ const PARAMETER = new RegExp(
 );
 const JSON_TYPE = new RegExp(`^application/json[ \\t]*(?:${PARAMETER.source})*$`, 'i');
 
-/** Rejects when the body is over the limit or the connection ends before the body does. */
+/** A request without a body has ended already. Rejects when the body is over the limit or the connection ends before the body does. */
 function readBody(request: IncomingMessage): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const cutShort = (cause?: Error) =>
       reject(new ApiError('invalid_request', 'The body ended before its length.', { cause }));
+    if (request.readableEnded) {
+      resolve(Buffer.alloc(0));
+      return;
+    }
     if (request.destroyed) {
       cutShort();
       return;

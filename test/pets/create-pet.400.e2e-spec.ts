@@ -1,4 +1,5 @@
 import { expectError } from '../answers.js';
+import { RawConnection, request } from '../http/raw-http.js';
 import { send } from '../send.js';
 import { startService, type TestService } from '../service.js';
 
@@ -186,8 +187,17 @@ describe('createPet 400', () => {
     refuses(`{"name":"a","categoryId":1,"x":${value}}`, 'invalid_request', ['32']),
   );
 
-  it('refuses a request without a body', async () => {
-    expectError(await send(service, {}), 400, 'invalid_json');
+  it.each([
+    ['without a length', undefined],
+    ['of length 0', ''],
+  ])('refuses an empty body %s, and serves the next request', async (_what, body) => {
+    const headers = [`Authorization: Bearer ${service.key}`, 'Content-Type: application/json'];
+    const connection = await RawConnection.open(service.port);
+    connection.send(request('POST /v1/pets', headers, body));
+    expectError(await connection.answer(), 400, 'invalid_json');
+    connection.send(request('GET /v1/pets', headers));
+    expect((await connection.answer()).status).toBe(200);
+    connection.vanish();
   });
 
   it('does not echo what was sent', async () => {

@@ -1,0 +1,50 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { PROJECT_ROOT } from '../../src/config/project-root.js';
+
+const LOGGER = join(PROJECT_ROOT, 'dist/src/logging/logger.js');
+
+/** A process that logs 1,000 lines and then does what `end` says. */
+function logging(end: string) {
+  const script = `
+    import { createLogger } from ${JSON.stringify(LOGGER)};
+    const logger = createLogger('info');
+    for (let n = 0; n < 1000; n += 1) logger.info({ n }, 'é');
+    ${end}`;
+  return spawn(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+}
+
+describe('no line of the log is lost or cut', () => {
+  it.each([
+    ['flushes them', 'logger.flush();', 0],
+    ['exits', 'process.exit(3);', 3],
+    ['exits later', 'setTimeout(() => process.exit(3));', 3],
+    ['dies of an exception', "throw new Error('unforeseen');", 1],
+    ['has nothing left to do', '', 0],
+  ])('when a process %s', async (_what, end, code) => {
+    const child = logging(end);
+    const exit = once(child, 'exit');
+    const lines = (await text(child.stdout)).trimEnd().split('\n');
+    // At an abrupt end, what is on its way may come after what is not.
+    const numbers = lines.map((line) => Number(JSON.parse(line).n)).toSorted((a, b) => a - b);
+    expect(numbers).toEqual(Array.from({ length: 1000 }, (_, n) => n));
+    expect(await exit).toEqual([code, null]);
+  });
+
+  it('while a process lives on and logs no more', async () => {
+    const child = logging('setInterval(() => {}, 1000);');
+    let written = '';
+    for await (const chunk of child.stdout) {
+      written += chunk;
+      if (written.includes('"n":999')) {
+        break;
+      }
+    }
+    child.kill('SIGKILL');
+    expect(written.split('\n')).toHaveLength(1001);
+  });
+});
