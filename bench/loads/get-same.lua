@@ -2,5 +2,5 @@
 local requests = require("requests")
 
 function prepare()
-  return requests.get(50000)
+  return requests.get_same()
 end

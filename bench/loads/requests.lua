@@ -60,8 +60,9 @@ function requests.list_after_cursor()
   return with(next_cursor, wrk.format("GET", "/v1/pets?limit=20&cursor=@"))
 end
 
-function requests.get(id)
-  local text = wrk.format("GET", "/v1/pets/" .. id)
+-- The one in the middle.
+function requests.get_same()
+  local text = wrk.format("GET", "/v1/pets/" .. math.floor(animals / 2))
   return function()
     return text
   end
