@@ -10,6 +10,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
 import { Cursors } from '../dist/src/listing/cursors.js';
+import { sectionWriter } from '../scripts/markdown-section.mjs';
 import { openDatabase } from './database.js';
 import { report } from './report.js';
 import { requireSameAnswers } from './same-answers.js';
@@ -34,8 +35,6 @@ const USAGE = `Usage: npm run bench -- [options]
   --json FILE         writes all that was measured
   --markdown FILE     writes the tables into FILE, between the lines that it wrote the last time`;
 
-const MARKS = ['<!-- begin: npm run bench -->', '<!-- end: npm run bench -->'];
-
 const WARM_UP_CONNECTIONS = 16;
 
 const stopping = new AbortController();
@@ -54,7 +53,7 @@ try {
 async function main() {
   const { json, markdown, ...settings } = readOptions();
   const wrk = await wrkVersion();
-  const write = await markdownWriter(markdown);
+  const write = await sectionWriter(markdown, 'npm run bench');
   say('Starting PostgreSQL');
   const database = await openDatabase(settings.animals);
   const started = [];
@@ -234,20 +233,6 @@ function chosen(text, from) {
     throw new Error(`${unknown.join()} is none of ${Object.keys(from).join()}`);
   }
   return Object.keys(from).filter((name) => names.includes(name));
-}
-
-/** @returns what writes the section into `file`. @throws before anything is measured, where it has no place there. */
-async function markdownWriter(file) {
-  if (file === undefined) {
-    return async () => undefined;
-  }
-  const page = existsSync(file) ? await readFile(file, 'utf8') : `${MARKS.join('\n')}\n`;
-  const [begin, end] = MARKS.map((mark) => page.indexOf(mark));
-  if (begin === -1 || end < begin) {
-    throw new Error(`${file} has no place for the tables. Add these lines:\n${MARKS.join('\n')}`);
-  }
-  return (section) =>
-    writeFile(file, `${page.slice(0, begin)}${MARKS[0]}\n\n${section}\n${page.slice(end)}`);
 }
 
 async function describeMachine() {

@@ -3,10 +3,10 @@ import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { freePort } from '../scripts/free-port.mjs';
 
 /** What `npm run start:prod` gives to Node besides the file. */
 const OPTIONS = JSON.parse(await readFile(new URL('../package.json', import.meta.url), 'utf8'))
@@ -146,13 +146,4 @@ async function readStat(pid) {
 
 function path(file) {
   return fileURLToPath(new URL(file, import.meta.url));
-}
-
-async function freePort() {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address();
-  server.close();
-  await once(server, 'close');
-  return port;
 }

@@ -11,7 +11,8 @@ import { findBinaries } from '../../dist/src/database/embedded/binaries.js';
 import { ApiKeys } from '../../dist/src/auth/api-keys.js';
 import { administer } from '../../dist/src/database/database.js';
 import { runMigrations } from '../../dist/src/database/migrations.js';
-import { endsWithThis, family, freePort, signal } from './processes.js';
+import { freePort } from '../../scripts/free-port.mjs';
+import { endsWithThis, family, signal } from './processes.js';
 
 const ENVIRONMENT = { PATH: process.env.PATH, LC_ALL: 'C', TZ: 'UTC' };
 

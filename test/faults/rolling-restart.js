@@ -6,7 +6,8 @@ import { Agent } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { animal, ask, until } from './clients.js';
-import { endsWithThis, freePort, Service } from './processes.js';
+import { freePort } from '../../scripts/free-port.mjs';
+import { endsWithThis, Service } from './processes.js';
 import { note, skip } from './report.js';
 
 const PROMISE = 'A rolling restart fails no request';

@@ -3,11 +3,12 @@
  * measures what its clients feel. Progress goes to standard error, the table of figures to standard output; the exit
  * code is 1 where a promise did not hold.
  */
-import { existsSync, rmSync } from 'node:fs';
-import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { rmSync } from 'node:fs';
+import { mkdtemp } from 'node:fs/promises';
 import os from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { sectionWriter } from '../../scripts/markdown-section.mjs';
 import { crashes } from './crashes.js';
 import { databaseAway } from './database-away.js';
 import { overload } from './overload.js';
@@ -24,13 +25,11 @@ const USAGE = `Usage: npm run test:faults -- [options]
   --only LIST      of ${Object.keys(PARTS).join(', ')} (all)
   --markdown FILE  writes the table into FILE, between the lines that it wrote the last time`;
 
-const MARKS = ['<!-- begin: npm run test:faults -->', '<!-- end: npm run test:faults -->'];
-
 /** Minutes after which a run has failed. */
 const LONGEST_RUN = 10;
 
 const { short, only, markdown } = options();
-const write = await markdownWriter(markdown);
+const write = await sectionWriter(markdown, 'npm run test:faults');
 const since = performance.now();
 setTimeout(() => leave(`Ended after ${LONGEST_RUN} minutes.`), LONGEST_RUN * 60_000).unref();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
@@ -85,16 +84,3 @@ function describeRun() {
   );
 }
 
-/** @returns what writes the table into `file`. @throws before anything is done, where it has no place there. */
-async function markdownWriter(file) {
-  if (file === undefined) {
-    return async () => undefined;
-  }
-  const page = existsSync(file) ? await readFile(file, 'utf8') : `${MARKS.join('\n')}\n`;
-  const [begin, end] = MARKS.map((mark) => page.indexOf(mark));
-  if (begin === -1 || end < begin) {
-    throw new Error(`${file} has no place for the table. Add these lines:\n${MARKS.join('\n')}`);
-  }
-  return (section) =>
-    writeFile(file, `${page.slice(0, begin)}${MARKS[0]}\n\n${section}\n${page.slice(end)}`);
-}
