@@ -105,4 +105,3 @@ export class Service {
     return Math.round(Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(status)[1]) / 1024);
   }
 }
-

@@ -83,4 +83,3 @@ function describeRun() {
     `${short ? 'the short run' : 'the full run'}, ${seconds} s. Service, PostgreSQL and clients share the machine.`
   );
 }
-
