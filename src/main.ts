@@ -90,5 +90,5 @@ function announce(base: string, key: string | undefined): void {
 
 // V8 lets its heap double and more between two full collections. Collecting sooner bounds the memory of a process under
 // load, at no cost that could be measured.
-setFlagsFromString('--heap-growing-percent=20');
+setFlagsFromString('--heap-growing-percent=30');
 await program(serve);
