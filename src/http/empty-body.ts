@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http';
 
 /**
  * Takes a request without a body, which has neither `Content-Length` nor `Transfer-Encoding` (RFC 9112, section 6.3),
- * for one that was read to its end. It emits no event then, and Node is spared a stream's whole life: a sixth of what
- * a get takes. Node 24.12 and later can do the same, by the option `optimizeEmptyRequests`.
+ * for one that was read to its end. It emits no event then, and Node is spared a stream's whole life
+ * (docs/performance.md). Node 24.12 and later can do the same, by the option `optimizeEmptyRequests`.
  */
 export function skipEmptyBody(request: IncomingMessage): void {
   const { headers } = request;

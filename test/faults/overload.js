@@ -39,7 +39,7 @@ export async function overload({ postgres, isShort }) {
       await tenTimes(run, kind, isShort ? LEAST_SHARE.short : LEAST_SHARE.full);
     }
     if (!isShort) {
-      const peak = await besideNewcomers(run, { kind: 'list', connections: ENOUGH });
+      const peak = await wrk({ ...run, kind: 'list', connections: ENOUGH });
       for (const connections of [2_000, 5_000]) {
         await farBeyond(run, peak, `${connections} connections`, { connections });
       }
@@ -52,11 +52,12 @@ export async function overload({ postgres, isShort }) {
 }
 
 async function tenTimes(run, kind, leastShare) {
-  const before = await besideNewcomers(run, { kind, connections: ENOUGH });
-  const found = await besideNewcomers(run, { kind, connections: 10 * ENOUGH });
-  const after = await besideNewcomers(run, { kind, connections: ENOUGH });
+  const before = await wrk({ ...run, kind, connections: ENOUGH });
+  const clients = newcomers(run);
+  const found = await wrk({ ...run, kind, connections: 10 * ENOUGH });
+  const answers = await clients.stop();
+  const after = await wrk({ ...run, kind, connections: ENOUGH });
   const peak = (before.accepted + after.accepted) / 2;
-  const { answers } = found;
   const served = answers.filter(({ status }) => status === 200);
   note(
     PROMISE,
@@ -87,10 +88,12 @@ async function tenTimes(run, kind, leastShare) {
 }
 
 async function farBeyond(run, peak, done, { refused, ...load }) {
+  const clients = newcomers(run);
   const live = new Stream(run.service.origin, 100, () => ({ path: '/health/live' }));
-  const { answers, ...found } = await besideNewcomers(run, { kind: 'list', ...load });
+  const found = await wrk({ ...run, kind: 'list', ...load });
+  const answers = await clients.stop();
   const lives = await live.stop();
-  const afterwards = await besideNewcomers(run, { kind: 'list', connections: ENOUGH });
+  const afterwards = await wrk({ ...run, kind: 'list', connections: ENOUGH });
   note(BEYOND, `${done} ask for lists without pause`, [
     { name: 'unanswered within 5 s', value: found.unanswered },
     { name: 'accepted, of the peak', value: (found.accepted / peak.accepted) * 100, unit: ' %' },
@@ -111,15 +114,9 @@ async function farBeyond(run, peak, done, { refused, ...load }) {
   ]);
 }
 
-/**
- * Puts a load on the service, while clients come at their own pace, each on a connection of its own, whatever it does.
- * They do so under every load that is compared with another, as they take their part of the machine.
- */
-async function besideNewcomers(run, load) {
-  const { service, key } = run;
-  const newcomers = new Stream(service.origin, 20, () => ({ path: '/v1/pets', key, agent: false }));
-  const found = await wrk({ ...run, ...load });
-  return { ...found, answers: await newcomers.stop() };
+/** Clients that come at their own pace, each on a connection of its own, whatever the service does. */
+function newcomers({ service, key }) {
+  return new Stream(service.origin, 20, () => ({ path: '/v1/pets', key, agent: false }));
 }
 
 const p99 = (answers) =>
