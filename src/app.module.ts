@@ -1,5 +1,5 @@
 import { type DynamicModule, Global, Module } from '@nestjs/common';
-import { APP_FILTER, APP_GUARD, APP_PIPE } from '@nestjs/core';
+import { APP_FILTER, APP_GUARD } from '@nestjs/core';
 import { DataSource } from 'typeorm';
 import { AuthModule } from './auth/auth.module.js';
 import { BearerGuard } from './auth/bearer.guard.js';
@@ -8,7 +8,6 @@ import { Environment } from './config/environment.js';
 import { DocsModule } from './docs/docs.module.js';
 import { ErrorFilter } from './errors/error.filter.js';
 import { HealthModule } from './health/health.module.js';
-import { RequestShapePipe } from './http/request-shape.js';
 import { IndexModule } from './index/index.module.js';
 import { LOGGER, type Logger } from './logging/logger.js';
 import { OpenApiModule } from './openapi/openapi.module.js';
@@ -27,7 +26,6 @@ export interface Surroundings {
 @Module({
   providers: [
     { provide: APP_GUARD, useClass: BearerGuard },
-    { provide: APP_PIPE, useClass: RequestShapePipe },
     { provide: APP_FILTER, useClass: ErrorFilter },
   ],
 })
@@ -45,7 +43,6 @@ export class AppModule {
         : [{ provide: APP_GUARD, useClass: RateLimitGuard }];
     return {
       module: AppModule,
-      // A path is looked for in this order.
       imports: [
         AuthModule,
         PetsModule,

@@ -26,7 +26,7 @@ export const VERIFICATION = {
 export const VALID_KEYS: Statement = {
   name: 'valid-keys',
   text: `
-  select id, encode(hash, 'hex') as hash, expires_at
+  select id, encode(hash, 'hex'), extract(epoch from expires_at) * 1000
     from api_keys
    where hash = any (array(select decode(sent, 'hex') from unnest($1::text[]) as sent))
      and revoked_at is null
@@ -52,8 +52,8 @@ interface Remembered {
 
 interface ValidKey {
   id: string;
-  hash: string;
-  expires_at: Date | null;
+  /** Milliseconds since the epoch; Infinity for a key that does not expire. */
+  expiresAt: number;
 }
 
 /**
@@ -112,7 +112,8 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
       return undefined;
     }
     const askedAt = Date.now();
-    const valid = await this.lookups.ask(hashApiKey(key));
+    const hash = hashApiKey(key);
+    const valid = await this.lookups.ask(hash);
     if (valid === undefined) {
       return undefined;
     }
@@ -122,7 +123,7 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
       this.remembered.delete(oldest!);
     }
     const trustedUntil = trustEnd(valid, askedAt);
-    this.remembered.set(valid.hash, { caller, trustedUntil, isUsed: true });
+    this.remembered.set(hash, { caller, trustedUntil, isUsed: true });
     return caller;
   }
 
@@ -171,8 +172,14 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
   }
 
   private async findValid(hashes: string[]): Promise<Map<string, ValidKey>> {
-    const { rows } = await run<ValidKey>(this.pool, VALID_KEYS, [hashes]);
-    return new Map(rows.map((key) => [key.hash, key]));
+    const rows = await run<[id: string, hash: string, expiresAt: string | null]>(
+      this.pool,
+      VALID_KEYS,
+      [hashes],
+    );
+    return new Map(
+      rows.map(([id, hash, expiresAt]) => [hash, { id, expiresAt: Number(expiresAt ?? Infinity) }]),
+    );
   }
 
   private async noteUse(ids: string[]): Promise<void> {
@@ -180,6 +187,6 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
   }
 }
 
-function trustEnd({ expires_at }: ValidKey, askedAt: number): number {
-  return Math.min(askedAt + VERIFICATION.trustedFor, expires_at?.getTime() ?? Infinity);
+function trustEnd({ expiresAt }: ValidKey, askedAt: number): number {
+  return Math.min(askedAt + VERIFICATION.trustedFor, expiresAt);
 }

@@ -3,10 +3,9 @@ import { createServer, IncomingMessage, ServerResponse } from 'node:http';
 import { isIP, Server } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import { ExpressAdapter } from '@nestjs/platform-express';
-import express, { type Application, type NextFunction, type Response } from 'express';
+import express, { type Application, type Response } from 'express';
 import { KEY_PREFIX } from '../auth/api-key.js';
 import type { Environment } from '../config/environment.js';
-import { ApiError } from '../errors/api-error.js';
 import { ERRORS, errorBody, type ErrorBody } from '../errors/errors.js';
 import type { Logger } from '../logging/logger.js';
 import { onClientError, onConnect, rememberLatest } from './client-error.js';
@@ -20,6 +19,7 @@ import { HTTP_LIMITS } from './limits.js';
 import { parseQuery } from './query.js';
 import { Representation } from './representation.js';
 import type { Request } from './request.js';
+import { ROUTE_METHODS, type RouteHandler, Routes } from './routes.js';
 import { traceIdOf } from './trace.js';
 
 /**
@@ -34,9 +34,8 @@ export class HttpAdapter extends ExpressAdapter {
   private connections!: Connections;
   /** Answers to send in this turn of the event loop. */
   private ready: Answer[] = [];
-  private readonly admission = new Admission((request, response) =>
-    this.getInstance<Application>()(request, response),
-  );
+  private readonly admission = new Admission((request, response) => this.route(request, response));
+  private readonly routes = new Routes();
   private stage: 'serving' | 'draining' | 'closing' = 'serving';
 
   private readonly trustsProxies: boolean;
@@ -47,6 +46,12 @@ export class HttpAdapter extends ExpressAdapter {
     { CORS_ORIGINS, RATE_LIMIT_PER_MINUTE, TRUST_PROXY }: HttpSettings = {},
   ) {
     super(expressApplication(TRUST_PROXY));
+    for (const method of ROUTE_METHODS) {
+      // Where Nest registers its handlers.
+      const register = (path: string, handler: RouteHandler) =>
+        this.routes.add(method, path, handler);
+      Object.assign(this, { [method.toLowerCase()]: register });
+    }
     this.trustsProxies = TRUST_PROXY !== undefined;
     this.cors = CORS_ORIGINS && new Cors(CORS_ORIGINS, RATE_LIMIT_PER_MINUTE !== undefined);
   }
@@ -183,7 +188,7 @@ export class HttpAdapter extends ExpressAdapter {
       return;
     }
     if (request.url.startsWith('/health/')) {
-      this.getInstance<Application>()(request, response);
+      this.route(request, response);
       return;
     }
     if (this.admission.isFull) {
@@ -192,6 +197,35 @@ export class HttpAdapter extends ExpressAdapter {
       return;
     }
     this.admission.enter(response);
+  }
+
+  /**
+   * Hands a request to its handler. A path that some other method knows is 405, or the answer to OPTIONS (RFC 9110,
+   * sections 9.3.7 and 15.5.6).
+   */
+  private route(request: Request, response: Response): void {
+    const { method, url } = request;
+    const found = this.routes.find(method, url);
+    if (found !== undefined) {
+      request.params = found.params;
+      request.routePath = found.path;
+      found.handler(request, response);
+      return;
+    }
+    const allowed = this.routes.methodsOf(url);
+    if (allowed.length === 0) {
+      const body = errorBody('route_not_found', 'No such path.');
+      this.reply(response, body, body.status);
+      return;
+    }
+    const allow = allowed.join(', ');
+    addHeaders(response, { Allow: allow });
+    if (method === 'OPTIONS') {
+      this.reply(response, undefined, 204);
+      return;
+    }
+    const body = errorBody('method_not_allowed', `${method} is not allowed here, ${allow} are.`);
+    this.reply(response, body, body.status);
   }
 
   /** The handler's own answer, when it comes, is only logged. */
@@ -203,6 +237,9 @@ export class HttpAdapter extends ExpressAdapter {
 
   /** The body is read after the guard, by whoever wants one (`JsonBody`). */
   override registerParserMiddleware(): void {}
+
+  /** {@link route} answers. */
+  override setNotFoundHandler(): void {}
 
   /**
    * Sends an answer and logs it. Every answer that is not {@link onClientError}'s leaves through here.
@@ -246,7 +283,7 @@ export class HttpAdapter extends ExpressAdapter {
         request: request.id,
         method: request.method,
         // The pattern, not the path: whatever a client puts into a URL stays out of the log.
-        route: request.route?.path,
+        route: request.routePath,
         status: request.refusedWith ?? status,
         ms: Math.round((now - request.receivedAt) * 1000) / 1000,
         key: request.caller?.keyId,
@@ -265,42 +302,6 @@ export class HttpAdapter extends ExpressAdapter {
     }
     const { ip = '' } = request;
     return isIP(ip) === 0 ? remoteAddress : ip;
-  }
-
-  /** A path that some other method knows is 405, or the answer to OPTIONS (RFC 9110, sections 9.3.7 and 15.5.6). */
-  override setNotFoundHandler(notFound: (...args: unknown[]) => unknown): void {
-    this.use((request: Request, response: Response, next: NextFunction) => {
-      const methods = this.allowedMethods(request.path);
-      if (methods.length === 0) {
-        notFound(request, response, next);
-        return;
-      }
-      const allow = methods.join(', ');
-      if (request.method === 'OPTIONS') {
-        addHeaders(response, { Allow: allow });
-        this.reply(response, undefined, 204);
-        return;
-      }
-      next(
-        new ApiError('method_not_allowed', `${request.method} is not allowed here, ${allow} are.`, {
-          headers: { Allow: allow },
-        }),
-      );
-    });
-  }
-
-  private allowedMethods(path: string): string[] {
-    const { stack } = this.getInstance<Application>().router as unknown as { stack: Layer[] };
-    const methods = stack
-      .filter((layer) => layer.route !== undefined && layer.match(path))
-      .flatMap((layer) => layer.route!.stack.map(({ method }) => method.toUpperCase()));
-    if (methods.length === 0) {
-      return [];
-    }
-    if (methods.includes('GET')) {
-      methods.push('HEAD');
-    }
-    return [...new Set([...methods, 'OPTIONS'])].toSorted();
   }
 }
 
@@ -353,12 +354,6 @@ interface Answer {
   status: number;
 }
 
-/** What the adapter reads of a layer of Express's router. */
-interface Layer {
-  route?: { stack: { method: string }[] };
-  match(path: string): unknown;
-}
-
 /** What of the environment is the adapter's concern. */
 type HttpSettings = Partial<
   Pick<Environment, 'CORS_ORIGINS' | 'RATE_LIMIT_PER_MINUTE' | 'TRUST_PROXY'>
@@ -366,9 +361,6 @@ type HttpSettings = Partial<
 
 function expressApplication(trustProxy: Environment['TRUST_PROXY']): Application {
   const app = express();
-  app.disable('x-powered-by');
-  app.enable('case sensitive routing');
-  app.enable('strict routing');
   app.set('query parser', parseQuery);
   if (trustProxy !== undefined) {
     app.set('trust proxy', trustProxy);

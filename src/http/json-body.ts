@@ -4,13 +4,14 @@ import { parse } from 'lossless-json';
 import { ApiError } from '../errors/api-error.js';
 import { int64FromJson } from './int64.js';
 import { HTTP_LIMITS } from './limits.js';
+import { type Shape, shaped } from './request-shape.js';
 
 /**
- * The request's JSON body as a handler's argument. It is read here, after the guard, so that a request without a
- * key is refused before anyone looks at what it sent.
+ * The request's JSON body as a handler's argument, {@link shaped} as the class says. It is read here, after the guard,
+ * so that a request without a key is refused before anyone looks at what it sent.
  */
-export const JsonBody = createParamDecorator((_data: unknown, context: ExecutionContext) =>
-  readJson(context.switchToHttp().getRequest<IncomingMessage>()),
+export const JsonBody = createParamDecorator(async (shape: Shape, context: ExecutionContext) =>
+  shaped(shape, await readJson(context.switchToHttp().getRequest<IncomingMessage>())),
 );
 
 /**

@@ -12,6 +12,8 @@ export interface Request extends ExpressRequest {
   id: string;
   /** `performance.now()` when its headers had arrived, in milliseconds. */
   receivedAt: number;
+  /** The pattern of its route, such as `/v1/pets/:petId`, where it has one. */
+  routePath?: string;
   caller?: Caller;
   /** The status that it was answered with past the application, when its body turned out to be malformed. */
   refusedWith?: number;

@@ -31,15 +31,13 @@ export async function findPages(
 ): Promise<Page[]> {
   const wanted = new Map(requests.map((request) => [pageKey(request), request]));
   const distinct = [...wanted.values()];
-  const { rows } = await run<{ key: string; items: string | null }>(pool, statement, [
+  const rows = await run<[key: string, items: string | null]>(pool, statement, [
     [...wanted.keys()],
     distinct.map(({ filter }) => filter),
     distinct.map(({ after }) => (after === undefined ? INT64_MIN : after + 1n)),
     distinct.map(({ limit }) => limit),
   ]);
-  const pages = new Map(
-    rows.map(({ key, items }) => [key, pageFrom(items, wanted.get(key)!.limit)]),
-  );
+  const pages = new Map(rows.map(([key, items]) => [key, pageFrom(items, wanted.get(key)!.limit)]));
   return requests.map((request) => pages.get(pageKey(request))!);
 }
 

@@ -1,7 +1,8 @@
-import { Controller, Get, Inject, Query, Res } from '@nestjs/common';
+import { Controller, Get, Inject, Res } from '@nestjs/common';
 import type { Response } from 'express';
 import { Environment } from '../config/environment.js';
 import type { JsonText } from '../http/json-text.js';
+import { ShapedQuery } from '../http/request-shape.js';
 import { pageRequest } from '../listing/list-query.js';
 import { pageAnswer } from '../listing/page-answer.js';
 import { Operation } from '../openapi/operation.decorator.js';
@@ -25,7 +26,7 @@ export class OrdersController {
   @Get()
   @Operation(LIST_ORDERS)
   async listOrders(
-    @Query() query: ListOrdersQuery,
+    @ShapedQuery(ListOrdersQuery) query: ListOrdersQuery,
     @Res({ passthrough: true }) response: Response,
   ): Promise<JsonText> {
     const page = await this.orders.list(pageRequest(ORDER_CURSORS, query));

@@ -13,7 +13,7 @@ export const INSERT_PET_ONCE: Statement = {
   text: `
   with record as (
     insert into idempotency_keys as earlier (api_key_id, key, body_hash, pet_id)
-    values ($1::bigint, $2, $3::bytea, nextval(pg_get_serial_sequence('pets', 'id')))
+    values ($1::bigint, $2, decode($3, 'hex'), nextval(pg_get_serial_sequence('pets', 'id')))
     on conflict (api_key_id, key) do update
        set body_hash = excluded.body_hash, pet_id = excluded.pet_id, created_at = excluded.created_at
      where earlier.${IS_OLD}
@@ -30,7 +30,7 @@ export const INSERT_PET_ONCE: Statement = {
 export const PET_BY_IDEMPOTENCY_KEY: Statement = {
   name: 'pet-by-idempotency-key',
   text: `
-  select pets.id, record.body_hash, ${PET_JSON} as json
+  select pets.id, ${PET_JSON}, encode(record.body_hash, 'hex')
     from idempotency_keys as record
     join pets on pets.id = record.pet_id
    where api_key_id = $1::bigint and key = $2`,
@@ -47,5 +47,6 @@ export const DELETE_OLD_IDEMPOTENCY_KEYS: Statement = {
           where ${IS_OLD}
           order by created_at
           limit 1000
-            for update skip locked)`,
+            for update skip locked)
+  returning key`,
 };

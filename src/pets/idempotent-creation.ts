@@ -72,9 +72,9 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
 
   private async createOnce({ apiKeyId, key, pet }: IdempotentRequest) {
     const { name, categoryId, status } = pet;
-    const bodyHash = hash('sha256', JSON.stringify([name, String(categoryId), status]), 'buffer');
+    const bodyHash = hash('sha256', JSON.stringify([name, String(categoryId), status]), 'hex');
     try {
-      const created = await run<StoredPet>(this.pool, INSERT_PET_ONCE, [
+      const [created] = await run<[id: string, json: string]>(this.pool, INSERT_PET_ONCE, [
         apiKeyId,
         key,
         bodyHash,
@@ -82,8 +82,9 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
         categoryId,
         status,
       ]);
-      if (created.rows[0] !== undefined) {
-        return { pet: created.rows[0], isReplayed: false };
+      if (created !== undefined) {
+        const [id, json] = created;
+        return { pet: { id, json }, isReplayed: false };
       }
     } catch (cause) {
       if (isWaitForTwin(cause)) {
@@ -95,31 +96,31 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
       }
       throw cause;
     }
-    const { rows } = await run<StoredPet & { body_hash: Buffer }>(
+    const [earlier] = await run<[id: string, json: string, bodyHash: string]>(
       this.pool,
       PET_BY_IDEMPOTENCY_KEY,
       [apiKeyId, key],
     );
-    const [earlier] = rows;
     if (earlier === undefined) {
       throw new ApiError(
         'unavailable',
         'The record of this Idempotency-Key just expired; try again.',
       );
     }
-    if (!earlier.body_hash.equals(bodyHash)) {
+    const [id, json, earlierHash] = earlier;
+    if (earlierHash !== bodyHash) {
       throw new ApiError(
         'idempotency_key_reused',
         'This Idempotency-Key was used for another body.',
       );
     }
-    return { pet: earlier, isReplayed: true };
+    return { pet: { id, json }, isReplayed: true };
   }
 
   /** Deletes old records a few at a time, passing over those that someone holds. */
   private async sweep(): Promise<void> {
     try {
-      while (((await run(this.pool, DELETE_OLD_IDEMPOTENCY_KEYS)).rowCount ?? 0) > 0);
+      while ((await run(this.pool, DELETE_OLD_IDEMPOTENCY_KEYS)).length > 0);
     } catch (error) {
       this.logger.warn({ reason: String(error) }, 'Old idempotency keys could not be deleted');
     }

@@ -1,4 +1,4 @@
-import { Controller, Get, Inject, Param, Post, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Inject, Param, Post, Req, Res } from '@nestjs/common';
 import type { Response } from 'express';
 import { Environment } from '../config/environment.js';
 import { deprecationHeaders, GET_PET_DEPRECATION } from '../deprecation/deprecation.js';
@@ -8,6 +8,7 @@ import { int64FromDecimal } from '../http/int64.js';
 import { JsonBody } from '../http/json-body.js';
 import { JsonText } from '../http/json-text.js';
 import type { Request } from '../http/request.js';
+import { ShapedQuery } from '../http/request-shape.js';
 import { pageRequest } from '../listing/list-query.js';
 import { pageAnswer } from '../listing/page-answer.js';
 import { Operation } from '../openapi/operation.decorator.js';
@@ -35,7 +36,7 @@ export class PetsController {
   @Get()
   @Operation(LIST_PETS)
   async listPets(
-    @Query() query: ListPetsQuery,
+    @ShapedQuery(ListPetsQuery) query: ListPetsQuery,
     @Res({ passthrough: true }) response: Response,
   ): Promise<JsonText> {
     const { limit, status } = query;
@@ -48,7 +49,7 @@ export class PetsController {
   @Post()
   @Operation(CREATE_PET)
   async createPet(
-    @JsonBody() pet: NewPet,
+    @JsonBody(NewPet) pet: NewPet,
     @IdempotencyKeyHeader() key: string | undefined,
     @Req() { caller }: Request,
     @Res({ passthrough: true }) response: Response,

@@ -56,8 +56,8 @@ export class PetsService {
   }
 
   private async findByIds(ids: bigint[]): Promise<(StoredPet | undefined)[]> {
-    const { rows } = await run<StoredPet>(this.pool, PETS_BY_ID, [[...new Set(ids)]]);
-    const pets = new Map(rows.map((pet) => [pet.id, pet]));
+    const rows = await run<[id: string, json: string]>(this.pool, PETS_BY_ID, [[...new Set(ids)]]);
+    const pets = new Map(rows.map(([id, json]) => [id, { id, json }]));
     return ids.map((id) => pets.get(String(id)));
   }
 
@@ -66,18 +66,16 @@ export class PetsService {
    * everything may have each other's, as only the id tells them apart.
    */
   private async insert(pets: NewPet[]): Promise<StoredPet[]> {
-    const { rows } = await run<StoredPet & Record<'name' | 'category_id' | 'status', string>>(
-      this.pool,
-      INSERT_PETS,
-      [
-        pets.map(({ name }) => name),
-        pets.map(({ categoryId }) => categoryId),
-        pets.map(({ status }) => status),
-      ],
-    );
+    const rows = await run<
+      [id: string, name: string, categoryId: string, status: string, json: string]
+    >(this.pool, INSERT_PETS, [
+      pets.map(({ name }) => name),
+      pets.map(({ categoryId }) => categoryId),
+      pets.map(({ status }) => status),
+    ]);
     const stored = new Map<string, StoredPet[]>();
-    for (const { id, name, category_id, status, json } of rows) {
-      const content = contentKey(name, category_id, status);
+    for (const [id, name, categoryId, status, json] of rows) {
+      const content = contentKey(name, categoryId, status);
       const alike = stored.get(content);
       if (alike === undefined) {
         stored.set(content, [{ id, json }]);

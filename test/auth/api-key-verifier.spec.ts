@@ -11,14 +11,12 @@ function verifierOn(isValid: (hash: string) => boolean) {
   const query = (
     { values: [hashes] }: { values: [string[]] },
     _values: undefined,
-    callback: (error: undefined, result: { rows: object[] }) => void,
+    callback: (error: undefined, rows: (string | null)[][]) => void,
   ) => {
     statements += 1;
     sent.push(...hashes);
-    const rows = hashes
-      .filter(isValid)
-      .map((hash, id) => ({ id: `${id}`, hash, expires_at: null }));
-    queueMicrotask(() => callback(undefined, { rows }));
+    const rows = hashes.filter(isValid).map((hash, id) => [`${id}`, hash, null]);
+    queueMicrotask(() => callback(undefined, rows));
   };
   const dataSource = { driver: { master: { query } } } as unknown as DataSource;
   const verifier = new ApiKeyVerifier(dataSource, pino({ level: 'silent' }));

@@ -99,7 +99,9 @@ function checkable(schema: unknown): unknown {
 /** @returns how an answer differs from what the document says of its operation: nothing where it does not. */
 export function faultsOf(answer: SentAnswer): string[] {
   const { method, status, headers, text } = answer;
-  const [path = ''] = answer.path.split('?');
+  const [target = ''] = answer.path.split('?');
+  // Letters mean the same percent-encoded (RFC 3986, section 6.2.2).
+  const path = target.replace(/%(?:[46][1-9a-f]|[57][0-9a])/gi, decodeURIComponent);
   const isError = status >= 400;
   const response = documentedResponse(method, path, status);
   const faults: string[] = [];

@@ -5,7 +5,7 @@ import { parse, stringify } from 'lossless-json';
 import { readEnvironment } from '../../src/config/environment.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { deprecationHeaders, GET_PET_DEPRECATION } from '../../src/deprecation/deprecation.js';
-import { RequestShapePipe } from '../../src/http/request-shape.js';
+import { shaped } from '../../src/http/request-shape.js';
 import { Operation } from '../../src/openapi/operation.decorator.js';
 import { openApiDocument } from '../../src/openapi/openapi-document.js';
 import { NewPet } from '../../src/pets/new-pet.js';
@@ -20,7 +20,7 @@ const pet = document.paths['/pets/{petId}'];
 
 const isTaken = (body: object): boolean => {
   try {
-    new RequestShapePipe().transform(body, { type: 'custom', metatype: NewPet });
+    shaped(NewPet, body);
     return true;
   } catch {
     return false;
