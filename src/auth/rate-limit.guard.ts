@@ -1,9 +1,8 @@
 import { type CanActivate, type ExecutionContext, Inject, Injectable } from '@nestjs/common';
-import type { Response } from 'express';
 import { RateLimiterMemory, type RateLimiterRes } from 'rate-limiter-flexible';
 import { Environment } from '../config/environment.js';
 import { ApiError } from '../errors/api-error.js';
-import { addHeaders } from '../http/headers.js';
+import { addHeaders, type Response } from '../http/response.js';
 import type { Request } from '../http/request.js';
 
 /** Seconds in which an API key may make as many requests as the limit says. They begin with its first request. */

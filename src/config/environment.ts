@@ -139,7 +139,7 @@ export class Environment {
 
   /**
    * The proxies whose word on a client's address is taken: how many stand before this process, or their addresses
-   * and subnets, in the form that Express's `trust proxy` takes. Without it, none.
+   * and subnets, separated by commas. Without it, none.
    */
   @Expose()
   @IsOptional()

@@ -1,8 +1,8 @@
 import { Controller, Get, Param, Req, Res } from '@nestjs/common';
-import type { Response } from 'express';
+import Negotiator from 'negotiator';
 import { Public } from '../auth/public.decorator.js';
 import { ApiError } from '../errors/api-error.js';
-import { addHeaders } from '../http/headers.js';
+import { addHeaders, type Response } from '../http/response.js';
 import { Representation } from '../http/representation.js';
 import type { Request } from '../http/request.js';
 import { type Asset, loadAssets } from './assets.js';
@@ -47,7 +47,7 @@ export class DocsController {
     @Res({ passthrough: true }) response: Response,
   ): Promise<Representation> {
     const asset = known(this.assets.get(`${digest}/${name}`));
-    const isGzip = request.acceptsEncodings('gzip') === 'gzip';
+    const isGzip = new Negotiator(request).encoding(['gzip']) === 'gzip';
     const bytes = isGzip ? await asset.gzip() : asset.bytes;
     addHeaders(response, {
       'Cache-Control': 'public, max-age=31536000, immutable',

@@ -2,18 +2,15 @@ import {
   type ArgumentsHost,
   Catch,
   type ExceptionFilter,
-  HttpException,
   Inject,
   Injectable,
 } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
-import type { Response } from 'express';
-import { addHeaders } from '../http/headers.js';
-import type { Request } from '../http/request.js';
+import { addHeaders, type Response } from '../http/response.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { ApiError } from './api-error.js';
 import { isUnavailable } from './database-error.js';
-import { ERRORS, type ErrorCode, errorBody } from './errors.js';
+import { ERRORS, errorBody } from './errors.js';
 
 /**
  * The one place that turns a fault into an answer: `{code, message, status}` and the headers of its code.
@@ -31,7 +28,7 @@ export class ErrorFilter implements ExceptionFilter {
     const response = host.switchToHttp().getResponse<Response>();
     const error = toApiError(fault);
     const { status, retryAfter }: { status: number; retryAfter?: number } = ERRORS[error.code];
-    this.log(error, (response.req as Request).id);
+    this.log(error, response.req.id);
     addHeaders(response, error.headers);
     if (retryAfter !== undefined) {
       addHeaders(response, { 'Retry-After': retryAfter });
@@ -61,15 +58,5 @@ function toApiError(fault: unknown): ApiError {
       cause: fault,
     });
   }
-  const [code, message] =
-    (fault instanceof HttpException && FRAMEWORK_FAULTS[fault.getStatus()]) || OUR_FAULT;
-  return new ApiError(code, message, { cause: fault });
+  return new ApiError('internal_error', 'The service failed; the fault is ours.', { cause: fault });
 }
-
-/** What Nest and Express throw on their own account, by status. */
-const FRAMEWORK_FAULTS: Readonly<Record<number, [ErrorCode, string]>> = {
-  400: ['invalid_request', 'The request is invalid.'],
-  404: ['route_not_found', 'No such path.'],
-};
-
-const OUR_FAULT: [ErrorCode, string] = ['internal_error', 'The service failed; the fault is ours.'];

@@ -1,6 +1,6 @@
-import type { Response } from 'express';
 import { HTTP_LIMITS } from './limits.js';
 import type { Request } from './request.js';
+import type { Response } from './response.js';
 
 /**
  * Counts the requests under way, and lets a bounded number of them in to their handlers at a time, in the order in which
@@ -51,7 +51,7 @@ export class Admission {
   /** Lets in all that have waited long: what those inside wait for may be nothing that these need. */
   private letInLate(): void {
     const late = performance.now() - HTTP_LIMITS.turnTime;
-    while (this.waiting.length > 0 && (this.waiting[0]!.req as Request).receivedAt < late) {
+    while (this.waiting.length > 0 && this.waiting[0]!.req.receivedAt < late) {
       this.letInNext();
     }
     this.lateness =
@@ -62,6 +62,6 @@ export class Admission {
 
   private letInNext(): void {
     const response = this.waiting.shift()!;
-    this.start(response.req as Request, response);
+    this.start(response.req, response);
   }
 }

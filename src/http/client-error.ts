@@ -2,12 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type { Response } from 'express';
 import { type ErrorCode, ERRORS, errorBody } from '../errors/errors.js';
 import type { Logger } from '../logging/logger.js';
-import { addedHeaders } from './headers.js';
 import { HTTP_LIMITS } from './limits.js';
-import type { Request } from './request.js';
+import type { Response } from './response.js';
 
 /**
  * Answers a request that Node's HTTP parser refused, which no application code ever sees, with an Error body, and
@@ -63,10 +61,10 @@ export function onConnect(socket: Duplex, log: Logger): void {
 export function refuse(socket: Duplex, code: ErrorCode, message: string, log: Logger): void {
   const { status } = ERRORS[code];
   const response = responseUnderWay(socket) as Response | undefined;
-  const request = response?.req as Request | undefined;
+  const request = response?.req;
   const id = request?.id ?? randomUUID();
   const body = JSON.stringify(errorBody(code, message));
-  const added = Object.entries((response && addedHeaders(response)) ?? {});
+  const added = Object.entries(response?.addedHeaders ?? {});
   endSoon(
     socket,
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n` +

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { Headers } from './headers.js';
+import type { Headers } from './response.js';
 
 /** What a page is told before it sends a request that is not a simple one. */
 const PREFLIGHT: Headers = {

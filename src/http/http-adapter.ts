@@ -1,67 +1,49 @@
 import { randomUUID } from 'node:crypto';
-import { createServer, IncomingMessage, ServerResponse } from 'node:http';
-import { isIP, Server } from 'node:net';
+import { createServer, type IncomingMessage } from 'node:http';
+import { Server } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
-import { ExpressAdapter } from '@nestjs/platform-express';
-import express, { type Application, type Response } from 'express';
 import { KEY_PREFIX } from '../auth/api-key.js';
 import type { Environment } from '../config/environment.js';
 import { ERRORS, errorBody, type ErrorBody } from '../errors/errors.js';
 import type { Logger } from '../logging/logger.js';
+import { Admission } from './admission.js';
+import { type ClientAddress, clientAddress } from './client-address.js';
 import { onClientError, onConnect, rememberLatest } from './client-error.js';
 import { Connections } from './connections.js';
 import { Cors } from './cors.js';
-import { Admission } from './admission.js';
 import { skipEmptyBody } from './empty-body.js';
-import { addedHeaders, addHeaders, type Headers } from './headers.js';
 import { JsonText } from './json-text.js';
 import { HTTP_LIMITS } from './limits.js';
-import { parseQuery } from './query.js';
+import { NestAdapter } from './nest-adapter.js';
 import { Representation } from './representation.js';
-import type { Request } from './request.js';
-import { ROUTE_METHODS, type RouteHandler, Routes } from './routes.js';
+import { Request } from './request.js';
+import { addHeaders, type Headers, Response } from './response.js';
 import { traceIdOf } from './trace.js';
 
 /**
- * The way in and the way out of every request: Nest's Express adapter with this service's limits, its own handling
- * of what Express does not know (405, OPTIONS, malformed requests), and one function that writes every answer.
- *
- * It is also what makes Express fast on Node 20 and 22. Express calls `Object.setPrototypeOf` on each request and
- * response, which ruins the shape of both for V8. Here they are constructed with Express's prototypes, so that the
- * call changes nothing.
+ * The way in and the way out of every request: Node's HTTP server with this service's limits, the answers that need no
+ * handler (404, 405, OPTIONS, 503 under overload, malformed requests), and one function that writes every answer.
  */
-export class HttpAdapter extends ExpressAdapter {
+export class HttpAdapter extends NestAdapter {
   private connections!: Connections;
   /** Answers to send in this turn of the event loop. */
   private ready: Answer[] = [];
   private readonly admission = new Admission((request, response) => this.route(request, response));
-  private readonly routes = new Routes();
   private stage: 'serving' | 'draining' | 'closing' = 'serving';
 
-  private readonly trustsProxies: boolean;
+  private readonly clientAddress: ClientAddress;
   private readonly cors: Cors | undefined;
 
   constructor(
     private readonly log: Logger,
     { CORS_ORIGINS, RATE_LIMIT_PER_MINUTE, TRUST_PROXY }: HttpSettings = {},
   ) {
-    super(expressApplication(TRUST_PROXY));
-    for (const method of ROUTE_METHODS) {
-      // Where Nest registers its handlers.
-      const register = (path: string, handler: RouteHandler) =>
-        this.routes.add(method, path, handler);
-      Object.assign(this, { [method.toLowerCase()]: register });
-    }
-    this.trustsProxies = TRUST_PROXY !== undefined;
+    super();
+    this.clientAddress = clientAddress(TRUST_PROXY);
     this.cors = CORS_ORIGINS && new Cors(CORS_ORIGINS, RATE_LIMIT_PER_MINUTE !== undefined);
   }
 
   override initHttpServer(): void {
-    const app = this.getInstance<ExpressApplication>();
-    const Request = bornWith(IncomingMessage, app.request);
-    const Response = bornWith(ServerResponse, app.response);
-    app.request = Request.prototype;
-    app.response = Response.prototype;
     this.httpServer = createServer(
       {
         IncomingMessage: Request,
@@ -76,7 +58,7 @@ export class HttpAdapter extends ExpressAdapter {
         keepAliveTimeout: HTTP_LIMITS.keepAliveTimeout,
         connectionsCheckingInterval: 1000,
       },
-      (request, response) => this.accept(request as Request, response as Response),
+      (request, response) => this.accept(request, response),
     );
     this.connections = new Connections(this.httpServer, (response) =>
       this.refuseOverdue(response as Response),
@@ -231,15 +213,9 @@ export class HttpAdapter extends ExpressAdapter {
   /** The handler's own answer, when it comes, is only logged. */
   private refuseOverdue(response: Response): void {
     const body = unavailable(response, 'The answer takes too long; try again.');
-    (response.req as Request).refusedWith = body.status;
+    response.req.refusedWith = body.status;
     send(response, writeHead(response, body, body.status));
   }
-
-  /** The body is read after the guard, by whoever wants one (`JsonBody`). */
-  override registerParserMiddleware(): void {}
-
-  /** {@link route} answers. */
-  override setNotFoundHandler(): void {}
 
   /**
    * Sends an answer and logs it. Every answer that is not {@link onClientError}'s leaves through here.
@@ -248,7 +224,7 @@ export class HttpAdapter extends ExpressAdapter {
    *   none.
    */
   override reply(response: Response, body: unknown, status: number = response.statusCode): void {
-    const request = response.req as Request;
+    const request = response.req;
     this.admission.answered();
     if (response.headersSent) {
       this.logAnswer(request, status, performance.now());
@@ -272,7 +248,7 @@ export class HttpAdapter extends ExpressAdapter {
       send(response, data);
     }
     for (const { response, status } of answers) {
-      this.logAnswer(response.req as Request, status, now);
+      this.logAnswer(response.req, status, now);
     }
     this.admission.letIn();
   }
@@ -293,16 +269,6 @@ export class HttpAdapter extends ExpressAdapter {
       'request',
     );
   }
-
-  /** `X-Forwarded-For` counts as far as trusted proxies wrote it, and where it holds an address. */
-  private clientAddress(request: Request): string | undefined {
-    const { remoteAddress } = request.socket;
-    if (!this.trustsProxies || remoteAddress === undefined) {
-      return remoteAddress;
-    }
-    const { ip = '' } = request;
-    return isIP(ip) === 0 ? remoteAddress : ip;
-  }
 }
 
 /** The Error body of a 503, and its `Retry-After`. */
@@ -316,7 +282,7 @@ function writeHead(response: Response, body: unknown, status: number): Answer['d
   const isOther = body instanceof Representation;
   const data = body instanceof JsonText ? body.text : isOther ? body.data : JSON.stringify(body);
   const headers: Headers = {
-    'X-Request-Id': (response.req as Request).id,
+    'X-Request-Id': response.req.id,
     'X-Content-Type-Options': 'nosniff',
     'Cache-Control': 'no-store',
   };
@@ -324,7 +290,7 @@ function writeHead(response: Response, body: unknown, status: number): Answer['d
     headers['Content-Type'] = isOther ? body.mediaType : 'application/json; charset=utf-8';
     headers['Content-Length'] = Buffer.byteLength(data);
   }
-  response.writeHead(status, Object.assign(headers, addedHeaders(response)));
+  response.writeHead(status, Object.assign(headers, response.addedHeaders));
   return data;
 }
 
@@ -341,12 +307,6 @@ function send(response: Response, data: Answer['data']): void {
   response.end();
 }
 
-/** Express gives each request and response these objects as prototypes; its types leave them out. */
-interface ExpressApplication extends Application {
-  request: object;
-  response: object;
-}
-
 /** An answer whose headers are written. */
 interface Answer {
   response: Response;
@@ -358,22 +318,6 @@ interface Answer {
 type HttpSettings = Partial<
   Pick<Environment, 'CORS_ORIGINS' | 'RATE_LIMIT_PER_MINUTE' | 'TRUST_PROXY'>
 >;
-
-function expressApplication(trustProxy: Environment['TRUST_PROXY']): Application {
-  const app = express();
-  app.set('query parser', parseQuery);
-  if (trustProxy !== undefined) {
-    app.set('trust proxy', trustProxy);
-  }
-  return app;
-}
-
-/** A subclass of `Base` whose instances have Express's members from birth: `prototype` extends Base's own. */
-function bornWith<Base extends new (...args: any[]) => object>(base: Base, prototype: object) {
-  class Born extends base {}
-  Object.setPrototypeOf(Born.prototype, prototype);
-  return Born;
-}
 
 /** Present, and only once: Node joins repeated headers with a comma and a space (RFC 9112, section 3.2). */
 function isHost(host: string | undefined): boolean {
@@ -390,7 +334,7 @@ export const WELL_FORMED_ID = /^[A-Za-z0-9._~:/+=@-]{1,128}$/;
 
 /**
  * The path and query of a request target, absolute ones too (RFC 9112, section 3.2). A target has no fragment; what
- * looks like one would make Express read the rest as another URL.
+ * looks like one would end the path for the router.
  */
 function originForm(target: string): string {
   if (target.startsWith('/') && !target.includes('#')) {

@@ -1,6 +1,7 @@
 import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import { buildMessage, ValidateBy, validateSync } from 'class-validator';
 import { ApiError } from '../errors/api-error.js';
+import { queryOf } from './query.js';
 import type { Request } from './request.js';
 
 /** A class-validator rule: the property's value satisfies `predicate`, or the request is refused with `message`. */
@@ -19,7 +20,7 @@ export type Shape<Shaped extends object = object> = new () => Shaped;
  * It is no pipe, as for those Nest makes six promises a parameter.
  */
 export const ShapedQuery = createParamDecorator((shape: Shape, context: ExecutionContext) =>
-  shaped(shape, context.switchToHttp().getRequest<Request>().query),
+  shaped(shape, queryOf(context.switchToHttp().getRequest<Request>())),
 );
 
 /**

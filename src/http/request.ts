@@ -1,4 +1,4 @@
-import type { Request as ExpressRequest } from 'express';
+import { IncomingMessage } from 'node:http';
 
 /** Whose request it is: set by the guard, after the key was checked. */
 export interface Caller {
@@ -7,14 +7,18 @@ export interface Caller {
 }
 
 /** A request as it travels through the service. */
-export interface Request extends ExpressRequest {
+export class Request extends IncomingMessage {
+  declare method: string;
+  declare url: string;
   /** The client's `X-Request-Id` where it is well-formed, else one made here. */
-  id: string;
+  id = '';
   /** `performance.now()` when its headers had arrived, in milliseconds. */
-  receivedAt: number;
+  receivedAt = 0;
   /** The pattern of its route, such as `/v1/pets/:petId`, where it has one. */
-  routePath?: string;
-  caller?: Caller;
+  routePath?: string = undefined;
+  /** The values of the pattern's parameters, where Nest looks for them. */
+  params?: Record<string, string> = undefined;
+  caller?: Caller = undefined;
   /** The status that it was answered with past the application, when its body turned out to be malformed. */
-  refusedWith?: number;
+  refusedWith?: number = undefined;
 }

@@ -1,8 +1,8 @@
 import { Controller, Get, HttpStatus, Inject, Req, Res } from '@nestjs/common';
-import type { Response } from 'express';
+import Negotiator from 'negotiator';
 import { Public } from '../auth/public.decorator.js';
 import { Environment } from '../config/environment.js';
-import { addHeaders } from '../http/headers.js';
+import { addHeaders, type Response } from '../http/response.js';
 import type { Request } from '../http/request.js';
 import { TITLE, VERSION } from '../openapi/openapi-document.js';
 
@@ -29,11 +29,15 @@ export class IndexController {
   @Get()
   getIndex(@Req() request: Request, @Res({ passthrough: true }) response: Response) {
     addHeaders(response, { Vary: 'Accept' });
-    if (this.hasDocs && request.accepts(['json', 'html']) === 'html') {
+    if (this.hasDocs && prefersHtml(request)) {
       // Relative to the address that was asked for, so that it holds behind any proxy.
       addHeaders(response, { Location: './docs' });
-      response.status(HttpStatus.SEE_OTHER);
+      response.statusCode = HttpStatus.SEE_OTHER;
     }
     return this.index;
   }
+}
+
+function prefersHtml(request: Request): boolean {
+  return new Negotiator(request).mediaType(['application/json', 'text/html']) === 'text/html';
 }

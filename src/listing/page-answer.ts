@@ -1,5 +1,4 @@
-import type { Response } from 'express';
-import { addHeaders } from '../http/headers.js';
+import { addHeaders, type Response } from '../http/response.js';
 import { JsonText } from '../http/json-text.js';
 import type { Cursors } from './cursors.js';
 import type { Page } from './pages.js';

@@ -1,5 +1,4 @@
 import { Controller, Get, Inject, Res } from '@nestjs/common';
-import type { Response } from 'express';
 import { Environment } from '../config/environment.js';
 import type { JsonText } from '../http/json-text.js';
 import { ShapedQuery } from '../http/request-shape.js';
@@ -9,6 +8,7 @@ import { Operation } from '../openapi/operation.decorator.js';
 import { ListOrdersQuery, ORDER_CURSORS } from './list-orders-query.js';
 import { LIST_ORDERS } from './orders.openapi.js';
 import { OrdersService } from './orders.service.js';
+import type { Response } from '../http/response.js';
 
 /** The store's orders (interface, part 4.4). */
 @Controller({ path: 'store/orders', version: '1' })

@@ -1,8 +1,7 @@
 import { Controller, Get, Inject, Param, Post, Req, Res } from '@nestjs/common';
-import type { Response } from 'express';
 import { Environment } from '../config/environment.js';
 import { deprecationHeaders, GET_PET_DEPRECATION } from '../deprecation/deprecation.js';
-import { addHeaders } from '../http/headers.js';
+import { addHeaders, type Response } from '../http/response.js';
 import { IdempotencyKeyHeader } from '../http/idempotency-key.js';
 import { int64FromDecimal } from '../http/int64.js';
 import { JsonBody } from '../http/json-body.js';

@@ -53,13 +53,13 @@ const FAULTS: [string, unknown][] = [
   ['an HttpException of 302', new HttpException(SECRET, 302)],
   ['an HttpException of 200', new HttpException(SECRET, 200)],
   ['an HttpException of no status', new HttpException(SECRET, NaN)],
-  ['a status that has no code', new ForbiddenException(SECRET)],
+  ['a 403 of the framework', new ForbiddenException(SECRET)],
+  ['a 404 of the framework', new NotFoundException(SECRET)],
+  ['a 400 of the framework', new BadRequestException({ message: [SECRET] })],
 ];
 
 const CLIENT_FAULTS: [string, unknown, ErrorCode][] = [
   ['an ApiError', new ApiError('pet_not_found', 'No such animal.'), 'pet_not_found'],
-  ['the framework’s 400', new BadRequestException({ message: [SECRET] }), 'invalid_request'],
-  ['the framework’s 404', new NotFoundException(SECRET), 'route_not_found'],
   [
     'a refused connection',
     Object.assign(new Error(SECRET), { code: 'ECONNREFUSED' }),

@@ -1,7 +1,7 @@
 import { jest } from '@jest/globals';
-import type { Response } from 'express';
 import { Admission } from '../../src/http/admission.js';
 import { HTTP_LIMITS } from '../../src/http/limits.js';
+import type { Response } from '../../src/http/response.js';
 
 /** An admission whose handlers answer when a test says so. */
 function admission(count: number) {

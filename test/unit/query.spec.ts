@@ -4,8 +4,6 @@ import { parseQuery } from '../../src/http/query.js';
 describe('parseQuery', () => {
   it.each([
     ['', {}],
-    [undefined, {}],
-    [null, {}],
     ['&&', {}],
     ['a=1', { a: '1' }],
     ['a', { a: '' }],
