@@ -2,9 +2,10 @@ import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import type { IncomingMessage } from 'node:http';
 import { parse } from 'lossless-json';
 import { ApiError } from '../errors/api-error.js';
+import type { Shape } from '../fields.js';
 import { int64FromJson } from './int64.js';
 import { HTTP_LIMITS } from './limits.js';
-import { type Shape, shaped } from './request-shape.js';
+import { shaped } from './request-shape.js';
 
 /**
  * The request's JSON body as a handler's argument, {@link shaped} as the class says. It is read here, after the guard,

@@ -6,7 +6,7 @@ export const LIMIT_PARAMETER: OpenAPIV3_1.ParameterObject = {
   name: 'limit',
   in: 'query',
   description: 'The most items that the page holds. In plain digits, sent once.',
-  schema: { type: 'integer', minimum: 1, maximum: 100, default: Number(DEFAULT_LIMIT) },
+  schema: { type: 'integer', minimum: 1, maximum: 100, default: DEFAULT_LIMIT },
 };
 
 export const CURSOR_PARAMETER: OpenAPIV3_1.ParameterObject = {

@@ -6,9 +6,9 @@ export interface PageRequest {
   /** 1 to 100. */
   limit: number;
   /** The value that the list is filtered by, where it is. */
-  filter: string | undefined;
+  filter?: string;
   /** The id that the page follows; without it the first page. */
-  after: bigint | undefined;
+  after?: bigint;
 }
 
 export interface Page {

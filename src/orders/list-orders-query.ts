@@ -3,11 +3,11 @@ import { Cursor, DEFAULT_LIMIT, Limit, type ListQuery } from '../listing/list-qu
 
 export const ORDER_CURSORS = new Cursors('orders');
 
-/** The query of listOrders, each value as sent. */
+/** The query of listOrders. */
 export class ListOrdersQuery implements ListQuery {
   @Limit()
-  limit: string = DEFAULT_LIMIT;
+  limit = DEFAULT_LIMIT;
 
   @Cursor(ORDER_CURSORS)
-  cursor?: string;
+  cursor?: bigint;
 }

@@ -2,7 +2,6 @@ import { Controller, Get, Inject, Res } from '@nestjs/common';
 import { Environment } from '../config/environment.js';
 import type { JsonText } from '../http/json-text.js';
 import { ShapedQuery } from '../http/request-shape.js';
-import { pageRequest } from '../listing/list-query.js';
 import { pageAnswer } from '../listing/page-answer.js';
 import { Operation } from '../openapi/operation.decorator.js';
 import { ListOrdersQuery, ORDER_CURSORS } from './list-orders-query.js';
@@ -26,10 +25,10 @@ export class OrdersController {
   @Get()
   @Operation(LIST_ORDERS)
   async listOrders(
-    @ShapedQuery(ListOrdersQuery) query: ListOrdersQuery,
+    @ShapedQuery(ListOrdersQuery) { limit, cursor }: ListOrdersQuery,
     @Res({ passthrough: true }) response: Response,
   ): Promise<JsonText> {
-    const page = await this.orders.list(pageRequest(ORDER_CURSORS, query));
-    return pageAnswer(response, ORDER_CURSORS, page, `${this.address}?limit=${query.limit}`);
+    const page = await this.orders.list({ limit, after: cursor });
+    return pageAnswer(response, ORDER_CURSORS, page, `${this.address}?limit=${limit}`);
   }
 }

@@ -1,19 +1,18 @@
-import { IsIn, IsOptional } from 'class-validator';
+import { oneOf, OptionalField } from '../fields.js';
 import { Cursors } from '../listing/cursors.js';
 import { Cursor, DEFAULT_LIMIT, Limit, type ListQuery } from '../listing/list-query.js';
 import { PET_STATUSES, type PetStatus } from './pet.entity.js';
 
 export const PET_CURSORS = new Cursors('pets');
 
-/** The query of listPets (interface, part 4.1), each value as sent. */
+/** The query of listPets (interface, part 4.1). */
 export class ListPetsQuery implements ListQuery {
   @Limit()
-  limit: string = DEFAULT_LIMIT;
+  limit = DEFAULT_LIMIT;
 
-  @IsOptional()
-  @IsIn(PET_STATUSES, { message: `status must be one of ${PET_STATUSES.join(', ')}, sent once` })
+  @OptionalField(oneOf(PET_STATUSES), `must be one of ${PET_STATUSES.join(', ')}, sent once`)
   status?: PetStatus;
 
   @Cursor(PET_CURSORS)
-  cursor?: string;
+  cursor?: bigint;
 }

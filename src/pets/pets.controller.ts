@@ -8,7 +8,6 @@ import { JsonBody } from '../http/json-body.js';
 import { JsonText } from '../http/json-text.js';
 import type { Request } from '../http/request.js';
 import { ShapedQuery } from '../http/request-shape.js';
-import { pageRequest } from '../listing/list-query.js';
 import { pageAnswer } from '../listing/page-answer.js';
 import { Operation } from '../openapi/operation.decorator.js';
 import { ListPetsQuery, PET_CURSORS } from './list-pets-query.js';
@@ -35,11 +34,10 @@ export class PetsController {
   @Get()
   @Operation(LIST_PETS)
   async listPets(
-    @ShapedQuery(ListPetsQuery) query: ListPetsQuery,
+    @ShapedQuery(ListPetsQuery) { limit, status, cursor }: ListPetsQuery,
     @Res({ passthrough: true }) response: Response,
   ): Promise<JsonText> {
-    const { limit, status } = query;
-    const page = await this.pets.list(pageRequest(PET_CURSORS, query, status));
+    const page = await this.pets.list({ limit, filter: status, after: cursor });
     const filter = status === undefined ? '' : `&status=${status}`;
     const address = `${this.address}?limit=${limit}${filter}`;
     return pageAnswer(response, PET_CURSORS, page, address);
