@@ -3,7 +3,7 @@ import { HTTP_LIMITS } from './limits.js';
 import type { Request } from './request.js';
 import type { Response } from './response.js';
 
-/** Answers the requests of a route: a controller's method, with its guards and pipes, and with the filter for faults. */
+/** Answers the requests of a route: a controller's method, with its guards and the filter for faults. */
 export type RouteHandler = (request: Request, response: Response) => void;
 
 export interface FoundRoute {
