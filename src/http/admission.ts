@@ -14,6 +14,7 @@ export class Admission {
   private underWay = 0;
   /** Those of them that are not let in yet. */
   private readonly waiting: Response[] = [];
+  private isOpen = true;
   private lateness?: NodeJS.Timeout;
 
   /** @param start hands a request to its handler. */
@@ -22,6 +23,11 @@ export class Admission {
   /** Whether more are under way than {@link HTTP_LIMITS.underWay}. */
   get isFull(): boolean {
     return this.underWay > HTTP_LIMITS.underWay;
+  }
+
+  /** Whether requests wait at the door. */
+  get isCrowded(): boolean {
+    return this.waiting.length > 0;
   }
 
   arrived(): void {
@@ -42,8 +48,22 @@ export class Admission {
     }
   }
 
+  /** Lets none in until {@link open}. */
+  shut(): void {
+    this.isOpen = false;
+  }
+
+  open(): void {
+    this.isOpen = true;
+    this.letIn();
+  }
+
   letIn(): void {
-    while (this.waiting.length > 0 && this.underWay - this.waiting.length < HTTP_LIMITS.handled) {
+    while (
+      this.isOpen &&
+      this.waiting.length > 0 &&
+      this.underWay - this.waiting.length < HTTP_LIMITS.handled
+    ) {
       this.letInNext();
     }
   }
@@ -51,7 +71,7 @@ export class Admission {
   /** Lets in all that have waited long: what those inside wait for may be nothing that these need. */
   private letInLate(): void {
     const late = performance.now() - HTTP_LIMITS.turnTime;
-    while (this.waiting.length > 0 && this.waiting[0]!.req.receivedAt < late) {
+    while (this.isOpen && this.waiting.length > 0 && this.waiting[0]!.req.receivedAt < late) {
       this.letInNext();
     }
     this.lateness =

@@ -57,6 +57,9 @@ export function onConnect(socket: Duplex, log: Logger): void {
   refuseInTurn();
 }
 
+/** Headers that are added to any answer; a handler that was under way may have added its own. */
+const OF_ALL = /^(Vary|Access-Control-.+|RateLimit.*)$/;
+
 /** Writes an Error body to a bare socket and ends it. */
 export function refuse(socket: Duplex, code: ErrorCode, message: string, log: Logger): void {
   const { status } = ERRORS[code];
@@ -64,7 +67,7 @@ export function refuse(socket: Duplex, code: ErrorCode, message: string, log: Lo
   const request = response?.req;
   const id = request?.id ?? randomUUID();
   const body = JSON.stringify(errorBody(code, message));
-  const added = Object.entries(response?.addedHeaders ?? {});
+  const added = Object.entries(response?.addedHeaders ?? {}).filter(([name]) => OF_ALL.test(name));
   endSoon(
     socket,
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n` +

@@ -13,6 +13,8 @@ interface Connection {
   pipelined: number;
   /** What starts the work on further ones. */
   held: (() => void)[];
+  /** Since when it is not read: `performance.now()`. */
+  restsSince?: number;
 }
 
 /** Milliseconds of an event loop's turn in which next to nothing can have come. */
@@ -22,14 +24,13 @@ const SHORT_TURN = 0.1;
 const WATCH_EVERY = 250;
 
 /**
- * The open connections of the HTTP server: accepted without delay, watched, and ended when the service stops.
+ * The open connections of the HTTP server: watched, and ended when the service stops.
  *
  * Watching them from outside, a few times a second, bounds what a request and its client may take without any work
  * for each request.
  */
 export class Connections {
   private readonly open = new Map<Socket, Connection>();
-  private readonly burst = new AcceptBurst(this.open);
   private readonly watching: NodeJS.Timeout;
   /** How many were accepted so far. */
   private accepted = 0;
@@ -50,11 +51,11 @@ export class Connections {
 
   /**
    * Calls `start` for a request that came before its predecessor on the connection was answered (RFC 9112, section
-   * 9.3.2): at once, or when fewer than {@link HTTP_LIMITS.pipelined} such are under way. Until then the connection is
-   * not read, so that a client that takes no answers, or sends faster than it is served, fills its own buffers and not
-   * this process's memory.
+   * 9.3.2): at once, or when fewer than `most` such are under way. Until then the connection is not read, so that a
+   * client that takes no answers, or sends faster than it is served, fills its own buffers and not this process's
+   * memory.
    */
-  startInTurn(response: ServerResponse, start: () => void): void {
+  startInTurn(response: ServerResponse, most: number, start: () => void): void {
     const { socket } = response.req;
     const connection = this.open.get(socket);
     if (connection === undefined) {
@@ -69,10 +70,22 @@ export class Connections {
       connection.pipelined += 1;
       start();
     };
-    if (connection.pipelined < HTTP_LIMITS.pipelined) {
+    if (connection.pipelined < most) {
       begin();
     } else {
       connection.held.push(begin);
+      socket.pause();
+    }
+  }
+
+  /**
+   * Does not read a connection for {@link HTTP_LIMITS.refusedRest}: a client that asks again at once when it is refused
+   * would have the service do nothing but refuse.
+   */
+  rest(socket: Socket): void {
+    const connection = this.open.get(socket);
+    if (connection !== undefined) {
+      connection.restsSince = performance.now();
       socket.pause();
     }
   }
@@ -109,22 +122,34 @@ export class Connections {
 
   private add(socket: Socket): void {
     this.accepted += 1;
-    const connection: Connection = { response: undefined, since: 0, pipelined: 0, held: [] };
+    const connection: Connection = {
+      response: undefined,
+      since: 0,
+      pipelined: 0,
+      held: [],
+      restsSince: undefined,
+    };
     this.open.set(socket, connection);
     // Node keeps what was read once; of a client that has left it could not be read any more.
     void socket.remoteAddress;
     socket.once('close', () => this.open.delete(socket));
     // Node resumes a connection on its own account whenever it is done with a request.
     socket.resume = () =>
-      this.burst.isAccepting || connection.held.length > 0
+      connection.held.length > 0 || connection.restsSince !== undefined
         ? socket
         : Socket.prototype.resume.call(socket);
-    this.burst.noteAccepted(socket);
   }
 
   private watch(): void {
     const now = performance.now();
     for (const [socket, connection] of this.open) {
+      if (
+        connection.restsSince !== undefined &&
+        now - connection.restsSince > HTTP_LIMITS.refusedRest
+      ) {
+        connection.restsSince = undefined;
+        socket.resume();
+      }
       const response = responseUnderWay(socket);
       if (response === undefined || !response.req.complete) {
         // A request that does not arrive is Node's to end: HTTP_LIMITS.requestTimeout.
@@ -140,59 +165,5 @@ export class Connections {
         socket.destroy();
       }
     }
-  }
-}
-
-/**
- * Accepts connections as fast as they come. libuv accepts one in each turn of the event loop (since 1.45), and a turn
- * in which a thousand connections are served takes long: new ones would wait for minutes. So when they come while
- * turns are long, the others are not read for a moment, turns become short, and all who wait are let in.
- */
-class AcceptBurst {
-  private state: 'quiet' | 'measuring' | 'accepting' | 'resting' = 'quiet';
-  private isAccepted = false;
-
-  constructor(private readonly open: ReadonlyMap<Socket, unknown>) {}
-
-  get isAccepting(): boolean {
-    return this.state === 'accepting';
-  }
-
-  noteAccepted(socket: Socket): void {
-    this.isAccepted = true;
-    if (this.state === 'accepting') {
-      socket.pause();
-    } else if (this.state === 'quiet') {
-      this.state = 'measuring';
-      const since = performance.now();
-      // Two, so that a whole turn lies between.
-      setImmediate(() => setImmediate(() => this.judgeTurn(performance.now() - since)));
-    }
-  }
-
-  private judgeTurn(milliseconds: number): void {
-    if (milliseconds < HTTP_LIMITS.longTurn) {
-      this.state = 'quiet';
-      return;
-    }
-    this.state = 'accepting';
-    for (const socket of this.open.keys()) {
-      socket.pause();
-    }
-    this.isAccepted = true;
-    this.acceptUntil(performance.now() + HTTP_LIMITS.acceptTime);
-  }
-
-  private acceptUntil(end: number): void {
-    if (this.isAccepted && performance.now() < end) {
-      this.isAccepted = false;
-      setImmediate(() => this.acceptUntil(end));
-      return;
-    }
-    this.state = 'resting';
-    for (const socket of this.open.keys()) {
-      socket.resume();
-    }
-    setTimeout(() => (this.state = 'quiet'), HTTP_LIMITS.acceptPause).unref();
   }
 }

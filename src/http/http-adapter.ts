@@ -15,6 +15,7 @@ import { skipEmptyBody } from './empty-body.js';
 import { JsonText } from './json-text.js';
 import { HTTP_LIMITS } from './limits.js';
 import { NestAdapter } from './nest-adapter.js';
+import { Newcomers } from './newcomers.js';
 import { Representation } from './representation.js';
 import { Request } from './request.js';
 import { addHeaders, type Headers, Response } from './response.js';
@@ -29,6 +30,7 @@ export class HttpAdapter extends NestAdapter {
   /** Answers to send in this turn of the event loop. */
   private ready: Answer[] = [];
   private readonly admission = new Admission((request, response) => this.route(request, response));
+  private readonly newcomers = new Newcomers(this.admission);
   private stage: 'serving' | 'draining' | 'closing' = 'serving';
 
   private readonly clientAddress: ClientAddress;
@@ -63,6 +65,7 @@ export class HttpAdapter extends NestAdapter {
     this.connections = new Connections(this.httpServer, (response) =>
       this.refuseOverdue(response as Response),
     );
+    this.httpServer.on('connection', () => this.newcomers.arrived());
     // Headers are bounded by bytes. Node would drop those after the first thousand, a second Authorization too.
     this.httpServer.maxHeadersCount = 0;
     // A client may end its side once its request is complete, and still wants the answer.
@@ -140,7 +143,9 @@ export class HttpAdapter extends NestAdapter {
     rememberLatest(response);
     // Node gives a response its socket when those before it on the connection are done.
     if (response.socket === null) {
-      this.connections.startInTurn(response, () => this.handle(request, response));
+      const { pipelined, pipelinedInCrowd } = HTTP_LIMITS;
+      const most = this.admission.isCrowded ? pipelinedInCrowd : pipelined;
+      this.connections.startInTurn(response, most, () => this.handle(request, response));
     } else {
       this.handle(request, response);
     }
@@ -176,6 +181,7 @@ export class HttpAdapter extends NestAdapter {
     if (this.admission.isFull) {
       const body = unavailable(response, 'The service is overloaded; try again.');
       this.reply(response, body, body.status);
+      this.connections.rest(request.socket);
       return;
     }
     this.admission.enter(response);

@@ -7,20 +7,24 @@ export const HTTP_LIMITS = {
   backlog: 4096,
   /** Open connections; one more is closed at once. */
   connections: 10_000,
-  /** Milliseconds of an event loop's turn above which connections that wait to be accepted are let in first. */
+  /** Milliseconds of an event loop's turn above which connections that wait to be accepted come first. */
   longTurn: 5,
-  /** Milliseconds that letting them in may take. */
+  /** Milliseconds that accepting them may take; no request is let in to its handler meanwhile. */
   acceptTime: 200,
-  /** Milliseconds that others are then served before more are let in. */
+  /** Milliseconds that requests are then let in at least, and for as long as they were not. */
   acceptPause: 20,
   /** Requests under way in this process; one more is 503 before anything else is done for it. */
   underWay: 6_000,
+  /** Milliseconds for which the connection of such a one is not read then, or up to 250 more. */
+  refusedRest: 250,
   /** Requests that are in their handlers at once; more wait at the door. */
   handled: 128,
   /** Milliseconds that a request waits at the door at most, however many are in their handlers then. */
   turnTime: 100,
   /** Requests of one connection that are worked on while an earlier one of it is being answered; more wait. */
   pipelined: 32,
+  /** The same while requests wait at the door: so no client gets more than others by sending many at a time. */
+  pipelinedInCrowd: 1,
   /** Bytes of a request body; more is 413. */
   bodyBytes: 16 * 1024,
   /** Levels of arrays and objects in a JSON body; more is 400. */

@@ -45,6 +45,18 @@ describe('Admission', () => {
     expect(jest.getTimerCount()).toBe(0);
   });
 
+  it('lets in nobody while it is shut, those who wait long neither, and goes on when it opens', () => {
+    const { admission: shut, started, answer } = admission(HTTP_LIMITS.handled + 10);
+    shut.shut();
+    answer(3);
+    jest.advanceTimersByTime(HTTP_LIMITS.turnTime * 2);
+    expect(started).toEqual(upTo(HTTP_LIMITS.handled));
+    shut.open();
+    expect(started).toEqual(upTo(HTTP_LIMITS.handled + 3));
+    jest.advanceTimersByTime(HTTP_LIMITS.turnTime);
+    expect(started).toEqual(upTo(HTTP_LIMITS.handled + 10));
+  });
+
   it('is full when too many are under way, whether they wait or not', () => {
     expect(admission(HTTP_LIMITS.underWay).admission.isFull).toBe(false);
     const { admission: full, answer } = admission(HTTP_LIMITS.underWay + 1);

@@ -1,0 +1,62 @@
+import { jest } from '@jest/globals';
+import { expectError } from '../answers.js';
+import { HTTP_LIMITS } from '../../src/http/limits.js';
+import { startService, type TestService } from '../service.js';
+import { RawConnection, request } from './raw-http.js';
+
+describe('under overload', () => {
+  let service: TestService;
+  let list: string;
+  beforeAll(async () => {
+    service = await startService();
+    list = request('GET /v1/pets', [`Authorization: Bearer ${service.key}`]);
+  });
+  afterAll(() => service.stop());
+
+  afterEach(() => jest.restoreAllMocks());
+
+  const mostUnderWay = (count: number) =>
+    jest.replaceProperty(HTTP_LIMITS as { underWay: number }, 'underWay', count);
+  const open = () => RawConnection.open(service.port);
+
+  it('clients that send many requests at a time are all served, none at the cost of others', async () => {
+    mostUnderWay(HTTP_LIMITS.handled * 2);
+    const eachSends = 20;
+    const connections = await Promise.all(Array.from({ length: 50 }, open));
+    connections.forEach((connection) => connection.send(list.repeat(eachSends)));
+    const last = await open();
+    last.send(list);
+    const { status } = await last.answer();
+    const statusesOf = connections.map(async (connection) => {
+      const statuses = new Set<number>();
+      for (let i = 0; i < eachSends; i += 1) {
+        statuses.add((await connection.answer()).status);
+      }
+      connection.vanish();
+      return [...statuses];
+    });
+    expect(status).toBe(200);
+    expect(new Set((await Promise.all(statusesOf)).flat())).toEqual(new Set([200]));
+    last.vanish();
+  });
+
+  it('a request too many is 503, and its connection is not read for a moment', async () => {
+    const none = mostUnderWay(0);
+    const refused = await open();
+    refused.send(list);
+    const answer = await refused.answer();
+    none.restore();
+    expectError(answer, 503, 'unavailable');
+    expect(answer.headers['retry-after']).toBe('1');
+
+    const answered: string[] = [];
+    const next = async (name: string, connection: RawConnection) => {
+      connection.send(list);
+      expect((await connection.answer()).status).toBe(200);
+      answered.push(name);
+      connection.vanish();
+    };
+    await Promise.all([next('refused before', refused), next('new', await open())]);
+    expect(answered).toEqual(['new', 'refused before']);
+  });
+});
