@@ -1,6 +1,5 @@
 import type { Server, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
-import { setImmediate as turn } from 'node:timers/promises';
 import { responseUnderWay } from './client-error.js';
 import { HTTP_LIMITS } from './limits.js';
 
@@ -18,7 +17,7 @@ interface Connection {
 }
 
 /** Milliseconds of an event loop's turn in which next to nothing can have come. */
-const SHORT_TURN = 0.1;
+const SHORT_TURN = 0.02;
 
 /** Milliseconds between two looks at all connections. */
 const WATCH_EVERY = 250;
@@ -91,20 +90,25 @@ export class Connections {
   }
 
   /**
-   * Resolves when no connection waits to be accepted: those that do when the server stops listening are reset, maybe
+   * Calls `close`, which stops listening, when no connection waits to be accepted: those that do then are reset, maybe
    * with a request on its way. libuv accepts one in each turn of the event loop, so none waits after a turn that brought
-   * none, and none has come since where that turn was short. Without such a turn it resolves after
+   * none, and hardly one has come since where that turn was short. Without such a turn it is called after
    * {@link HTTP_LIMITS.acceptTime}.
    */
-  async allAccepted(): Promise<void> {
+  onceAllAccepted(close: () => void): Promise<void> {
     const end = performance.now() + HTTP_LIMITS.acceptTime;
-    for (let now = performance.now(), isQuiet = false; !isQuiet && now < end;) {
-      const { accepted } = this;
-      const since = now;
-      await turn();
-      now = performance.now();
-      isQuiet = this.accepted === accepted && now - since < SHORT_TURN;
-    }
+    return new Promise((resolve) => {
+      const endOfTurn = (since: number, accepted: number) => {
+        const now = performance.now();
+        if ((this.accepted === accepted && now - since < SHORT_TURN) || now >= end) {
+          close();
+          resolve();
+        } else {
+          setImmediate(endOfTurn, now, this.accepted);
+        }
+      };
+      endOfTurn(-Infinity, this.accepted);
+    });
   }
 
   /** Ends every connection that no request is under way on. */

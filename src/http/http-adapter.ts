@@ -103,10 +103,11 @@ export class HttpAdapter extends NestAdapter {
     this.stage = 'draining';
     try {
       await wait(milliseconds, undefined, { signal: hurry });
-      await this.connections.allAccepted();
-      this.stage = 'closing';
-      // Of net.Server: http.Server's own would end idle connections too.
-      Server.prototype.close.call(this.httpServer);
+      await this.connections.onceAllAccepted(() => {
+        // Of net.Server: http.Server's own would end idle connections too.
+        Server.prototype.close.call(this.httpServer);
+        this.stage = 'closing';
+      });
       const end = performance.now() + HTTP_LIMITS.lastRequestTime;
       while (this.connections.count > 0 && performance.now() < end) {
         await wait(10, undefined, { signal: hurry });
