@@ -32,13 +32,11 @@ export async function openDatabase(animals) {
   };
   try {
     server = await EmbeddedPostgres.start(folder);
-    await administer(server.url, (dataSource) => dataSource.query('create database bench'));
+    await administer(server.url, (pool) => pool.query('create database bench'));
     const url = new URL(server.url);
     url.pathname = '/bench';
-    const key = await administer(url.href, async (dataSource) => {
-      await runMigrations(dataSource);
-      return (await new ApiKeys(dataSource).issue('bench')).key;
-    });
+    await runMigrations(url.href);
+    const { key } = await administer(url.href, (pool) => new ApiKeys(pool).issue('bench'));
     client = new pg.Client({ connectionString: url.href });
     await client.connect();
     // Vacuumed after each load that creates, and at no other time.

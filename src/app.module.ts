@@ -1,6 +1,6 @@
 import { type DynamicModule, Global, Module } from '@nestjs/common';
 import { APP_FILTER, APP_GUARD } from '@nestjs/core';
-import { DataSource } from 'typeorm';
+import { Pool } from 'pg';
 import { AuthModule } from './auth/auth.module.js';
 import { BearerGuard } from './auth/bearer.guard.js';
 import { RateLimitGuard } from './auth/rate-limit.guard.js';
@@ -17,7 +17,8 @@ import { PetsModule } from './pets/pets.module.js';
 /** What the process is given from outside, made once before the application. */
 export interface Surroundings {
   environment: Environment;
-  dataSource: DataSource;
+  /** The connections that serve requests. */
+  pool: Pool;
   logger: Logger;
 }
 
@@ -30,10 +31,10 @@ export interface Surroundings {
   ],
 })
 export class AppModule {
-  static in({ environment, dataSource, logger }: Surroundings): DynamicModule {
+  static in({ environment, pool, logger }: Surroundings): DynamicModule {
     const surroundings = [
       { provide: Environment, useValue: environment },
-      { provide: DataSource, useValue: dataSource },
+      { provide: Pool, useValue: pool },
       { provide: LOGGER, useValue: logger },
     ];
     // Follows the providers above, and so the guard that finds out who calls.

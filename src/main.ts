@@ -2,14 +2,14 @@ import type { AddressInfo } from 'node:net';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
-import { DataSource } from 'typeorm';
+import type { Pool } from 'pg';
 import { createApp } from './app.js';
 import { ApiKeys } from './auth/api-keys.js';
 import { program } from './cli/program.js';
 import type { Environment } from './config/environment.js';
-import { servingDataSource } from './database/data-source.js';
 import { administer, DATA_FOLDER, type Database, openDatabase } from './database/database.js';
-import { requireMigrated } from './database/migrations.js';
+import { requireMigrated } from './database/pending-migrations.js';
+import { servingPool } from './database/pool.js';
 import type { HttpAdapter } from './http/http-adapter.js';
 import { createLogger } from './logging/logger.js';
 
@@ -28,10 +28,8 @@ async function serve(environment: Environment): Promise<void> {
   }
   const database = await openDatabase(environment);
   try {
-    const key = await administer(database.url, async (dataSource) => {
-      await requireMigrated(dataSource, environment);
-      return database.isEmbedded ? await localKey(dataSource) : undefined;
-    });
+    await requireMigrated(database.url, environment);
+    const key = database.isEmbedded ? await administer(database.url, localKey) : undefined;
     await serveFrom(database, environment, key, stopping.signal, hurrying.signal);
   } finally {
     await database.release();
@@ -39,10 +37,10 @@ async function serve(environment: Environment): Promise<void> {
 }
 
 /** The key that an embedded database is used with, made on its first start and kept beside it. */
-async function localKey(dataSource: DataSource): Promise<string> {
+async function localKey(pool: Pool): Promise<string> {
   const file = join(DATA_FOLDER, 'api-key');
   const kept = (await readFile(file, 'utf8').catch(() => '')).trim();
-  const keys = new ApiKeys(dataSource);
+  const keys = new ApiKeys(pool);
   if (await keys.isLasting(kept)) {
     return kept;
   }
@@ -59,9 +57,9 @@ async function serveFrom(
   hurrying: AbortSignal,
 ): Promise<void> {
   const logger = createLogger(environment.LOG_LEVEL);
-  const dataSource = await servingDataSource(database.url, environment.DATABASE_POOL_SIZE);
+  const pool = servingPool(database.url, environment.DATABASE_POOL_SIZE);
   try {
-    const app = await createApp({ environment, dataSource, logger });
+    const app = await createApp({ environment, pool, logger });
     await app.listen(environment.PORT, environment.HOST);
     const { port } = app.getHttpServer().address() as AddressInfo;
     const host = environment.HOST.includes(':') ? `[${environment.HOST}]` : environment.HOST;
@@ -75,7 +73,7 @@ async function serveFrom(
     }
     await app.close();
   } finally {
-    await dataSource.destroy();
+    await pool.end();
     logger.flush();
   }
 }

@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
-import { Client } from 'pg';
+import { Client, type Pool } from 'pg';
 import supertest from 'supertest';
-import type { DataSource } from 'typeorm';
 import { createApp } from '../src/app.js';
 import { KEY_PREFIX } from '../src/auth/api-key.js';
 import { ApiKeys } from '../src/auth/api-keys.js';
 import { readEnvironment } from '../src/config/environment.js';
-import { administrativeDataSource, servingDataSource } from '../src/database/data-source.js';
+import { administer } from '../src/database/database.js';
 import { runMigrations } from '../src/database/migrations.js';
+import { servingPool } from '../src/database/pool.js';
 import { createLogger } from '../src/logging/logger.js';
 import { holdToDocument } from './openapi/contract.js';
 
@@ -24,7 +24,9 @@ export interface TestService {
   key: string;
   databaseUrl: string;
   /** The service's own connections. */
-  dataSource: DataSource;
+  pool: Pool;
+  /** Runs a statement on one of them. @returns its rows. */
+  query(sql: string, values?: unknown[]): Promise<any[]>;
   /** Every line that the service logged, as written. */
   log: string[];
   /** A request without a key. */
@@ -37,13 +39,11 @@ export interface TestService {
 
 export async function startService(variables: Record<string, string> = {}): Promise<TestService> {
   const databaseUrl = await createDatabase();
-  const setup = await administrativeDataSource(databaseUrl).initialize();
-  await runMigrations(setup);
-  const { key } = await new ApiKeys(setup).issue('test');
-  await setup.destroy();
+  await runMigrations(databaseUrl);
+  const { key } = await administer(databaseUrl, (pool) => new ApiKeys(pool).issue('test'));
 
   const environment = readEnvironment({ DATABASE_URL: databaseUrl, ...variables });
-  const dataSource = await servingDataSource(databaseUrl, 10);
+  const pool = servingPool(databaseUrl, 10);
   const log: string[] = [];
   const leaks: string[] = [];
   const write = (line: string) => {
@@ -53,7 +53,7 @@ export async function startService(variables: Record<string, string> = {}): Prom
     }
   };
   const logger = createLogger('trace', { write });
-  const app = await createApp({ environment, dataSource, logger });
+  const app = await createApp({ environment, pool, logger });
   holdToDocument(app.getHttpServer());
   await app.listen(0, '127.0.0.1');
   const { port } = app.getHttpServer().address() as AddressInfo;
@@ -63,13 +63,14 @@ export async function startService(variables: Record<string, string> = {}): Prom
     port,
     key,
     databaseUrl,
-    dataSource,
+    pool,
+    query: async (sql, values) => (await pool.query(sql, values)).rows,
     log,
     anonymous: supertest(origin),
     api: supertest.agent(origin).set('Authorization', `Bearer ${key}`),
     stop: async () => {
       await app.close();
-      await dataSource.destroy();
+      await pool.end();
       await dropDatabase(databaseUrl);
       expect(leaks).toEqual([]);
     },

@@ -1,8 +1,7 @@
 import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
-import type { Pool } from 'pg';
-import { DataSource } from 'typeorm';
+import { Pool } from 'pg';
 import { BATCH_LIMITS, Batcher } from '../database/batcher.js';
-import { poolOf, run, type Statement } from '../database/pool.js';
+import { run, type Statement } from '../database/statement.js';
 import type { Caller } from '../http/request.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { hashApiKey, isApiKey } from './api-key.js';
@@ -77,15 +76,12 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
     inFlight: 1,
   });
   private pause = Promise.resolve();
-  private readonly pool: Pool;
   private refreshing?: NodeJS.Timeout;
 
   constructor(
-    dataSource: DataSource,
+    private readonly pool: Pool,
     @Inject(LOGGER) private readonly logger: Logger,
-  ) {
-    this.pool = poolOf(dataSource);
-  }
+  ) {}
 
   onModuleInit(): void {
     this.refreshing = setInterval(() => void this.refresh(), VERIFICATION.refreshEvery).unref();

@@ -1,10 +1,10 @@
-import { type DataSource, IsNull } from 'typeorm';
+import type { Pool } from 'pg';
 import { hashApiKey, newApiKey } from './api-key.js';
-import { ApiKey } from './api-key.entity.js';
+import type { ApiKey } from './api-key.entity.js';
 
 /** What an operator does with keys. */
 export class ApiKeys {
-  constructor(private readonly dataSource: DataSource) {}
+  constructor(private readonly pool: Pool) {}
 
   /**
    * Issues a key. Its text is returned here and is nowhere else afterwards.
@@ -14,34 +14,39 @@ export class ApiKeys {
    */
   async issue(name: string, expiresAt: Date | null = null): Promise<{ id: string; key: string }> {
     const key = newApiKey();
-    const hash = bytesOf(hashApiKey(key));
-    const { id } = await this.dataSource.getRepository(ApiKey).save({ name, hash, expiresAt });
-    return { id, key };
+    const { rows } = await this.pool.query<{ id: string }>(
+      `insert into api_keys (name, hash, expires_at) values ($1, $2, $3) returning id`,
+      [name, bytesOf(hashApiKey(key)), expiresAt],
+    );
+    return { id: rows[0]!.id, key };
   }
 
   /** Makes `key`, which was chosen elsewhere, valid; one that is stored already stays as it is. */
   async admit(key: string, name: string): Promise<void> {
-    const hash = bytesOf(hashApiKey(key));
-    await this.dataSource
-      .createQueryBuilder()
-      .insert()
-      .into(ApiKey)
-      .values({ name, hash })
-      .orIgnore()
-      .execute();
+    await this.pool.query(
+      `insert into api_keys (name, hash) values ($1, $2) on conflict (hash) do nothing`,
+      [name, bytesOf(hashApiKey(key))],
+    );
   }
 
   /** Whether `key` is stored and neither revoked nor limited in time. */
-  isLasting(key: string): Promise<boolean> {
-    const hash = bytesOf(hashApiKey(key));
-    return this.dataSource
-      .getRepository(ApiKey)
-      .existsBy({ hash, revokedAt: IsNull(), expiresAt: IsNull() });
+  async isLasting(key: string): Promise<boolean> {
+    const { rowCount } = await this.pool.query(
+      `select from api_keys where hash = $1 and revoked_at is null and expires_at is null`,
+      [bytesOf(hashApiKey(key))],
+    );
+    return rowCount === 1;
   }
 
   /** @returns all keys, by id. */
-  list(): Promise<ApiKey[]> {
-    return this.dataSource.getRepository(ApiKey).find({ order: { id: 'ASC' } });
+  async list(): Promise<ApiKey[]> {
+    const { rows } = await this.pool.query<ApiKey>(
+      `select id, name, hash, created_at as "createdAt", expires_at as "expiresAt",
+              revoked_at as "revokedAt", last_used_at as "lastUsedAt"
+         from api_keys
+        order by id`,
+    );
+    return rows;
   }
 
   /**
@@ -51,13 +56,11 @@ export class ApiKeys {
    * @returns whether a key with this id was valid until now.
    */
   async revoke(id: string): Promise<boolean> {
-    const { affected } = await this.dataSource
-      .createQueryBuilder()
-      .update(ApiKey)
-      .set({ revokedAt: () => 'now()' })
-      .where('id = :id and revoked_at is null', { id })
-      .execute();
-    return affected === 1;
+    const { rowCount } = await this.pool.query(
+      `update api_keys set revoked_at = now() where id = $1 and revoked_at is null`,
+      [id],
+    );
+    return rowCount === 1;
   }
 }
 

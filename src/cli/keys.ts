@@ -2,7 +2,8 @@ import { parseArgs } from 'node:util';
 import { isApiKey } from '../auth/api-key.js';
 import type { ApiKey } from '../auth/api-key.entity.js';
 import { ApiKeys } from '../auth/api-keys.js';
-import { requireMigrated } from '../database/migrations.js';
+import { administer } from '../database/database.js';
+import { requireMigrated } from '../database/pending-migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { INT64_MAX } from '../http/int64.js';
 import { onDatabase, program } from './program.js';
@@ -119,8 +120,8 @@ function stateOf(expiresAt: Date | null, revokedAt: Date | null): string {
 
 await program(async (environment) => {
   const command = commandOf(process.argv.slice(2));
-  await onDatabase(environment, async (dataSource) => {
-    await requireMigrated(dataSource, environment);
-    await command(new ApiKeys(dataSource));
+  await onDatabase(environment, async (url) => {
+    await requireMigrated(url, environment);
+    await administer(url, (pool) => command(new ApiKeys(pool)));
   });
 });

@@ -1,29 +1,25 @@
-import type { DataSource } from 'typeorm';
-import {
-  knownMigrations,
-  pendingMigrations,
-  revertMigration,
-  runMigrations,
-} from '../database/migrations.js';
+import { administer } from '../database/database.js';
+import { revertMigration, runMigrations } from '../database/migrations.js';
+import { knownMigrations, pendingMigrations } from '../database/pending-migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { onDatabase, program } from './program.js';
 
 /** `npm run migration:run`, `migration:revert` and `migration:show`. */
-async function migrate(dataSource: DataSource): Promise<void> {
+async function migrate(url: string): Promise<void> {
   switch (process.argv.slice(2).join(' ')) {
     case 'run': {
-      const applied = await runMigrations(dataSource);
+      const applied = await runMigrations(url);
       console.log(applied.length === 0 ? 'Nothing is pending.' : `Applied ${applied.join(', ')}.`);
       return;
     }
     case 'revert': {
-      const reverted = await revertMigration(dataSource);
+      const reverted = await revertMigration(url);
       console.log(reverted === undefined ? 'Nothing is applied.' : `Reverted ${reverted}.`);
       return;
     }
     case 'show': {
-      const pending = new Set(await pendingMigrations(dataSource));
-      for (const name of knownMigrations(dataSource)) {
+      const pending = new Set(await administer(url, pendingMigrations));
+      for (const name of knownMigrations()) {
         console.log(`[${pending.has(name) ? ' ' : 'X'}] ${name}`);
       }
       return;

@@ -1,6 +1,5 @@
-import type { DataSource } from 'typeorm';
 import { type Environment, loadDotEnv, readEnvironment } from '../config/environment.js';
-import { administer, openDatabase } from '../database/database.js';
+import { openDatabase } from '../database/database.js';
 import { OperatorError } from '../errors/operator-error.js';
 
 /**
@@ -17,14 +16,14 @@ export async function program(work: (environment: Environment) => Promise<void>)
   }
 }
 
-/** Opens the service's database, whatever state its schema is in, for the time of `work`. */
+/** Opens the service's database, whatever state its schema is in, for the time of `work`, which is given its URL. */
 export async function onDatabase(
   environment: Environment,
-  work: (dataSource: DataSource) => Promise<void>,
+  work: (url: string) => Promise<void>,
 ): Promise<void> {
   const database = await openDatabase(environment);
   try {
-    await administer(database.url, work);
+    await work(database.url);
   } finally {
     await database.release();
   }

@@ -1,10 +1,10 @@
 import { join } from 'node:path';
-import type { DataSource } from 'typeorm';
+import type { Pool } from 'pg';
 import type { Environment } from '../config/environment.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
-import { administrativeDataSource } from './data-source.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { EmbeddedPostgres } from './embedded/embedded-postgres.js';
+import { administrativePool } from './pool.js';
 
 /** Where the embedded PostgreSQL and what belongs to it lie. */
 export const DATA_FOLDER = join(PROJECT_ROOT, '.data');
@@ -31,23 +31,25 @@ export async function openDatabase({ DATABASE_URL }: Environment): Promise<Datab
   return { url: server.url, isEmbedded: true, release: () => server.stop() };
 }
 
-/** Connects to the database at `url` for the time of `work`. */
-export async function administer<T>(
-  url: string,
-  work: (dataSource: DataSource) => Promise<T>,
-): Promise<T> {
-  const dataSource = await connect(url);
+/**
+ * Connects to the database at `url` for the time of `work`.
+ *
+ * @throws OperatorError where it cannot be used.
+ */
+export async function administer<T>(url: string, work: (pool: Pool) => Promise<T>): Promise<T> {
+  const pool = administrativePool(url);
   try {
-    return await work(dataSource);
+    (await usable(() => pool.connect())).release();
+    return await work(pool);
   } finally {
-    await dataSource.destroy();
+    await pool.end();
   }
 }
 
-/** @throws OperatorError for whatever reason: each is for whoever set `DATABASE_URL` to mend. */
-async function connect(url: string): Promise<DataSource> {
+/** @throws OperatorError where `connect` fails, for whatever reason: each is for whoever set `DATABASE_URL` to mend. */
+export async function usable<T>(connect: () => Promise<T>): Promise<T> {
   try {
-    return await administrativeDataSource(url).initialize();
+    return await connect();
   } catch (error) {
     const { message, code } = error as NodeJS.ErrnoException;
     throw new OperatorError(`The database of DATABASE_URL cannot be used: ${message || code}`);

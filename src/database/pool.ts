@@ -1,101 +1,94 @@
-import pg, { type Connection, type Pool, type Submittable } from 'pg';
-import { serialize } from 'pg-protocol';
-import type { DataSource } from 'typeorm';
-
-/** A statement that is prepared once a connection, under its name. */
-export interface Statement {
-  name: string;
-  text: string;
-}
-
-/** The columns of a row in the statement's order, each as PostgreSQL writes its value; `null` for NULL. */
-export type Row = (string | null)[];
+import type { Socket } from 'node:net';
+import { Pool, type PoolClient, type PoolConfig } from 'pg';
 
 /**
- * The connection pool under a TypeORM data source. The statements that serve requests go to it directly, because
- * TypeORM cannot name a statement: PostgreSQL would parse and plan each anew, which takes longer than running it.
+ * How long the service waits for its database, in milliseconds, before it answers 503. Each is under 2 seconds, so that
+ * what hangs when the database comes back does not keep the service from noticing.
  */
-export function poolOf(dataSource: DataSource): Pool {
-  return (dataSource.driver as unknown as { master: Pool }).master;
+export const DATABASE_TIMEOUTS = {
+  /** For a connection: a free one of the pool, or a new one. */
+  connection: 1_000,
+  /** For a statement, watched by PostgreSQL. */
+  statement: 1_500,
+  /** For a statement, watched here: covers a database that answers nothing at all. */
+  query: 1_750,
+  /** Silence on a connection before TCP asks whether the other side is still there. */
+  keepAlive: 10_000,
+} as const;
+
+/**
+ * Settings of the sessions that serve requests. `jit` is off: the cost estimated for a batch crosses its threshold,
+ * and compiling takes 100 ms where running takes one. A prepared statement is planned once, for any values, and
+ * never as a scan of the whole table, which looks cheap on a table that was small when it was planned.
+ */
+const SESSION = {
+  jit: 'off',
+  plan_cache_mode: 'force_generic_plan',
+  enable_seqscan: 'off',
+  statement_timeout: DATABASE_TIMEOUTS.statement,
+};
+
+/**
+ * The connections that serve requests. Each is opened when it is needed.
+ *
+ * @param url a `postgres://` URL; its parameters, TLS among them, are pg's (`sslmode`, `sslrootcert`, …).
+ * @param size the most connections.
+ */
+export function servingPool(url: string, size: number): Pool {
+  const pool = openPool(withSessionSettings(url), {
+    max: size,
+    connectionTimeoutMillis: DATABASE_TIMEOUTS.connection,
+    query_timeout: DATABASE_TIMEOUTS.query,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: DATABASE_TIMEOUTS.keepAlive,
+  });
+  dropIdleOnSilence(pool);
+  return pool;
 }
 
-/** Runs `statement` on a free connection of `pool`. Rejects with pg's error. */
-export function run<Columns extends Row>(
-  pool: Pool,
-  statement: Statement,
-  values: unknown[] = [],
-): Promise<Columns[]> {
-  return new Promise((resolve, reject) => {
-    (pool.query as unknown as QueryWithCallback).call(
-      pool,
-      new StatementRun(statement, values),
-      undefined,
-      (error, rows) => (error ? reject(error) : resolve(rows as Columns[])),
-    );
+/** A connection for a person's command, which may take its time. */
+export function administrativePool(url: string): Pool {
+  return openPool(url, { max: 1, connectionTimeoutMillis: 10_000 });
+}
+
+function openPool(url: string, config: PoolConfig): Pool {
+  const pool = new Pool({ ...config, connectionString: url, application_name: APPLICATION_NAME });
+  // Of a connection that breaks while nobody uses it. The pool has dropped it; whoever asks next gets another.
+  pool.on('error', () => {});
+  return pool;
+}
+
+/** What PostgreSQL calls this service's sessions, in `pg_stat_activity` and in its log. */
+export const APPLICATION_NAME = 'animal-store';
+
+/**
+ * Where one connection is silent for too long, the others are likely to be: those that wait in the pool are dropped,
+ * so that the next statements do not find out one by one.
+ */
+function dropIdleOnSilence(pool: Pool): void {
+  const idle = new Set<PoolClient>();
+  pool.on('acquire', (client) => idle.delete(client));
+  pool.on('remove', (client) => idle.delete(client));
+  pool.on('release', (error, client) => {
+    if (!error) {
+      idle.add(client);
+    } else if (error.message === 'Query read timeout') {
+      // pg-pool notices, and forgets them.
+      idle.forEach((one) => socketOf(one).destroy());
+    }
   });
 }
 
-/**
- * One run of a prepared statement, in place of pg's own `Query`. It knows the columns of its rows, so it does not have
- * PostgreSQL describe them, and it sends all of its messages in one piece.
- */
-class StatementRun implements Submittable {
-  readonly name: string;
-  readonly text: string;
-  /** Set by pg. */
-  callback!: (error: Error | null, rows?: Row[]) => void;
-  private readonly rows: Row[] = [];
-
-  constructor(
-    { name, text }: Statement,
-    private readonly values: unknown[],
-  ) {
-    this.name = name;
-    this.text = text;
-  }
-
-  submit(connection: Connection): Error | null {
-    const { parsedStatements, submittedNamedStatements, stream } = connection as PgConnection;
-    const { name, text, values } = this;
-    const messages = [
-      serialize.bind({ statement: name, values, valueMapper: prepareValue }),
-      EXECUTE_AND_SYNC,
-    ];
-    if (!(name in parsedStatements) && !(name in submittedNamedStatements)) {
-      messages.unshift(serialize.parse({ name, text }));
-      submittedNamedStatements[name] = text;
-    }
-    stream.write(Buffer.concat(messages));
-    return null;
-  }
-
-  handleDataRow({ fields }: { fields: Row }): void {
-    this.rows.push(fields);
-  }
-
-  handleCommandComplete(): void {}
-
-  handleReadyForQuery(): void {
-    this.callback(null, this.rows);
-  }
-
-  handleError(error: Error): void {
-    this.callback(error);
-  }
+/** pg's types leave it out. */
+function socketOf(client: PoolClient): Socket {
+  return (client as unknown as { connection: { stream: Socket } }).connection.stream;
 }
 
-const { prepareValue } = (pg as unknown as { utils: { prepareValue(value: unknown): string } })
-  .utils;
-
-const EXECUTE_AND_SYNC = Buffer.concat([serialize.execute(), serialize.sync()]);
-
-/** What pg's types leave out. */
-interface PgConnection extends Connection {
-  parsedStatements: Record<string, string>;
-  submittedNamedStatements: Record<string, string>;
+/** Adds {@link SESSION} to the `options` that the URL may have, and that pg would otherwise let win. */
+function withSessionSettings(url: string): string {
+  const changed = new URL(url);
+  const settings = Object.entries(SESSION).map(([name, value]) => `-c ${name}=${value}`);
+  const options = [changed.searchParams.get('options') ?? [], settings].flat().join(' ');
+  changed.searchParams.set('options', options);
+  return changed.href;
 }
-type QueryWithCallback = (
-  query: StatementRun,
-  values: undefined,
-  callback: (error: Error | undefined, rows: Row[]) => void,
-) => void;

@@ -1,10 +1,9 @@
 import { Controller, Get } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
-import { DataSource } from 'typeorm';
+import { Pool } from 'pg';
 import { Public } from '../auth/public.decorator.js';
 import { Batcher } from '../database/batcher.js';
-import { pendingMigrations } from '../database/migrations.js';
-import { poolOf } from '../database/pool.js';
+import { pendingMigrations } from '../database/pending-migrations.js';
 import { ApiError } from '../errors/api-error.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
 
@@ -19,7 +18,7 @@ export class HealthController {
   });
 
   constructor(
-    private readonly dataSource: DataSource,
+    private readonly pool: Pool,
     private readonly host: HttpAdapterHost<HttpAdapter>,
   ) {}
 
@@ -46,12 +45,12 @@ export class HealthController {
   }
 
   private async databaseState() {
-    const { rows } = await poolOf(this.dataSource).query<{ transaction_read_only: string }>(
+    const { rows } = await this.pool.query<{ transaction_read_only: string }>(
       'show transaction_read_only',
     );
     return {
       isReadOnly: rows[0]!.transaction_read_only === 'on',
-      pending: await pendingMigrations(this.dataSource),
+      pending: await pendingMigrations(this.pool),
     };
   }
 }

@@ -1,4 +1,4 @@
-import type { Statement } from '../database/pool.js';
+import type { Statement } from '../database/statement.js';
 
 /** What a list reads. Every text is SQL. */
 export interface PageSource {

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg';
-import { run, type Statement } from '../database/pool.js';
+import { run, type Statement } from '../database/statement.js';
 import { INT64_MIN } from '../http/int64.js';
 
 export interface PageRequest {

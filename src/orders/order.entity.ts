@@ -8,10 +8,7 @@ import {
   PrimaryGeneratedColumn,
 } from 'typeorm';
 import { Pet } from '../pets/pet.entity.js';
-
-export const ORDER_STATUSES = ['placed', 'approved', 'delivered'] as const;
-
-export type OrderStatus = (typeof ORDER_STATUSES)[number];
+import type { OrderStatus } from './order-status.js';
 
 /** An order of an animal, as the table `orders` holds it. The store's own systems write it; the service reads it. */
 @Entity('orders')

@@ -1,7 +1,7 @@
 import { CURSOR_PARAMETER, LIMIT_PARAMETER, PAGE_HEADERS } from '../listing/list.openapi.js';
 import { INT64 } from '../openapi/int64.schema.js';
 import type { OperationDescription } from '../openapi/operation.decorator.js';
-import { ORDER_STATUSES } from './order.entity.js';
+import { ORDER_STATUSES } from './order-status.js';
 
 export const LIST_ORDERS: OperationDescription = {
   tag: { name: 'Store', description: "The store's orders." },

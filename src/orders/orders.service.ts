@@ -1,7 +1,6 @@
 import { Injectable } from '@nestjs/common';
-import { DataSource } from 'typeorm';
+import { Pool } from 'pg';
 import { Batcher } from '../database/batcher.js';
-import { poolOf } from '../database/pool.js';
 import { findPages, type Page, type PageRequest } from '../listing/pages.js';
 import { ORDER_PAGES } from './orders.sql.js';
 
@@ -10,8 +9,7 @@ import { ORDER_PAGES } from './orders.sql.js';
 export class OrdersService {
   private readonly pages: Batcher<PageRequest, Page>;
 
-  constructor(dataSource: DataSource) {
-    const pool = poolOf(dataSource);
+  constructor(pool: Pool) {
     this.pages = new Batcher((requests) => findPages(pool, ORDER_PAGES, requests));
   }
 

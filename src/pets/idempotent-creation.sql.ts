@@ -1,4 +1,4 @@
-import type { Statement } from '../database/pool.js';
+import type { Statement } from '../database/statement.js';
 import { PET_JSON } from './pets.sql.js';
 
 const IS_OLD = `created_at < now() - interval '24 hours'`;

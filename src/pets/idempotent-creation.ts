@@ -1,9 +1,8 @@
 import { hash } from 'node:crypto';
 import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
-import type { Pool } from 'pg';
-import { DataSource } from 'typeorm';
+import { Pool } from 'pg';
 import { BATCH_LIMITS, Batcher } from '../database/batcher.js';
-import { poolOf, run } from '../database/pool.js';
+import { run } from '../database/statement.js';
 import { ApiError } from '../errors/api-error.js';
 import { sqlState } from '../errors/database-error.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
@@ -36,17 +35,15 @@ const SWEEP_EVERY = 10 * 60_000;
  */
 @Injectable()
 export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
-  private readonly pool: Pool;
   private sweeping?: NodeJS.Timeout;
   private readonly creations: Batcher<IdempotentRequest, { pet: StoredPet; isReplayed: boolean }>;
 
   constructor(
-    dataSource: DataSource,
+    private readonly pool: Pool,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
-    this.pool = poolOf(dataSource);
     // One statement each, as each may have to wait for a twin; a few at a time, so that others find connections.
-    const inFlight = Math.max(1, Math.floor(this.pool.options.max / 3));
+    const inFlight = Math.max(1, Math.floor(pool.options.max / 3));
     this.creations = new Batcher(
       async ([request]: IdempotentRequest[]) => [await this.createOnce(request!)],
       { ...BATCH_LIMITS, size: 1, inFlight },

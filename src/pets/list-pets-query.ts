@@ -1,7 +1,7 @@
 import { oneOf, OptionalField } from '../fields.js';
 import { Cursors } from '../listing/cursors.js';
 import { Cursor, DEFAULT_LIMIT, Limit, type ListQuery } from '../listing/list-query.js';
-import { PET_STATUSES, type PetStatus } from './pet.entity.js';
+import { PET_STATUSES, type PetStatus } from './pet-status.js';
 
 export const PET_CURSORS = new Cursors('pets');
 

@@ -1,5 +1,5 @@
 import { Field, oneOf } from '../fields.js';
-import { PET_STATUSES, type PetStatus } from './pet.entity.js';
+import { PET_STATUSES, type PetStatus } from './pet-status.js';
 
 /** The most code points that a name has. */
 export const NAME_LENGTH = 255;

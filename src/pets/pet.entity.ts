@@ -1,9 +1,5 @@
 import { Check, Column, Entity, Index, PrimaryGeneratedColumn } from 'typeorm';
-
-/** PetStatus (interface, part 2). */
-export const PET_STATUSES = ['available', 'pending', 'sold'] as const;
-
-export type PetStatus = (typeof PET_STATUSES)[number];
+import type { PetStatus } from './pet-status.js';
 
 /** An animal, as the table `pets` holds it. */
 @Entity('pets')

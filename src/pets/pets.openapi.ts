@@ -5,7 +5,7 @@ import { CURSOR_PARAMETER, LIMIT_PARAMETER, PAGE_HEADERS } from '../listing/list
 import { INT64 } from '../openapi/int64.schema.js';
 import type { OperationDescription } from '../openapi/operation.decorator.js';
 import { NAME_LENGTH, NewPet } from './new-pet.js';
-import { PET_STATUSES } from './pet.entity.js';
+import { PET_STATUSES } from './pet-status.js';
 
 /** One character that is not white space, none that is U+0000. Spelt out, because `\s` is another set in each language. */
 const WHITE_SPACE =

@@ -1,8 +1,7 @@
 import { Injectable } from '@nestjs/common';
-import type { Pool } from 'pg';
-import { DataSource } from 'typeorm';
+import { Pool } from 'pg';
 import { Batcher } from '../database/batcher.js';
-import { poolOf, run } from '../database/pool.js';
+import { run } from '../database/statement.js';
 import { ApiError } from '../errors/api-error.js';
 import { findPages, type Page, type PageRequest } from '../listing/pages.js';
 import type { NewPet } from './new-pet.js';
@@ -17,7 +16,6 @@ export interface StoredPet {
 /** The store of animals. Each operation answers, with one statement, all requests that wait for it. */
 @Injectable()
 export class PetsService {
-  private readonly pool: Pool;
   private readonly pages = new Batcher((requests: PageRequest[]) =>
     findPages(this.pool, PAGES, requests),
   );
@@ -27,9 +25,7 @@ export class PetsService {
   private readonly ids = new Batcher((ids: bigint[]) => this.findByIds(ids));
   private readonly additions = new Batcher((pets: NewPet[]) => this.insert(pets));
 
-  constructor(dataSource: DataSource) {
-    this.pool = poolOf(dataSource);
-  }
+  constructor(private readonly pool: Pool) {}
 
   /** listPets: the animals that follow `after`, by id. The filter is a PetStatus. */
   list(request: PageRequest): Promise<Page> {

@@ -1,4 +1,4 @@
-import type { Statement } from '../database/pool.js';
+import type { Statement } from '../database/statement.js';
 import { INT64_MAX } from '../http/int64.js';
 import { pageStatement } from '../listing/pages.sql.js';
 

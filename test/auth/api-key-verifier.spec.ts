@@ -1,6 +1,6 @@
 import { jest } from '@jest/globals';
 import { pino } from 'pino';
-import type { DataSource } from 'typeorm';
+import type { Pool } from 'pg';
 import { hashApiKey, newApiKey } from '../../src/auth/api-key.js';
 import { ApiKeyVerifier, VERIFICATION } from '../../src/auth/api-key-verifier.js';
 
@@ -18,8 +18,8 @@ function verifierOn(isValid: (hash: string) => boolean) {
     const rows = hashes.filter(isValid).map((hash, id) => [`${id}`, hash, null]);
     queueMicrotask(() => callback(undefined, rows));
   };
-  const dataSource = { driver: { master: { query } } } as unknown as DataSource;
-  const verifier = new ApiKeyVerifier(dataSource, pino({ level: 'silent' }));
+  const pool = { query } as unknown as Pool;
+  const verifier = new ApiKeyVerifier(pool, pino({ level: 'silent' }));
   return {
     verifier,
     /** Every value that the database was sent. */

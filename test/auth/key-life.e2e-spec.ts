@@ -10,7 +10,7 @@ describe('an API key', () => {
   let keys: ApiKeys;
   beforeAll(async () => {
     service = await startService();
-    keys = new ApiKeys(service.dataSource);
+    keys = new ApiKeys(service.pool);
   });
   afterAll(() => service.stop());
 
@@ -53,7 +53,7 @@ describe('an API key', () => {
   it('stops within 5 seconds of being deleted', async () => {
     const { id, key } = await keys.issue('deleted');
     expect((await use(key)).status).toBe(200);
-    await service.dataSource.query('delete from api_keys where id = $1', [id]);
+    await service.query('delete from api_keys where id = $1', [id]);
     const deletedAt = Date.now();
     expect((await refusal(key)) - deletedAt).toBeLessThan(5_000);
   });
@@ -108,7 +108,7 @@ describe('an API key', () => {
 
   it('is not stored: the table holds neither its text nor its secret', async () => {
     const { key } = await keys.issue('secret');
-    const rows: { row: string }[] = await service.dataSource.query(
+    const rows: { row: string }[] = await service.query(
       'select api_keys::text as row from api_keys',
     );
     const secret = key.slice('animalstore_'.length);

@@ -16,7 +16,7 @@ describe('the rate limit', () => {
   });
   afterAll(() => service.stop());
   beforeEach(async () => {
-    ({ key } = await new ApiKeys(service.dataSource).issue('limited'));
+    ({ key } = await new ApiKeys(service.pool).issue('limited'));
   });
   afterEach(() => jest.restoreAllMocks());
 
@@ -90,7 +90,7 @@ describe('the rate limit', () => {
 
   it('is for each key alone', async () => {
     await useUp();
-    const other = await new ApiKeys(service.dataSource).issue('other');
+    const other = await new ApiKeys(service.pool).issue('other');
     const headers = [`Authorization: Bearer ${other.key}`];
     const answer = await exchange(service.port, request('GET /v1/pets', headers));
     expect(answer.status).toBe(200);

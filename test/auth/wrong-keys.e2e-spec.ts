@@ -4,7 +4,7 @@ import { jest } from '@jest/globals';
 import { newApiKey } from '../../src/auth/api-key.js';
 import { VALID_KEYS, VERIFICATION } from '../../src/auth/api-key-verifier.js';
 import { ApiKeys } from '../../src/auth/api-keys.js';
-import { poolOf, type Statement } from '../../src/database/pool.js';
+import type { Statement } from '../../src/database/statement.js';
 import { heapInUse } from '../heap.js';
 import { RawConnection, request } from '../http/raw-http.js';
 import { startService, type TestService } from '../service.js';
@@ -77,11 +77,11 @@ describe('a flood of wrong keys, all different', () => {
       (milliseconds: number) => milliseconds / VERIFICATION.pauseAfterUnknown + 1,
     ],
   ])('%s, no memory, and valid keys work', async (_title, makeKey, mostLookups) => {
-    const keys = new ApiKeys(service.dataSource);
+    const keys = new ApiKeys(service.pool);
     const newKeys = await Promise.all(Array.from({ length: 10 }, () => keys.issue('new')));
     await flood(2_000, makeKey);
     const heapBefore = heapInUse();
-    const query = jest.spyOn(poolOf(service.dataSource), 'query');
+    const query = jest.spyOn(service.pool, 'query');
     const startedAt = performance.now();
 
     let isOver = false;

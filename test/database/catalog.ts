@@ -1,11 +1,13 @@
-import type { DataSource } from 'typeorm';
+import { administer } from '../../src/database/database.js';
 
-/** What the schema `public` consists of, as PostgreSQL itself describes it. */
-export async function catalog(dataSource: DataSource): Promise<Record<string, unknown[]>> {
-  const entries = Object.entries(QUERIES).map(async ([what, sql]) => {
-    return [what, await dataSource.query(sql)] as const;
+/** What the schema `public` of the database at `url` consists of, as PostgreSQL itself describes it. */
+export async function catalog(url: string): Promise<Record<string, unknown[]>> {
+  return administer(url, async (pool) => {
+    const entries = Object.entries(QUERIES).map(async ([what, sql]) => {
+      return [what, (await pool.query(sql)).rows] as const;
+    });
+    return Object.fromEntries(await Promise.all(entries));
   });
-  return Object.fromEntries(await Promise.all(entries));
 }
 
 const OURS = `'public'::regnamespace`;

@@ -1,30 +1,33 @@
-import type { DataSource } from 'typeorm';
-import { administrativeDataSource } from '../../src/database/data-source.js';
+import type { Pool } from 'pg';
 import { runMigrations } from '../../src/database/migrations.js';
+import { administrativePool } from '../../src/database/pool.js';
 import { createDatabase, dropDatabase } from '../service.js';
 
 describe('the database itself', () => {
   let url: string;
-  let dataSource: DataSource;
+  let pool: Pool;
   beforeAll(async () => {
     url = await createDatabase();
-    dataSource = await administrativeDataSource(url).initialize();
-    await runMigrations(dataSource);
+    await runMigrations(url);
+    pool = administrativePool(url);
   });
   afterAll(async () => {
-    await dataSource.destroy();
+    await pool.end();
     await dropDatabase(url);
   });
 
+  const query = async (sql: string, values?: unknown[]): Promise<any[]> =>
+    (await pool.query(sql, values)).rows;
+
   const addPet = (pet: { name?: unknown; categoryId?: unknown; status?: unknown }) =>
-    dataSource.query(`insert into pets (name, category_id, status) values ($1, $2, $3)`, [
+    query(`insert into pets (name, category_id, status) values ($1, $2, $3)`, [
       'name' in pet ? pet.name : 'Rex',
       'categoryId' in pet ? pet.categoryId : 1,
       'status' in pet ? pet.status : 'sold',
     ]);
 
   const addKey = (hash: Buffer | null) =>
-    dataSource.query(`insert into api_keys (name, hash) values ('x', $1)`, [hash]);
+    query(`insert into api_keys (name, hash) values ('x', $1)`, [hash]);
 
   it('takes a pet at the limits', async () => {
     await addPet({ name: '🐈'.repeat(255), categoryId: '9223372036854775807' });
@@ -46,7 +49,7 @@ describe('the database itself', () => {
   });
 
   it('gives a pet without status the status available', async () => {
-    const [{ status }] = await dataSource.query(
+    const [{ status }] = await query(
       `insert into pets (name, category_id) values ('Rex', 1) returning status`,
     );
     expect(status).toBe('available');
@@ -55,13 +58,13 @@ describe('the database itself', () => {
   describe('on orders', () => {
     let petId: string;
     beforeAll(async () => {
-      [{ id: petId }] = await dataSource.query(
+      [{ id: petId }] = await query(
         `insert into pets (name, category_id) values ('ordered', 1) returning id`,
       );
     });
 
     const addOrder = (order: { petId?: unknown; status?: unknown; placedAt?: unknown }) =>
-      dataSource.query(`insert into orders (pet_id, status, placed_at) values ($1, $2, $3)`, [
+      query(`insert into orders (pet_id, status, placed_at) values ($1, $2, $3)`, [
         'petId' in order ? order.petId : petId,
         'status' in order ? order.status : 'placed',
         'placedAt' in order ? order.placedAt : '2026-11-21T00:00:00Z',
@@ -97,12 +100,12 @@ describe('the database itself', () => {
 
     it('refuses an id that the writer chose', async () => {
       await expect(
-        dataSource.query(`insert into orders (id, pet_id) values (1, $1)`, [petId]),
+        query(`insert into orders (id, pet_id) values (1, $1)`, [petId]),
       ).rejects.toThrow('cannot insert a non-DEFAULT value into column "id"');
     });
 
     it('gives an order without status and moment the status placed, and now', async () => {
-      const [order] = await dataSource.query(
+      const [order] = await query(
         `insert into orders (pet_id) values ($1) returning status, placed_at = now() as is_now`,
         [petId],
       );
@@ -111,10 +114,10 @@ describe('the database itself', () => {
 
     it('keeps an animal that has orders, until they are deleted', async () => {
       await addOrder({});
-      const deletePet = () => dataSource.query(`delete from pets where id = $1`, [petId]);
+      const deletePet = () => query(`delete from pets where id = $1 returning id`, [petId]);
       await expect(deletePet()).rejects.toThrow('orders_pet_id_fkey');
-      await dataSource.query(`delete from orders where pet_id = $1`, [petId]);
-      expect(await deletePet()).toEqual([[], 1]);
+      await query(`delete from orders where pet_id = $1`, [petId]);
+      expect(await deletePet()).toEqual([{ id: petId }]);
     });
   });
 

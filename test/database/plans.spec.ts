@@ -1,9 +1,8 @@
 import { Client } from 'pg';
 import { VALID_KEYS } from '../../src/auth/api-key-verifier.js';
-import { administer } from '../../src/database/database.js';
 import { runMigrations } from '../../src/database/migrations.js';
 import { INT64_MIN } from '../../src/http/int64.js';
-import type { Statement } from '../../src/database/pool.js';
+import type { Statement } from '../../src/database/statement.js';
 import { ORDER_PAGES } from '../../src/orders/orders.sql.js';
 import { PAGES, PAGES_OF_STATUS, PETS_BY_ID } from '../../src/pets/pets.sql.js';
 import { createDatabase, dropDatabase } from '../service.js';
@@ -31,7 +30,7 @@ describe.each([
   let client: Client;
   beforeAll(async () => {
     url = await createDatabase();
-    await administer(url, runMigrations);
+    await runMigrations(url);
     client = new Client({ connectionString: url, options: `-c plan_cache_mode=${planCacheMode}` });
     await client.connect();
     await client.query(

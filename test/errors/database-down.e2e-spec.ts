@@ -1,6 +1,5 @@
 import { Client } from 'pg';
 import { newApiKey } from '../../src/auth/api-key.js';
-import { poolOf } from '../../src/database/pool.js';
 import { type Answer, expectError } from '../answers.js';
 import { until } from '../process/until.js';
 import { startService, type TestService } from '../service.js';
@@ -83,7 +82,7 @@ describe('while the database cannot serve', () => {
         service.api.get(path).expect(200),
       ),
     );
-    const pool = poolOf(service.dataSource);
+    const pool = service.pool;
     expect(pool.idleCount).toBeGreaterThan(2);
     const mend = wire.stall();
     expectUnavailable(await service.api.get('/v1/pets'));

@@ -52,9 +52,9 @@ describe('the log', () => {
   });
 
   it('ties what went wrong to its request', async () => {
-    await service.dataSource.query('alter table pets rename to other_pets');
+    await service.query('alter table pets rename to other_pets');
     await service.api.get('/v1/pets').set('X-Request-Id', 'one').expect(500);
-    await service.dataSource.query('alter table other_pets rename to pets');
+    await service.query('alter table other_pets rename to pets');
     expect(lines()).toMatchObject([
       { level: 50, request: 'one', err: { message: expect.stringContaining('pets') } },
       { level: 30, request: 'one', status: 500 },
@@ -102,7 +102,7 @@ describe('the log', () => {
   });
 
   it('has one line for a body cut short while its key is being looked up', async () => {
-    const { key } = await new ApiKeys(service.dataSource).issue('cold');
+    const { key } = await new ApiKeys(service.pool).issue('cold');
     const locker = new Client({ connectionString: service.databaseUrl });
     await locker.connect();
     await locker.query('begin; lock table api_keys in access exclusive mode');

@@ -42,10 +42,9 @@ export class Postgres {
       { env: ENVIRONMENT, cwd: server.data, ...account.ids },
     );
     await server.start();
-    server.key = await administer(server.url, async (dataSource) => {
-      await runMigrations(dataSource);
-      return (await new ApiKeys(dataSource).issue('faults')).key;
-    });
+    await runMigrations(server.url);
+    const { key } = await administer(server.url, (pool) => new ApiKeys(pool).issue('faults'));
+    server.key = key;
     return server;
   }
 

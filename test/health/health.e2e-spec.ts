@@ -34,12 +34,12 @@ describe('health', () => {
   );
 
   it('is live, not ready, while a migration is pending', async () => {
-    const [[migration]] = await service.dataSource.query(
+    const [migration] = await service.query(
       'delete from migrations where id = (select max(id) from migrations) returning *',
     );
     expectNotReady(await ready(), ['pending migrations']);
     await live().expect(200);
-    await service.dataSource.query('insert into migrations (timestamp, name) values ($1, $2)', [
+    await service.query('insert into migrations (timestamp, name) values ($1, $2)', [
       migration.timestamp,
       migration.name,
     ]);
@@ -47,15 +47,15 @@ describe('health', () => {
   });
 
   it('is live, not ready, on a database that was never migrated', async () => {
-    await service.dataSource.query('alter table migrations rename to hidden');
+    await service.query('alter table migrations rename to hidden');
     expectNotReady(await ready(), ['pending migrations']);
     await live().expect(200);
-    await service.dataSource.query('alter table hidden rename to migrations');
+    await service.query('alter table hidden rename to migrations');
     await ready().expect(200);
   });
 
   it('is ready on a database that has a later migration too', async () => {
-    await service.dataSource.query(
+    await service.query(
       `insert into migrations (timestamp, name) values (9999999999999, 'Later9999999999999')`,
     );
     await ready().expect(200);

@@ -63,7 +63,7 @@ describe('a connection', () => {
     connection.send(`${create('{"name":"Once","categoryId":77}')}garbage\r\n\r\n`);
     expect((await connection.answer()).status).toBe(201);
     expectError(await connection.answer(), 400, 'invalid_request');
-    const [{ count }] = await service.dataSource.query(
+    const [{ count }] = await service.query(
       'select count(*)::int from pets where category_id = 77',
     );
     expect(count).toBe(1);

@@ -1,6 +1,5 @@
 import { connect } from 'node:net';
 import { ERRORS } from '../../src/errors/errors.js';
-import { poolOf } from '../../src/database/pool.js';
 import { heapInUse } from '../heap.js';
 import { startService, type TestService } from '../service.js';
 import { Chance, Mutator } from './fuzz.js';
@@ -112,7 +111,7 @@ describe('requests that are nearly valid', () => {
     const heapBefore = heapInUse();
     await fuzz(SEED, ANSWERS);
     expect(heapInUse() - heapBefore).toBeLessThan(8_000_000);
-    expect(poolOf(service.dataSource).waitingCount).toBe(0);
+    expect(service.pool.waitingCount).toBe(0);
     await service.api.get('/v1/pets').expect(200);
   }, 120_000);
 });

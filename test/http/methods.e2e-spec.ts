@@ -20,7 +20,7 @@ describe('the method of a request', () => {
   beforeAll(async () => {
     service = await startService();
     await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
-    await service.dataSource.query('insert into orders (pet_id) values (1), (1)');
+    await service.query('insert into orders (pet_id) values (1), (1)');
   });
   afterAll(() => service.stop());
 

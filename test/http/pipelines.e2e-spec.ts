@@ -10,7 +10,7 @@ describe('a client that sends requests without waiting for answers', () => {
   let list: string;
   beforeAll(async () => {
     service = await startService();
-    await service.dataSource.query(
+    await service.query(
       `insert into pets (name, category_id) select repeat('x', 255), 1 from generate_series(1, 100)`,
     );
     list = request('GET /v1/pets?limit=100', [`Authorization: Bearer ${service.key}`]);

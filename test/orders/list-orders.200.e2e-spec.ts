@@ -1,3 +1,4 @@
+import { administer } from '../../src/database/database.js';
 import { ORDER_PAGES } from '../../src/orders/orders.sql.js';
 import { startService, type TestService } from '../service.js';
 
@@ -11,18 +12,16 @@ describe('listOrders 200', () => {
   });
   afterAll(() => service.stop());
   beforeEach(async () => {
-    await service.dataSource.query('truncate pets, orders restart identity cascade');
-    await service.dataSource.query(
+    await service.query('truncate pets, orders restart identity cascade');
+    await service.query(
       `insert into pets (id, name, category_id) values (1, 'Rex', 1), (${MIN}, 'min', 1), (${MAX}, 'max', 1)`,
     );
   });
 
   const insertNumbered = (count: number) =>
-    service.dataSource.query(`insert into orders (pet_id) select 1 from generate_series(1, $1)`, [
-      count,
-    ]);
+    service.query(`insert into orders (pet_id) select 1 from generate_series(1, $1)`, [count]);
   const insertAt = (placedAt: string) =>
-    service.dataSource.query(`insert into orders (pet_id, placed_at) values (1, $1)`, [placedAt]);
+    service.query(`insert into orders (pet_id, placed_at) values (1, $1)`, [placedAt]);
   const list = async (query = '') =>
     (await service.api.get(`/v1/store/orders${query}`).expect(200)).body;
   const ids = async (query: string) => (await list(query)).map(({ id }: { id: number }) => id);
@@ -35,7 +34,7 @@ describe('listOrders 200', () => {
   });
 
   it('answers a bare array of orders, each with exactly the fields of Order', async () => {
-    await service.dataSource.query(
+    await service.query(
       `insert into orders (pet_id, status, placed_at) values
          (1, 'placed', '2026-11-21T09:30:00Z'), (1, 'delivered', '2026-11-21T09:30:00.123456+05:30')`,
     );
@@ -47,13 +46,13 @@ describe('listOrders 200', () => {
   });
 
   it.each(['placed', 'approved', 'delivered'])('answers the status %s', async (status) => {
-    await service.dataSource.query(`insert into orders (pet_id, status) values (1, $1)`, [status]);
+    await service.query(`insert into orders (pet_id, status) values (1, $1)`, [status]);
     expect(await list()).toMatchObject([{ status }]);
   });
 
   it('answers a status that the store changed', async () => {
     await insertNumbered(1);
-    await service.dataSource.query(`update orders set status = 'approved'`);
+    await service.query(`update orders set status = 'approved'`);
     expect(await list()).toMatchObject([{ id: 1, status: 'approved' }]);
   });
 
@@ -70,7 +69,7 @@ describe('listOrders 200', () => {
   it('orders by ascending id over the whole range of int64, every digit of id and petId exact', async () => {
     const inOrder = [MIN, '-9007199254740993', '-1', '0', '1', '9007199254740993', MAX];
     for (const [i, id] of inOrder.toReversed().entries()) {
-      await service.dataSource.query(
+      await service.query(
         `insert into orders (id, pet_id, placed_at) overriding system value
          values ($1, $2, '2026-11-21T09:30:00Z')`,
         [id, i % 2 === 0 ? MAX : MIN],
@@ -98,10 +97,11 @@ describe('listOrders 200', () => {
 
   it('answers the same moment whatever time zone and date style the session has', async () => {
     await insertAt('2026-07-01T12:00:00Z');
-    const [{ items }] = await service.dataSource.transaction(async (session) => {
-      await session.query(`set local timezone to 'Asia/Kolkata'`);
-      await session.query(`set local datestyle to 'German'`);
-      return session.query(ORDER_PAGES.text, [['one'], [null], [0], [20]]);
+    const items = await administer(service.databaseUrl, async (pool) => {
+      await pool.query(`set timezone to 'Asia/Kolkata'`);
+      await pool.query(`set datestyle to 'German'`);
+      const { rows } = await pool.query(ORDER_PAGES.text, [['one'], [null], [0], [20]]);
+      return rows[0].items;
     });
     expect(JSON.parse(items)).toMatchObject({ placedAt: '2026-07-01T12:00:00.000000Z' });
   });

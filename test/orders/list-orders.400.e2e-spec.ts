@@ -9,10 +9,8 @@ describe('listOrders 400', () => {
   let petsCursor: string;
   beforeAll(async () => {
     service = await startService();
-    await service.dataSource.query(
-      `insert into pets (name, category_id) values ('a', 1), ('b', 1)`,
-    );
-    await service.dataSource.query(`insert into orders (pet_id) values (1), (1)`);
+    await service.query(`insert into pets (name, category_id) values ('a', 1), ('b', 1)`);
+    await service.query(`insert into orders (pet_id) values (1), (1)`);
     cursor = await cursorOf('/v1/store/orders?limit=1');
     petsCursor = await cursorOf('/v1/pets?limit=1');
   });

@@ -5,7 +5,7 @@ describe('listOrders 500', () => {
   let service: TestService;
   beforeAll(async () => {
     service = await startService();
-    await service.dataSource.query('alter table orders rename to secret_name');
+    await service.query('alter table orders rename to secret_name');
   });
   afterAll(() => service.stop());
 

@@ -18,8 +18,8 @@ const idsOf = (text: string) => [...text.matchAll(/"id":(-?\d+)/g)].map(([, id])
 
 async function startWithOrders(variables: Record<string, string> = {}): Promise<TestService> {
   const service = await startService(variables);
-  await service.dataSource.query(`insert into pets (id, name, category_id) values (1, 'Rex', 1)`);
-  await service.dataSource.query(
+  await service.query(`insert into pets (id, name, category_id) values (1, 'Rex', 1)`);
+  await service.query(
     `insert into orders (id, pet_id) overriding system value
      select id, 1 from unnest($1::bigint[]) as id order by random()`,
     [IDS],

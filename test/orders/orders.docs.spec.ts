@@ -17,12 +17,12 @@ describe('the role that docs/orders.md suggests', () => {
   let store: Client;
   beforeAll(async () => {
     service = await startService();
-    await service.dataSource.query(`insert into pets (name, category_id) values ('Rex', 1)`);
-    await service.dataSource.query(ROLE_AND_GRANTS);
+    await service.query(`insert into pets (name, category_id) values ('Rex', 1)`);
+    await service.query(ROLE_AND_GRANTS);
     const url = new URL(service.databaseUrl);
     url.username = ROLE;
     url.password = randomBytes(16).toString('hex');
-    await service.dataSource.query(`alter role ${ROLE} password '${url.password}'`);
+    await service.query(`alter role ${ROLE} password '${url.password}'`);
     store = new Client({ connectionString: url.href });
     await store.connect();
   });

@@ -189,7 +189,7 @@ describe('createPet 201', () => {
 
   it('has committed the animal when it answers', async () => {
     const { body } = await service.api.post('/v1/pets').send({ name: 'kept', categoryId: 1 });
-    const rows = await service.dataSource.query('select name from pets where id = $1', [body.id]);
+    const rows = await service.query('select name from pets where id = $1', [body.id]);
     expect(rows).toEqual([{ name: 'kept' }]);
   });
 });

@@ -20,7 +20,7 @@ describe('createPet 401', () => {
     service = await startService();
   });
   afterEach(async () => {
-    expect(await service.dataSource.query('select * from pets')).toEqual([]);
+    expect(await service.query('select * from pets')).toEqual([]);
   });
   afterAll(() => service.stop());
 

@@ -23,7 +23,7 @@ describe('createPet 413', () => {
       });
       expectError(answer, 413, 'payload_too_large');
     }
-    expect(await service.dataSource.query('select * from pets')).toEqual([]);
+    expect(await service.query('select * from pets')).toEqual([]);
   });
 
   it('counts bytes, not characters', async () => {

@@ -11,7 +11,7 @@ describe('createPet with an Idempotency-Key', () => {
     service = await startService();
   });
   afterAll(() => service.stop());
-  beforeEach(() => service.dataSource.query('truncate pets cascade'));
+  beforeEach(() => service.query('truncate pets cascade'));
 
   const create = (
     key: string,
@@ -25,7 +25,7 @@ describe('createPet with an Idempotency-Key', () => {
       .send(body);
 
   const count = async (table: 'pets' | 'idempotency_keys') =>
-    Number((await service.dataSource.query(`select count(*) from ${table}`))[0].count);
+    Number((await service.query(`select count(*) from ${table}`))[0].count);
 
   it('creates one animal, and answers every later request with it', async () => {
     const first = await create('a-key').expect(201);
@@ -71,7 +71,7 @@ describe('createPet with an Idempotency-Key', () => {
   });
 
   it('scopes a key to the API key', async () => {
-    const other = await new ApiKeys(service.dataSource).issue('other');
+    const other = await new ApiKeys(service.pool).issue('other');
     await create('shared').expect(201);
     const answer = await create('shared', { name: 'Max', categoryId: 2 }, other.key).expect(201);
     expect(answer.headers).not.toHaveProperty('idempotent-replayed');
@@ -80,9 +80,7 @@ describe('createPet with an Idempotency-Key', () => {
 
   it('remembers a key for 24 hours and no longer', async () => {
     const age = (interval: string) =>
-      service.dataSource.query(
-        `update idempotency_keys set created_at = now() - interval '${interval}'`,
-      );
+      service.query(`update idempotency_keys set created_at = now() - interval '${interval}'`);
     const first = await create('old').expect(201);
     await age('23 hours 59 minutes');
     expect((await create('old').expect(201)).text).toBe(first.text);
@@ -134,7 +132,7 @@ describe('createPet with an Idempotency-Key', () => {
   );
 
   it('deletes old records while others are in use, and waits for nobody', async () => {
-    await service.dataSource.query(
+    await service.query(
       `with pets as (
          insert into pets (name, category_id) select 'Rex', 1 from generate_series(1, 2500) returning id
        )
@@ -148,7 +146,7 @@ describe('createPet with an Idempotency-Key', () => {
       await other.query(
         `select from idempotency_keys where key = (select min(key) from idempotency_keys) for update`,
       );
-      await new IdempotentCreation(service.dataSource, createLogger('silent'))['sweep']();
+      await new IdempotentCreation(service.pool, createLogger('silent'))['sweep']();
       expect(await count('idempotency_keys')).toBe(1);
       // Another process's round, not committed yet, keeps no request waiting.
       await other.query('update idempotency_keys set created_at = created_at');
@@ -185,22 +183,20 @@ describe('createPet with an Idempotency-Key', () => {
   it('deletes records that are older than 24 hours, and no others', async () => {
     await create('young').expect(201);
     await create('old').expect(201);
-    await service.dataSource.query(
+    await service.query(
       `update idempotency_keys set created_at = now() - interval '25 hours' where key = 'old'`,
     );
-    await new IdempotentCreation(service.dataSource, createLogger('silent'))['sweep']();
-    expect(await service.dataSource.query('select key from idempotency_keys')).toEqual([
-      { key: 'young' },
-    ]);
+    await new IdempotentCreation(service.pool, createLogger('silent'))['sweep']();
+    expect(await service.query('select key from idempotency_keys')).toEqual([{ key: 'young' }]);
     expect(await count('pets')).toBe(2);
   });
 
   it('never keeps an animal without its key, or a key without its animal', async () => {
-    await service.dataSource.query(
+    await service.query(
       `alter table pets add constraint refused check (name <> 'refused') not valid`,
     );
     await create('half', { name: 'refused', categoryId: 1 }).expect(500);
     expect([await count('pets'), await count('idempotency_keys')]).toEqual([0, 0]);
-    await service.dataSource.query('alter table pets drop constraint refused');
+    await service.query('alter table pets drop constraint refused');
   });
 });

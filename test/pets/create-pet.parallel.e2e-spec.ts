@@ -8,7 +8,7 @@ describe('createPet in parallel', () => {
     service = await startService();
   });
   afterAll(() => service.stop());
-  beforeEach(() => service.dataSource.query('truncate pets cascade'));
+  beforeEach(() => service.query('truncate pets cascade'));
 
   it.each<[string, (i: number) => { name: string; categoryId: number; status: string }]>([
     ['identical', () => ({ name: 'twin', categoryId: 1, status: 'pending' })],
@@ -35,7 +35,7 @@ describe('createPet in parallel', () => {
       expect(body).toEqual({ id: expect.any(Number), ...content(i) });
       expect(headers['location']).toBe(`/v1/pets/${body.id}`);
     });
-    const rows = await service.dataSource.query(
+    const rows = await service.query(
       'select id::int, name, category_id::int as "categoryId", status from pets order by id',
     );
     expect(rows).toEqual(answers.map(({ body }) => body).toSorted((a, b) => a.id - b.id));
@@ -50,7 +50,7 @@ describe('createPet in parallel', () => {
     expect(answers.map(({ status }) => status)).toEqual(
       Array.from({ length: COUNT }, (_, i) => (i % 2 ? 201 : 400)),
     );
-    const [{ count }] = await service.dataSource.query('select count(*)::int from pets');
+    const [{ count }] = await service.query('select count(*)::int from pets');
     expect(count).toBe(COUNT / 2);
   });
 });

@@ -7,7 +7,7 @@ describe('getPet 200', () => {
     service = await startService();
   });
   afterAll(() => service.stop());
-  beforeEach(() => service.dataSource.query('truncate pets cascade'));
+  beforeEach(() => service.query('truncate pets cascade'));
 
   it.each([
     '-9223372036854775808',
@@ -18,7 +18,7 @@ describe('getPet 200', () => {
     '9007199254740993',
     '9223372036854775807',
   ])('answers with the animal whose id is %s', async (id) => {
-    await service.dataSource.query(
+    await service.query(
       `insert into pets (id, name, category_id, status)
        select id, 'pet ' || id, $1, 'sold' from unnest(array[$1::bigint, 9007199254740992, 2]) as id`,
       [id],
@@ -34,7 +34,7 @@ describe('getPet 200', () => {
     ['a body of another type', { 'Content-Type': 'text/plain', 'Content-Encoding': 'br' }, 'x'],
     ['a body of 20,000 bytes', {}, ' '.repeat(20_000)],
   ])('ignores %s', async (_what, headers, body) => {
-    await service.dataSource.query(`insert into pets (id, name, category_id) values (1, 'Rex', 1)`);
+    await service.query(`insert into pets (id, name, category_id) values (1, 'Rex', 1)`);
     const answer = await send(service, { method: 'GET', path: '/v1/pets/1', headers, body });
     expect(answer.status).toBe(200);
     expect(answer.text).toBe('{"id":1,"name":"Rex","categoryId":1,"status":"available"}');
@@ -42,12 +42,12 @@ describe('getPet 200', () => {
   });
 
   it('ignores a query', async () => {
-    await service.dataSource.query(`insert into pets (id, name, category_id) values (1, 'Rex', 1)`);
+    await service.query(`insert into pets (id, name, category_id) values (1, 'Rex', 1)`);
     await service.api.get('/v1/pets/1?limit=0&status=gone&petId=2').expect(200);
   });
 
   it('answers each of 300 requests at once with its own animal', async () => {
-    await service.dataSource.query(
+    await service.query(
       `insert into pets (id, name, category_id) select n, 'pet ' || n, -n from generate_series(0, 99) as n`,
     );
     await Promise.all(

@@ -6,7 +6,7 @@ describe('getPet 404', () => {
   let service: TestService;
   beforeAll(async () => {
     service = await startService();
-    await service.dataSource.query(
+    await service.query(
       `insert into pets (id, name, category_id)
        select id, 'pet', 1 from unnest(array[0, 1, 5, 16, -1, 9223372036854775807]) as id`,
     );

@@ -10,10 +10,10 @@ describe('listPets 200', () => {
     service = await startService();
   });
   afterAll(() => service.stop());
-  beforeEach(() => service.dataSource.query('truncate pets cascade'));
+  beforeEach(() => service.query('truncate pets cascade'));
 
   const insertNumbered = (count: number) =>
-    service.dataSource.query(
+    service.query(
       `insert into pets (id, name, category_id, status)
        select n, 'pet ' || n, n, (array['available', 'pending', 'sold'])[n % 3 + 1]
          from generate_series(1, $1::int) as n`,
@@ -32,7 +32,7 @@ describe('listPets 200', () => {
   });
 
   it('answers a bare array of pets, each with exactly the fields of Pet', async () => {
-    await service.dataSource.query(
+    await service.query(
       `insert into pets (id, name, category_id, status) values (2, 'b "', -3, 'sold'), (1, 'a', 0, 'pending')`,
     );
     const answer = await service.api.get('/v1/pets').expect(200);
@@ -55,10 +55,7 @@ describe('listPets 200', () => {
   it('orders by ascending id over the whole range of int64, its edges on the first page', async () => {
     const inOrder = [MIN, '-9007199254740993', '-1', '0', '1', '9007199254740993', MAX];
     for (const id of inOrder.toReversed()) {
-      await service.dataSource.query(
-        `insert into pets (id, name, category_id) values ($1, 'edge', $1)`,
-        [id],
-      );
+      await service.query(`insert into pets (id, name, category_id) values ($1, 'edge', $1)`, [id]);
     }
     const answer = await service.api.get('/v1/pets').expect(200);
     const pets = inOrder.map(
@@ -81,7 +78,7 @@ describe('listPets 200', () => {
   });
 
   it('answers an empty array for a status that no animal has', async () => {
-    await service.dataSource.query(`insert into pets (name, category_id) values ('a', 1)`);
+    await service.query(`insert into pets (name, category_id) values ('a', 1)`);
     const answer = await service.api.get('/v1/pets?status=sold').expect(200);
     expect(answer.text).toBe('[]');
   });

@@ -8,9 +8,7 @@ describe('listPets 400', () => {
   let cursor: string;
   beforeAll(async () => {
     service = await startService();
-    await service.dataSource.query(
-      `insert into pets (name, category_id) values ('a', 1), ('b', 1)`,
-    );
+    await service.query(`insert into pets (name, category_id) values ('a', 1), ('b', 1)`);
     const next = nextPage(await service.api.get('/v1/pets?limit=1'))!;
     cursor = new URLSearchParams(next.split('?')[1]).get('cursor')!;
   });

@@ -14,7 +14,7 @@ describe('listPets pages', () => {
   let service: TestService;
   beforeAll(async () => {
     service = await startService();
-    await service.dataSource.query(
+    await service.query(
       `insert into pets (id, name, category_id, status)
        select id, 'pet ' || id, id, status from unnest($1::bigint[], $2::text[]) as pets (id, status)
         order by random()`,
@@ -93,19 +93,19 @@ describe('listPets pages', () => {
     const next = nextPage(await service.api.get('/v1/pets?limit=100&status=sold'))!;
     const before = await service.api.get(next).expect(200);
     expect((await service.api.get(next)).text).toBe(before.text);
-    await service.dataSource.query(
+    await service.query(
       `insert into pets (id, name, category_id, status) values (9223372036854775807, 'last', 1, 'sold')`,
     );
     const after = await service.api.get(next).expect(200);
     expect(idsOf(after.text)).toEqual([...idsOf(before.text), 2n ** 63n - 1n]);
-    await service.dataSource.query('delete from pets where id = 9223372036854775807');
+    await service.query('delete from pets where id = 9223372036854775807');
   });
 
   it.each([
     ['-9223372036854775808', '-9223372036854775807'],
     ['9223372036854775806', '9223372036854775807'],
   ])('turns the page between ids at the edge of int64: %s, %s', async (first, second) => {
-    await service.dataSource.query(
+    await service.query(
       `insert into pets (id, name, category_id, status) select id, 'edge', 1, 'available'
          from unnest($1::bigint[]) as id`,
       [[first, second]],
@@ -116,7 +116,7 @@ describe('listPets pages', () => {
       expect(ids.slice(ids.indexOf(first), ids.indexOf(first) + 2)).toEqual([first, second]);
       expect(ids).toHaveLength(idsOfStatus('available').length + 2);
     } finally {
-      await service.dataSource.query(`delete from pets where name = 'edge'`);
+      await service.query(`delete from pets where name = 'edge'`);
     }
   });
 });

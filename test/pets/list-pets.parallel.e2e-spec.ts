@@ -5,7 +5,7 @@ describe('listPets in parallel', () => {
   let service: TestService;
   beforeAll(async () => {
     service = await startService();
-    await service.dataSource.query(
+    await service.query(
       `insert into pets (id, name, category_id, status)
        select n, 'pet ' || n, n, (array['available', 'pending', 'sold'])[n % 3 + 1]
          from generate_series(1, 150) as n`,

@@ -5,7 +5,7 @@ describe('a fault of the service', () => {
   let service: TestService;
   beforeAll(async () => {
     service = await startService();
-    await service.dataSource.query('alter table pets rename to secret_name');
+    await service.query('alter table pets rename to secret_name');
   });
   afterAll(() => service.stop());
 

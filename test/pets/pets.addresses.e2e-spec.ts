@@ -16,7 +16,7 @@ describe.each([
   let service: TestService;
   beforeAll(async () => {
     service = await startService(variables);
-    await service.dataSource.query(
+    await service.query(
       `insert into pets (id, name, category_id, status) values (-2, 'a', 1, 'sold'), (-1, 'b', 1, 'sold')`,
     );
   });

@@ -7,9 +7,7 @@ describe('caching', () => {
   let service: TestService;
   beforeAll(async () => {
     service = await startService();
-    await service.dataSource.query(
-      `insert into pets (id, name, category_id) values (-1, 'Rex', 1)`,
-    );
+    await service.query(`insert into pets (id, name, category_id) values (-1, 'Rex', 1)`);
   });
   afterAll(() => service.stop());
 

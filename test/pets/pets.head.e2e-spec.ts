@@ -5,7 +5,7 @@ describe('HEAD', () => {
   let service: TestService;
   beforeAll(async () => {
     service = await startService();
-    await service.dataSource.query(
+    await service.query(
       `insert into pets (id, name, category_id) values (1, 'Rex', 1), (2, 'Ünï', 2)`,
     );
   });

@@ -70,7 +70,7 @@ describe('what is stored', () => {
 
   it('is never a name that cannot be one', async () => {
     const countPets = async () =>
-      (await service.dataSource.query('select count(*)::int as pets from pets'))[0].pets;
+      (await service.query('select count(*)::int as pets from pets'))[0].pets;
     const before = await countPets();
     await fc.assert(
       fc.asyncProperty(badName, async (name) => {
