@@ -10,3 +10,6 @@ export const migrations = [
   CreateIdempotencyKeys1795132800000,
   CreateOrders1795222800000,
 ];
+
+/** Their names, as the table `migrations` has those that are applied. */
+export const MIGRATION_NAMES = migrations.map(({ name }) => name);

@@ -5,9 +5,9 @@ import { setFlagsFromString } from 'node:v8';
 import type { Pool } from 'pg';
 import { createApp } from './app.js';
 import { ApiKeys } from './auth/api-keys.js';
-import { program } from './cli/program.js';
+import { onDatabase, program } from './cli/program.js';
 import type { Environment } from './config/environment.js';
-import { administer, DATA_FOLDER, type Database, openDatabase } from './database/database.js';
+import { administer, DATA_FOLDER, usable } from './database/database.js';
 import { requireMigrated } from './database/pending-migrations.js';
 import { servingPool } from './database/pool.js';
 import type { HttpAdapter } from './http/http-adapter.js';
@@ -26,14 +26,11 @@ async function serve(environment: Environment): Promise<void> {
       stopping.abort();
     });
   }
-  const database = await openDatabase(environment);
-  try {
-    await requireMigrated(database.url, environment);
-    const key = database.isEmbedded ? await administer(database.url, localKey) : undefined;
-    await serveFrom(database, environment, key, stopping.signal, hurrying.signal);
-  } finally {
-    await database.release();
-  }
+  await onDatabase(environment, async ({ url, isEmbedded }) => {
+    await requireMigrated(url, environment);
+    const key = isEmbedded ? await administer(url, localKey) : undefined;
+    await serveFrom(url, environment, key, stopping.signal, hurrying.signal);
+  });
 }
 
 /** The key that an embedded database is used with, made on its first start and kept beside it. */
@@ -50,15 +47,16 @@ async function localKey(pool: Pool): Promise<string> {
 }
 
 async function serveFrom(
-  database: Database,
+  url: string,
   environment: Environment,
   key: string | undefined,
   stopping: AbortSignal,
   hurrying: AbortSignal,
 ): Promise<void> {
   const logger = createLogger(environment.LOG_LEVEL);
-  const pool = servingPool(database.url, environment.DATABASE_POOL_SIZE);
+  const pool = servingPool(url, environment.DATABASE_POOL_SIZE);
   try {
+    (await usable(() => pool.connect())).release();
     const app = await createApp({ environment, pool, logger });
     await app.listen(environment.PORT, environment.HOST);
     const { port } = app.getHttpServer().address() as AddressInfo;

@@ -1,6 +1,20 @@
 import type { Pool } from 'pg';
 import { hashApiKey, newApiKey } from './api-key.js';
-import type { ApiKey } from './api-key.entity.js';
+
+/** An API key as the table `api_keys` has it. Its text is nowhere. */
+export interface ApiKey {
+  /** An int64 in decimal. */
+  id: string;
+  /** What a person calls it: 1 to 100 characters. */
+  name: string;
+  createdAt: Date;
+  /** From this instant on it is no longer valid. */
+  expiresAt: Date | null;
+  /** Once set, it is no longer valid. */
+  revokedAt: Date | null;
+  /** To the minute. */
+  lastUsedAt: Date | null;
+}
 
 /** What an operator does with keys. */
 export class ApiKeys {
@@ -15,8 +29,8 @@ export class ApiKeys {
   async issue(name: string, expiresAt: Date | null = null): Promise<{ id: string; key: string }> {
     const key = newApiKey();
     const { rows } = await this.pool.query<{ id: string }>(
-      `insert into api_keys (name, hash, expires_at) values ($1, $2, $3) returning id`,
-      [name, bytesOf(hashApiKey(key)), expiresAt],
+      `insert into api_keys (name, hash, expires_at) values ($1, decode($2, 'hex'), $3) returning id`,
+      [name, hashApiKey(key), expiresAt],
     );
     return { id: rows[0]!.id, key };
   }
@@ -24,16 +38,16 @@ export class ApiKeys {
   /** Makes `key`, which was chosen elsewhere, valid; one that is stored already stays as it is. */
   async admit(key: string, name: string): Promise<void> {
     await this.pool.query(
-      `insert into api_keys (name, hash) values ($1, $2) on conflict (hash) do nothing`,
-      [name, bytesOf(hashApiKey(key))],
+      `insert into api_keys (name, hash) values ($1, decode($2, 'hex')) on conflict (hash) do nothing`,
+      [name, hashApiKey(key)],
     );
   }
 
   /** Whether `key` is stored and neither revoked nor limited in time. */
   async isLasting(key: string): Promise<boolean> {
     const { rowCount } = await this.pool.query(
-      `select from api_keys where hash = $1 and revoked_at is null and expires_at is null`,
-      [bytesOf(hashApiKey(key))],
+      `select from api_keys where hash = decode($1, 'hex') and revoked_at is null and expires_at is null`,
+      [hashApiKey(key)],
     );
     return rowCount === 1;
   }
@@ -41,7 +55,7 @@ export class ApiKeys {
   /** @returns all keys, by id. */
   async list(): Promise<ApiKey[]> {
     const { rows } = await this.pool.query<ApiKey>(
-      `select id, name, hash, created_at as "createdAt", expires_at as "expiresAt",
+      `select id, name, created_at as "createdAt", expires_at as "expiresAt",
               revoked_at as "revokedAt", last_used_at as "lastUsedAt"
          from api_keys
         order by id`,
@@ -62,8 +76,4 @@ export class ApiKeys {
     );
     return rowCount === 1;
   }
-}
-
-function bytesOf(hash: string): Buffer {
-  return Buffer.from(hash, 'hex');
 }

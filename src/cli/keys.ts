@@ -1,7 +1,6 @@
 import { parseArgs } from 'node:util';
 import { isApiKey } from '../auth/api-key.js';
-import type { ApiKey } from '../auth/api-key.entity.js';
-import { ApiKeys } from '../auth/api-keys.js';
+import { type ApiKey, ApiKeys } from '../auth/api-keys.js';
 import { administer } from '../database/database.js';
 import { requireMigrated } from '../database/pending-migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
@@ -74,7 +73,7 @@ function readArguments(args: string[]) {
 }
 
 function requireName(name: string | undefined): string {
-  if (name === undefined || name.trim() === '' || name.length > 100 || name.includes('\0')) {
+  if (name === undefined || name.trim() === '' || [...name].length > 100 || name.includes('\0')) {
     throw new OperatorError(`--name is missing or has not 1 to 100 characters.\n${USAGE}`);
   }
   return name;
@@ -120,7 +119,7 @@ function stateOf(expiresAt: Date | null, revokedAt: Date | null): string {
 
 await program(async (environment) => {
   const command = commandOf(process.argv.slice(2));
-  await onDatabase(environment, async (url) => {
+  await onDatabase(environment, async ({ url }) => {
     await requireMigrated(url, environment);
     await administer(url, (pool) => command(new ApiKeys(pool)));
   });

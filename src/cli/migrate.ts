@@ -1,11 +1,12 @@
-import { administer } from '../database/database.js';
+import { MIGRATION_NAMES } from '../../migrations/index.js';
+import { administer, type Database } from '../database/database.js';
 import { revertMigration, runMigrations } from '../database/migrations.js';
-import { knownMigrations, pendingMigrations } from '../database/pending-migrations.js';
+import { pendingMigrations } from '../database/pending-migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { onDatabase, program } from './program.js';
 
 /** `npm run migration:run`, `migration:revert` and `migration:show`. */
-async function migrate(url: string): Promise<void> {
+async function migrate({ url }: Database): Promise<void> {
   switch (process.argv.slice(2).join(' ')) {
     case 'run': {
       const applied = await runMigrations(url);
@@ -19,7 +20,7 @@ async function migrate(url: string): Promise<void> {
     }
     case 'show': {
       const pending = new Set(await administer(url, pendingMigrations));
-      for (const name of knownMigrations()) {
+      for (const name of MIGRATION_NAMES) {
         console.log(`[${pending.has(name) ? ' ' : 'X'}] ${name}`);
       }
       return;

@@ -1,5 +1,5 @@
 import { type Environment, loadDotEnv, readEnvironment } from '../config/environment.js';
-import { openDatabase } from '../database/database.js';
+import { type Database, openDatabase } from '../database/database.js';
 import { OperatorError } from '../errors/operator-error.js';
 
 /**
@@ -16,14 +16,14 @@ export async function program(work: (environment: Environment) => Promise<void>)
   }
 }
 
-/** Opens the service's database, whatever state its schema is in, for the time of `work`, which is given its URL. */
+/** Opens the service's database, whatever state its schema is in, for the time of `work`. */
 export async function onDatabase(
   environment: Environment,
-  work: (url: string) => Promise<void>,
+  work: (database: Database) => Promise<void>,
 ): Promise<void> {
   const database = await openDatabase(environment);
   try {
-    await work(database.url);
+    await work(database);
   } finally {
     await database.release();
   }

@@ -55,7 +55,7 @@ function isSubnet(text: string): boolean {
 
 /** Every environment variable that the service reads, each documented in `.env.example`. Read once, at start. */
 export class Environment {
-  /** `production` makes `DATABASE_URL` mandatory and leaves out what helps only a developer. */
+  /** `production` makes `DATABASE_URL` mandatory. */
   @Field(asItIs, 'must be a text')
   NODE_ENV = 'development';
 
@@ -114,29 +114,22 @@ export class Environment {
   @Field(oneOf(LOG_LEVELS), `must be one of ${LOG_LEVELS.join(', ')}`)
   LOG_LEVEL: LogLevel = 'info';
 
-  get isProduction(): boolean {
-    return this.NODE_ENV === 'production';
-  }
-
   /** What comes before a path outside `/v1` in an address: nothing, unless `PUBLIC_BASE_URL` is set. */
   get publicRoot(): string {
     return this.PUBLIC_BASE_URL?.replace(/\/v1$/, '') ?? '';
   }
 }
 
-/** The environment does not say what the service needs; `message` has a line for each fault, and no value. */
-export class EnvironmentError extends OperatorError {}
-
-/** @throws EnvironmentError naming every variable at fault. */
+/** @throws OperatorError with a line for every variable at fault, and no value. */
 export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
   // An empty variable counts as one that is not set: Compose passes those.
   const set = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== ''));
   const { instance: environment, faults } = readFields(Environment, set);
-  if (environment.isProduction && environment.DATABASE_URL === undefined) {
+  if (environment.NODE_ENV === 'production' && environment.DATABASE_URL === undefined) {
     faults.push('DATABASE_URL must be set when NODE_ENV is production');
   }
   if (faults.length > 0) {
-    throw new EnvironmentError(faults.join('\n'));
+    throw new OperatorError(faults.join('\n'));
   }
   return environment;
 }

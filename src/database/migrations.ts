@@ -1,7 +1,8 @@
-import type { DataSource } from 'typeorm';
-import { appliedMigrations, knownMigrations } from './pending-migrations.js';
-import { dataSourceOf } from './data-source.js';
-import { administer, usable } from './database.js';
+import { DataSource, MigrationExecutor } from 'typeorm';
+import { MIGRATION_NAMES, migrations } from '../../migrations/index.js';
+import { OperatorError } from '../errors/operator-error.js';
+import { usable } from './database.js';
+import { administrativeConfig } from './pool.js';
 
 /**
  * The advisory lock under which migrations run (PostgreSQL, section 13.3.5), so that several instances starting
@@ -16,8 +17,8 @@ const MIGRATION_LOCK = 7_236_102_511;
  * @throws OperatorError where the database at `url` cannot be used.
  */
 export async function runMigrations(url: string): Promise<string[]> {
-  return underLock(url, async (dataSource) => {
-    const applied = await dataSource.runMigrations({ transaction: 'all' });
+  return underLock(url, async (executor) => {
+    const applied = await executor.executePendingMigrations();
     return applied.map(({ name }) => name);
   });
 }
@@ -26,24 +27,41 @@ export async function runMigrations(url: string): Promise<string[]> {
  * Undoes the migration applied last.
  *
  * @returns its name, or `undefined` where none is applied.
- * @throws OperatorError where the database at `url` cannot be used.
+ * @throws OperatorError where the database at `url` cannot be used, and where this code does not have the migration.
  */
 export async function revertMigration(url: string): Promise<string | undefined> {
-  return underLock(url, async (dataSource) => {
-    const applied = await administer(url, appliedMigrations);
-    const last = knownMigrations().findLast((name) => applied.has(name));
-    if (last !== undefined) {
-      await dataSource.undoLastMigration({ transaction: 'all' });
+  return underLock(url, async (executor) => {
+    const [last] = await executor.getExecutedMigrations();
+    if (last === undefined) {
+      return undefined;
     }
-    return last;
+    if (!MIGRATION_NAMES.includes(last.name)) {
+      throw new OperatorError(
+        `${last.name}, applied last, is no migration of this version: revert it with the one that has it.`,
+      );
+    }
+    await executor.undoLastMigration();
+    return last.name;
   });
 }
 
-async function underLock<T>(url: string, work: (dataSource: DataSource) => Promise<T>): Promise<T> {
-  const dataSource = await usable(() => dataSourceOf(url).initialize());
+async function underLock<T>(
+  url: string,
+  work: (executor: MigrationExecutor) => Promise<T>,
+): Promise<T> {
+  const dataSource = new DataSource({
+    type: 'postgres',
+    migrations,
+    installExtensions: false,
+    extra: administrativeConfig(url),
+  });
+  await usable(() => dataSource.initialize());
   try {
-    await dataSource.createQueryRunner().query('select pg_advisory_lock($1)', [MIGRATION_LOCK]);
-    return await work(dataSource);
+    const session = dataSource.createQueryRunner();
+    await session.query('select pg_advisory_lock($1)', [MIGRATION_LOCK]);
+    const executor = new MigrationExecutor(dataSource, session);
+    executor.transaction = 'all';
+    return await work(executor);
   } finally {
     // The lock is the session's, and ends with it.
     await dataSource.destroy();

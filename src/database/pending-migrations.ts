@@ -1,5 +1,5 @@
 import type { Pool } from 'pg';
-import { migrations } from '../../migrations/index.js';
+import { MIGRATION_NAMES } from '../../migrations/index.js';
 import type { Environment } from '../config/environment.js';
 import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
@@ -28,6 +28,7 @@ export async function requireMigrated(
         'Apply them with npm run migration:run, or start with MIGRATE_ON_START=true.',
     );
   }
+  // Loads TypeORM, which takes 10 MiB and a fifth of the time to start.
   const { runMigrations } = await import('./migrations.js');
   await runMigrations(url);
 }
@@ -35,16 +36,10 @@ export async function requireMigrated(
 /** @returns the names of the migrations that this code has and the database has not, oldest first. */
 export async function pendingMigrations(pool: Pool): Promise<string[]> {
   const applied = await appliedMigrations(pool);
-  return knownMigrations().filter((name) => !applied.has(name));
+  return MIGRATION_NAMES.filter((name) => !applied.has(name));
 }
 
-/** @returns the names of all migrations of this code, oldest first. */
-export function knownMigrations(): string[] {
-  return migrations.map(({ name }) => name);
-}
-
-/** @returns the names of the migrations that the database has, of this code or not. */
-export async function appliedMigrations(pool: Pool): Promise<Set<string>> {
+async function appliedMigrations(pool: Pool): Promise<Set<string>> {
   try {
     const { rows } = await pool.query<{ name: string }>('select name from migrations');
     return new Set(rows.map(({ name }) => name));

@@ -2,8 +2,8 @@ import type { Socket } from 'node:net';
 import { Pool, type PoolClient, type PoolConfig } from 'pg';
 
 /**
- * How long the service waits for its database, in milliseconds, before it answers 503. Each is under 2 seconds, so that
- * what hangs when the database comes back does not keep the service from noticing.
+ * Time-outs of the connections that serve requests, in milliseconds. What a request waits for is under 2 seconds each, so
+ * that what hangs when the database comes back does not keep the service from noticing.
  */
 export const DATABASE_TIMEOUTS = {
   /** For a connection: a free one of the pool, or a new one. */
@@ -35,8 +35,12 @@ const SESSION = {
  * @param size the most connections.
  */
 export function servingPool(url: string, size: number): Pool {
-  const pool = openPool(withSessionSettings(url), {
+  const pool = openPool({
+    connectionString: withSessionSettings(url),
+    application_name: APPLICATION_NAME,
     max: size,
+    // A server that has come to a halt would not end idle connections, and keep the process from ending.
+    allowExitOnIdle: true,
     connectionTimeoutMillis: DATABASE_TIMEOUTS.connection,
     query_timeout: DATABASE_TIMEOUTS.query,
     keepAlive: true,
@@ -46,13 +50,22 @@ export function servingPool(url: string, size: number): Pool {
   return pool;
 }
 
-/** A connection for a person's command, which may take its time. */
+/** A connection for what people do, and for what a start does before it serves: it may take its time. */
 export function administrativePool(url: string): Pool {
-  return openPool(url, { max: 1, connectionTimeoutMillis: 10_000 });
+  return openPool(administrativeConfig(url));
 }
 
-function openPool(url: string, config: PoolConfig): Pool {
-  const pool = new Pool({ ...config, connectionString: url, application_name: APPLICATION_NAME });
+export function administrativeConfig(url: string): PoolConfig {
+  return {
+    connectionString: url,
+    application_name: APPLICATION_NAME,
+    max: 1,
+    connectionTimeoutMillis: 10_000,
+  };
+}
+
+function openPool(config: PoolConfig): Pool {
+  const pool = new Pool(config);
   // Of a connection that breaks while nobody uses it. The pool has dropped it; whoever asks next gets another.
   pool.on('error', () => {});
   return pool;

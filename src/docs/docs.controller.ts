@@ -2,7 +2,7 @@ import { Controller, Get, Param, Req, Res } from '@nestjs/common';
 import Negotiator from 'negotiator';
 import { Public } from '../auth/public.decorator.js';
 import { ApiError } from '../errors/api-error.js';
-import { addHeaders, type Response } from '../http/response.js';
+import { addHeaders, type Response, varyBy } from '../http/response.js';
 import { Representation } from '../http/representation.js';
 import type { Request } from '../http/request.js';
 import { type Asset, loadAssets } from './assets.js';
@@ -49,9 +49,9 @@ export class DocsController {
     const asset = known(this.assets.get(`${digest}/${name}`));
     const isGzip = new Negotiator(request).encoding(['gzip']) === 'gzip';
     const bytes = isGzip ? await asset.gzip() : asset.bytes;
+    varyBy(response, 'Accept-Encoding');
     addHeaders(response, {
       'Cache-Control': 'public, max-age=31536000, immutable',
-      Vary: 'Accept-Encoding',
       ...(isGzip ? { 'Content-Encoding': 'gzip' } : {}),
     });
     return new Representation(bytes, asset.mediaType);

@@ -1,4 +1,4 @@
-/** The SQLSTATE of an error raised by PostgreSQL, under whatever wrapped it; else `undefined`. */
+/** The SQLSTATE of an error raised by PostgreSQL; else `undefined`. */
 export function sqlState(error: unknown): string | undefined {
   const code = errorCode(error);
   return code !== undefined && /^(?=.*[0-9])[0-9A-Z]{5}$/.test(code) ? code : undefined;
@@ -33,12 +33,9 @@ export function isRefusedValue(error: unknown): boolean {
 
 /** pg and pg-pool give these no code. */
 const POOL_FAULTS =
-  /^(timeout exceeded when trying to connect|Connection terminated|Query read timeout|Cannot use a pool after calling end|Client has encountered a connection error|The server does not support|Driver not Connected|Connection with .* database is not established)/i;
+  /^(timeout exceeded when trying to connect|Connection terminated|Query read timeout|Cannot use a pool after calling end|Client has encountered a connection error|The server does not support)/i;
 
 function errorCode(error: unknown): string | undefined {
-  if (typeof error !== 'object' || error === null) {
-    return undefined;
-  }
-  const { code, driverError } = error as { code?: unknown; driverError?: unknown };
-  return typeof code === 'string' ? code : errorCode(driverError);
+  const { code } = (error ?? {}) as { code?: unknown };
+  return typeof code === 'string' ? code : undefined;
 }

@@ -225,7 +225,8 @@ export class HttpAdapter extends NestAdapter {
   }
 
   /**
-   * Sends an answer and logs it. Every answer that is not {@link onClientError}'s leaves through here.
+   * Sends an answer and logs it. Every answer leaves through here that is not `client-error.ts`'s, nor that of
+   * {@link refuseOverdue}.
    *
    * @param body a {@link JsonText}, a {@link Representation}, or anything that JSON.stringify takes; `undefined` sends
    *   none.
@@ -235,6 +236,7 @@ export class HttpAdapter extends NestAdapter {
     this.admission.answered();
     if (response.headersSent) {
       this.logAnswer(request, status, performance.now());
+      this.admission.letIn();
       return;
     }
     const data = writeHead(response, body, status);

@@ -19,7 +19,7 @@ export const HTTP_LIMITS = {
   refusedRest: 250,
   /** Requests that are in their handlers at once; more wait at the door. */
   handled: 128,
-  /** Milliseconds that a request waits at the door at most, however many are in their handlers then. */
+  /** Milliseconds that a request waits at the door, or up to a quarter more, however many are in their handlers then. */
   turnTime: 100,
   /** Requests of one connection that are worked on while an earlier one of it is being answered; more wait. */
   pipelined: 32,

@@ -19,6 +19,6 @@ export class Request extends IncomingMessage {
   /** The values of the pattern's parameters, where Nest looks for them. */
   params?: Record<string, string> = undefined;
   caller?: Caller = undefined;
-  /** The status that it was answered with past the application, when its body turned out to be malformed. */
+  /** The status that it was answered with past its handler: its body was malformed or late, or the answer overdue. */
   refusedWith?: number = undefined;
 }

@@ -17,3 +17,9 @@ export class Response extends ServerResponse<Request> {
 export function addHeaders(response: Response, headers: Readonly<Headers>): void {
   Object.assign((response.addedHeaders ??= {}), headers);
 }
+
+/** Says that an answer depends on the request's header `field` too (RFC 9110, section 12.5.5). */
+export function varyBy(response: Response, field: string): void {
+  const others = response.addedHeaders?.['Vary'];
+  addHeaders(response, { Vary: others === undefined ? field : `${others}, ${field}` });
+}

@@ -2,7 +2,7 @@ import { Controller, Get, HttpStatus, Inject, Req, Res } from '@nestjs/common';
 import Negotiator from 'negotiator';
 import { Public } from '../auth/public.decorator.js';
 import { Environment } from '../config/environment.js';
-import { addHeaders, type Response } from '../http/response.js';
+import { addHeaders, type Response, varyBy } from '../http/response.js';
 import type { Request } from '../http/request.js';
 import { TITLE, VERSION } from '../openapi/openapi-document.js';
 
@@ -28,7 +28,7 @@ export class IndexController {
   /** The index; for whoever prefers HTML to JSON, a browser, 303 to `/docs`. */
   @Get()
   getIndex(@Req() request: Request, @Res({ passthrough: true }) response: Response) {
-    addHeaders(response, { Vary: 'Accept' });
+    varyBy(response, 'Accept');
     if (this.hasDocs && prefersHtml(request)) {
       // Relative to the address that was asked for, so that it holds behind any proxy.
       addHeaders(response, { Location: './docs' });

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -54,6 +55,15 @@ describe('EmbeddedPostgres', () => {
     await writeFile(path, 'another\n');
     await expect(EmbeddedPostgres.start(folder)).rejects.toThrow(/password.*DATABASE_URL/);
     await writeFile(path, password);
+  });
+
+  it('serves others still where the session of one that stops was ended', async () => {
+    const other = await EmbeddedPostgres.start(folder);
+    const ended = once(other['session'], 'error');
+    await ask(server.url, `select pg_terminate_backend(${(other['session'] as any).processID})`);
+    await ended;
+    await other.stop();
+    expect(await ask(server.url, 'select 1 as answer')).toEqual({ answer: 1 });
   });
 
   it('serves whoever starts it at the moment that it is being stopped', async () => {

@@ -12,7 +12,6 @@ import {
 } from '@nestjs/common';
 import { APP_FILTER, NestFactory } from '@nestjs/core';
 import supertest from 'supertest';
-import { QueryFailedError } from 'typeorm';
 import { ApiError } from '../../src/errors/api-error.js';
 import { ErrorFilter } from '../../src/errors/error.filter.js';
 import { type ErrorCode, ERRORS } from '../../src/errors/errors.js';
@@ -48,7 +47,7 @@ const FAULTS: [string, unknown][] = [
   ['an Error with .headers', Object.assign(new Error(SECRET), { headers: { 'X-Secret': SECRET } })],
   ['a TypeError', new TypeError(SECRET)],
   ['an AggregateError', new AggregateError([new Error(SECRET)], SECRET)],
-  ['a failed statement', new QueryFailedError(SECRET, [SECRET], new Error(SECRET))],
+  ['a failed statement', Object.assign(new Error(SECRET), { code: '42601', detail: SECRET })],
   ['an HttpException of 500', new HttpException({ detail: SECRET }, 500)],
   ['an HttpException of 302', new HttpException(SECRET, 302)],
   ['an HttpException of 200', new HttpException(SECRET, 200)],

@@ -8,14 +8,19 @@ export class Wire {
   private isStalled = false;
 
   private constructor(private readonly target: URL) {
-    this.server = createServer((client) => {
-      const upstream = connect(Number(target.port), target.hostname);
+    this.server = createServer({ allowHalfOpen: true }, (client) => {
+      const upstream = connect({
+        port: Number(target.port),
+        host: target.hostname,
+        allowHalfOpen: true,
+      });
       for (const [from, to] of [
         [client, upstream],
         [upstream, client],
       ] as const) {
         this.sockets.add(from);
         from.on('data', (bytes) => this.isStalled || to.write(bytes));
+        from.on('end', () => this.isStalled || to.end());
         from.on('error', () => {});
         from.on('close', () => {
           this.sockets.delete(from);
@@ -46,7 +51,7 @@ export class Wire {
     return () => this.listen(port);
   }
 
-  /** Loses whatever is sent. @returns what undoes it, for connections made afterwards. */
+  /** Loses whatever is sent, and that a side has ended. @returns what undoes it, for connections made afterwards. */
   stall(): () => void {
     this.isStalled = true;
     return () => {

@@ -9,6 +9,7 @@ import pg from 'pg';
 import { postgresAccount } from '../../dist/src/database/embedded/account.js';
 import { findBinaries } from '../../dist/src/database/embedded/binaries.js';
 import { ApiKeys } from '../../dist/src/auth/api-keys.js';
+import { APPLICATION_NAME } from '../../dist/src/database/pool.js';
 import { administer } from '../../dist/src/database/database.js';
 import { runMigrations } from '../../dist/src/database/migrations.js';
 import { freePort } from '../../scripts/free-port.mjs';
@@ -21,7 +22,7 @@ const MAX_CONNECTIONS = 60;
 
 /** Ends the service's sessions. */
 export const TERMINATE_SESSIONS = `
-  select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'animal-store'`;
+  select pg_terminate_backend(pid) from pg_stat_activity where application_name = '${APPLICATION_NAME}'`;
 
 export class Postgres {
   constructor(folder, port, account, binaries) {
@@ -121,7 +122,7 @@ export class Postgres {
   /** The service's sessions. */
   async sessions() {
     const [{ count }] = await this.query(
-      `select count(*)::int from pg_stat_activity where application_name = 'animal-store'`,
+      `select count(*)::int from pg_stat_activity where application_name = '${APPLICATION_NAME}'`,
     );
     return count;
   }

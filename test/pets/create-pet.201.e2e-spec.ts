@@ -144,6 +144,9 @@ describe('createPet 201', () => {
     'application/json; charset=UTF-8',
     'application/json; charset="utf-8"',
     'application/json ; Charset=Utf-8',
+    'application/json;',
+    'application/json; ; \t;charset=utf-8 ;',
+    'application/json; charset="u\\tf-8"; a=";\\""',
   ])('takes the media type %s', async (type) => {
     expect(await create(REX, { 'Content-Type': type })).toContain('"Rex"');
   });

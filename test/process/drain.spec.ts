@@ -1,5 +1,8 @@
+import { runMigrations } from '../../src/database/migrations.js';
 import { expectError } from '../answers.js';
+import { Wire } from '../errors/wire.js';
 import { RawConnection, request } from '../http/raw-http.js';
+import { createDatabase, dropDatabase } from '../service.js';
 import { type EmbeddedService, Project } from './project.js';
 import { until } from './until.js';
 
@@ -54,5 +57,21 @@ describe('SIGTERM', () => {
     );
     expect((await service.program.end(signal)).code).toBe(0);
     expect(await idle.rest()).toBe('');
+  });
+});
+
+describe('SIGINT', () => {
+  it('ends the service although its database has come to a halt', async () => {
+    const project = await Project.create();
+    const url = await createDatabase();
+    await runMigrations(url);
+    const wire = await Wire.to(url);
+    const { base, program } = await project.serve({ DATABASE_URL: wire.url });
+    expect((await fetch(new URL('/health/ready', base))).status).toBe(200);
+    wire.stall();
+    expect(await program.end('SIGINT')).toMatchObject({ code: 0, stderr: '' });
+    wire.cut();
+    await project.remove();
+    await dropDatabase(url);
   });
 });

@@ -71,11 +71,17 @@ describe('the key command', () => {
     expect((await list()).filter(([, name]) => name === '"local"')).toHaveLength(1);
   });
 
+  it('takes a name of 100 characters, however many bytes they have', async () => {
+    const { code } = await keys(['create', '--name', '🐈'.repeat(100)]);
+    expect(code).toBe(0);
+  });
+
   it('refuses wrong arguments with the usage and changes nothing', async () => {
     const wrong = [
       [],
       ['create'],
       ['create', '--name', ' '],
+      ['create', '--name', '🐈'.repeat(101)],
       ['create', '--name', 'x', '--expires', '1w'],
       ['list', '--colour', 'red'],
       ['create', 'collar', '--name', 'x'],

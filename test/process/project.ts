@@ -111,7 +111,7 @@ export interface Ids {
 
 type ProgramName = 'main' | 'cli/keys' | 'cli/migrate' | 'cli/openapi';
 
-interface Outcome {
+export interface Outcome {
   /** `null` where a signal ended it. */
   code: number | null;
   stdout: string;

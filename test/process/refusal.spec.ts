@@ -1,10 +1,11 @@
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
-import { type AddressInfo, createServer, type Server } from 'node:net';
+import { type AddressInfo, connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
+import { runMigrations } from '../../src/database/migrations.js';
 import { createDatabase, dropDatabase } from '../service.js';
-import { Project } from './project.js';
+import { type Outcome, Project } from './project.js';
 
 const PASSWORD = 'sekrit';
 
@@ -123,12 +124,39 @@ describe('a program names DATABASE_URL, and not its password, where the database
     ['does not exist', () => testDatabase((url) => (url.pathname = '/nowhere'))],
   ])('%s', async (_, url) => {
     const DATABASE_URL = url();
-    const { code, stdout, stderr } = await project.run('cli/migrate', ['show'], { DATABASE_URL });
+    for (const command of ['show', 'run']) {
+      const outcome = await project.run('cli/migrate', [command], { DATABASE_URL });
+      expectRefusal(outcome);
+    }
+  });
+
+  it('refuses what the sessions that serve ask for, as poolers do', async () => {
+    const url = await createDatabase();
+    await runMigrations(url);
+    const pooler = createServer((client) => {
+      client.once('data', (startup) => {
+        if (startup.includes('statement_timeout')) {
+          client.end(errorResponse('08P01', 'unsupported startup parameter: options'));
+        } else {
+          const server = connect(Number(new URL(url).port), new URL(url).hostname);
+          server.write(startup);
+          client.pipe(server).pipe(client);
+        }
+      });
+    }).listen(0, '127.0.0.1');
+    await once(pooler, 'listening');
+    const DATABASE_URL = Object.assign(new URL(url), { host: at(pooler) }).href;
+    expectRefusal(await project.run('main', [], { DATABASE_URL }));
+    pooler.close();
+    await dropDatabase(url);
+  });
+
+  function expectRefusal({ code, stdout, stderr }: Outcome): void {
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toContain('DATABASE_URL');
     expect(stderr).not.toMatch(/\n +at /);
     expect(stderr).not.toContain(PASSWORD);
-  });
+  }
 });
 
 describe('.env in the project', () => {
@@ -149,3 +177,11 @@ describe('.env in the project', () => {
     expect(one.stderr).toMatch(/DATABASE_POOL_SIZE/);
   });
 });
+
+/** A fatal ErrorResponse (PostgreSQL, section 53.7). */
+function errorResponse(sqlState: string, message: string): Buffer {
+  const fields = Buffer.from(`SFATAL\0C${sqlState}\0M${message}\0\0`);
+  const head = Buffer.from('E....');
+  head.writeInt32BE(fields.length + 4, 1);
+  return Buffer.concat([head, fields]);
+}

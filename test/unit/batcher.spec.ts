@@ -162,7 +162,6 @@ describe('Batcher', () => {
     ['of a check', refused],
     ['of a unique index', { code: '23505' }],
     ['of a number out of range', { code: '22003' }],
-    ['under a wrapper', { driverError: refused }],
   ])('fails a refused value for its own request alone: %s', async (_what, error) => {
     const { batcher } = failing(error);
     expect(await askAll(batcher, [0, 1, 2, 3, 4])).toEqual([

@@ -86,8 +86,9 @@ export class EmbeddedPostgres {
       ]);
       return rows[0].is_last;
     } catch {
-      // The server is gone already, or going.
-      return true;
+      // The session is gone, so nobody knows whether the server is, or whose its process id is now. The next start
+      // stops what runs still.
+      return false;
     }
   }
 }
