@@ -11,7 +11,7 @@ import { freePort } from '../scripts/free-port.mjs';
 /** What `npm run start:prod` gives to Node besides the file. */
 const OPTIONS = JSON.parse(await readFile(new URL('../package.json', import.meta.url), 'utf8'))
   .scripts['start:prod'].split(' ')
-  .slice(1, -1);
+  .slice(2, -1);
 
 /** What is measured, by name: the file that Node runs, its options, and whether it serves the contract. */
 export const SERVERS = {
@@ -52,6 +52,10 @@ export async function startServer(name, { databaseUrl, key }) {
       DATABASE_POOL_SIZE: '10',
       LOG_LEVEL: 'info',
       PUBLIC_BASE_URL: '',
+      RATE_LIMIT_PER_MINUTE: '',
+      CORS_ORIGINS: '',
+      TRUST_PROXY: '',
+      DOCS: '',
       MIGRATE_ON_START: '',
     },
     stdio: ['ignore', 'ignore', 'inherit'],

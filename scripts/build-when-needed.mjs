@@ -13,6 +13,10 @@ if (existsSync(join(root, 'src'))) {
   const isStale = sources
     .flatMap((source) => filesUnder(join(root, source)))
     .some((file) => statSync(file).mtimeMs > built);
+  if (isStale && !existsSync(join(root, 'node_modules/@nestjs/cli'))) {
+    console.error('There is no build of these sources: npm ci && npm run build');
+    process.exit(1);
+  }
   if (isStale) {
     // Standard output belongs to the command that follows.
     execFileSync('npm', ['run', '--silent', 'build'], {

@@ -18,8 +18,13 @@ async function serve(environment: Environment): Promise<void> {
   const stopping = new AbortController();
   /** A person does not wait until balancers notice, nor does whoever signals twice. */
   const hurrying = new AbortController();
+  let isServing = false;
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.on(signal, () => {
+      if (!isServing && environment.DATABASE_URL !== undefined) {
+        // It waits for a database, or for another's migrations, and has nothing yet to end in order.
+        process.exit();
+      }
       if (signal !== 'SIGTERM' || stopping.signal.aborted) {
         hurrying.abort();
       }
@@ -29,6 +34,7 @@ async function serve(environment: Environment): Promise<void> {
   await onDatabase(environment, async ({ url, isEmbedded }) => {
     await requireMigrated(url, environment);
     const key = isEmbedded ? await administer(url, localKey) : undefined;
+    isServing = true;
     await serveFrom(url, environment, key, stopping.signal, hurrying.signal);
   });
 }

@@ -35,12 +35,23 @@ export class ApiKeys {
     return { id: rows[0]!.id, key };
   }
 
-  /** Makes `key`, which was chosen elsewhere, valid; one that is stored already stays as it is. */
-  async admit(key: string, name: string): Promise<void> {
+  /**
+   * Makes `key`, which was chosen elsewhere, valid; one that is stored already stays as it is.
+   *
+   * @returns whether it is valid now.
+   */
+  async admit(key: string, name: string): Promise<boolean> {
     await this.pool.query(
       `insert into api_keys (name, hash) values ($1, decode($2, 'hex')) on conflict (hash) do nothing`,
       [name, hashApiKey(key)],
     );
+    const { rowCount } = await this.pool.query(
+      `select from api_keys
+        where hash = decode($1, 'hex') and revoked_at is null
+          and (expires_at is null or expires_at > now())`,
+      [hashApiKey(key)],
+    );
+    return rowCount === 1;
   }
 
   /** Whether `key` is stored and neither revoked nor limited in time. */

@@ -5,7 +5,7 @@ import { administer } from '../database/database.js';
 import { requireMigrated } from '../database/pending-migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { INT64_MAX } from '../http/int64.js';
-import { onDatabase, program } from './program.js';
+import { onDatabase, program, sayWhere } from './program.js';
 
 const USAGE = `Usage:
   npm run -s keys -- create --name NAME [--expires 90d]   prints the new key, this once
@@ -25,7 +25,7 @@ function commandOf(args: string[]): Command {
       const expiresAt = expires === undefined ? null : instantIn(expires);
       return async (keys) => {
         const { id, key } = await keys.issue(keyName, expiresAt);
-        console.error(`Key ${id} for ${keyName}; it is shown this once.`);
+        console.error(`Key ${id} for ${JSON.stringify(keyName)}; it is shown this once.`);
         console.log(key);
       };
     }
@@ -35,7 +35,7 @@ function commandOf(args: string[]): Command {
       const id = requireId(argument);
       return async (keys) => {
         if (!(await keys.revoke(id))) {
-          throw new OperatorError(`There is no key ${id} to revoke.`);
+          throw new OperatorError(`There is no key ${id}, or it is revoked already.`);
         }
         console.error(`Key ${id} is revoked; every process refuses it within 5 seconds.`);
       };
@@ -48,7 +48,11 @@ function commandOf(args: string[]): Command {
           'LOCAL_API_KEY must hold a key that this service could have issued.',
         );
       }
-      return (keys) => keys.admit(key, keyName);
+      return async (keys) => {
+        if (!(await keys.admit(key, keyName))) {
+          throw new OperatorError('The key in LOCAL_API_KEY is revoked or expired, and stays so.');
+        }
+      };
     }
     default:
       throw new OperatorError(USAGE);
@@ -119,7 +123,9 @@ function stateOf(expiresAt: Date | null, revokedAt: Date | null): string {
 
 await program(async (environment) => {
   const command = commandOf(process.argv.slice(2));
-  await onDatabase(environment, async ({ url }) => {
+  await onDatabase(environment, async (database) => {
+    sayWhere(database);
+    const { url } = database;
     await requireMigrated(url, environment);
     await administer(url, (pool) => command(new ApiKeys(pool)));
   });

@@ -3,10 +3,12 @@ import { administer, type Database } from '../database/database.js';
 import { revertMigration, runMigrations } from '../database/migrations.js';
 import { pendingMigrations } from '../database/pending-migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
-import { onDatabase, program } from './program.js';
+import { onDatabase, program, sayWhere } from './program.js';
 
 /** `npm run migration:run`, `migration:revert` and `migration:show`. */
-async function migrate({ url }: Database): Promise<void> {
+async function migrate(database: Database): Promise<void> {
+  sayWhere(database);
+  const { url } = database;
   switch (process.argv.slice(2).join(' ')) {
     case 'run': {
       const applied = await runMigrations(url);

@@ -1,5 +1,6 @@
 import { type Environment, loadDotEnv, readEnvironment } from '../config/environment.js';
-import { type Database, openDatabase } from '../database/database.js';
+import { DATA_FOLDER, type Database, openDatabase } from '../database/database.js';
+import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 
 /**
@@ -12,7 +13,15 @@ export async function program(work: (environment: Environment) => Promise<void>)
     await work(readEnvironment(process.env));
   } catch (error) {
     console.error(explain(error));
-    process.exitCode = 1;
+    // A connection that its server does not end would keep the process for a minute.
+    process.exit(1);
+  }
+}
+
+/** Says on standard error where a command works that nobody gave a `DATABASE_URL`. */
+export function sayWhere({ isEmbedded }: Database): void {
+  if (isEmbedded) {
+    console.error(`DATABASE_URL is not set: this is the embedded PostgreSQL in ${DATA_FOLDER}.`);
   }
 }
 
@@ -36,12 +45,15 @@ function explain(error: unknown): string {
   if (error instanceof OperatorError) {
     return error.message;
   }
-  const { code = '' } = error as NodeJS.ErrnoException;
-  if (ADDRESS_FAULT.test(code)) {
-    return `${error.message}. Set HOST and PORT to an address that is free.`;
+  if (sqlState(error) !== undefined) {
+    return `PostgreSQL refuses: ${error.message}`;
+  }
+  const { code = '', syscall = '' } = error as NodeJS.ErrnoException;
+  if (/^(listen|getaddrinfo)$/.test(syscall)) {
+    return `${error.message}. Set HOST and PORT to an address of this machine that is free.`;
+  }
+  if (/^(EACCES|EPERM|EROFS)$/.test(code)) {
+    return `${error.message}. Whoever runs this must be allowed to.`;
   }
   return error.stack ?? error.message;
 }
-
-/** Why Node cannot listen. */
-const ADDRESS_FAULT = /^(EADDRINUSE|EADDRNOTAVAIL|EACCES|ENOTFOUND|EAI_AGAIN)$/;

@@ -40,9 +40,25 @@ export async function administer<T>(url: string, work: (pool: Pool) => Promise<T
   const pool = administrativePool(url);
   try {
     (await usable(() => pool.connect())).release();
+    requireUtf8((await pool.query('show server_encoding')).rows);
     return await work(pool);
   } finally {
     await pool.end();
+  }
+}
+
+/**
+ * In another encoding, names of animals would be counted in bytes, or not be stored at all.
+ *
+ * @param rows what `show server_encoding` answers.
+ * @throws OperatorError where it is not UTF-8.
+ */
+export function requireUtf8([row]: { server_encoding: string }[]): void {
+  if (row?.server_encoding !== 'UTF8') {
+    throw new OperatorError(
+      `The database of DATABASE_URL has the encoding ${row?.server_encoding}, and must have UTF8: ` +
+        `create database … encoding 'UTF8' template template0.`,
+    );
   }
 }
 

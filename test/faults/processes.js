@@ -13,7 +13,7 @@ const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 /** What `npm run start:prod` gives to Node. */
 const ARGUMENTS = JSON.parse(readFileSync(join(PROJECT, 'package.json'), 'utf8'))
   .scripts['start:prod'].split(' ')
-  .slice(1);
+  .slice(2);
 
 const running = new Set();
 
@@ -68,6 +68,12 @@ export class Service {
           DATABASE_URL: databaseUrl,
           HOST: '127.0.0.1',
           DRAIN_SECONDS: '0',
+          // The defaults, whatever the project's .env says.
+          DATABASE_POOL_SIZE: '10',
+          LOG_LEVEL: 'info',
+          RATE_LIMIT_PER_MINUTE: '',
+          CORS_ORIGINS: '',
+          TRUST_PROXY: '',
           ...variables,
           PORT: String(service.port),
         },

@@ -25,7 +25,7 @@ const WAYS = {
 /** @param {{ postgres: import('./postgres.js').Postgres, folder: string, isShort: boolean }} run */
 export async function rollingRestart({ postgres, folder, isShort }) {
   const program = findHaproxy();
-  for (const [way, check] of Object.entries(WAYS).slice(isShort ? -1 : 0)) {
+  for (const [way, check] of Object.entries(WAYS).slice(0, isShort ? 1 : 2)) {
     const done = `${isShort ? 2 : 6} restarts of two instances, in turns, behind haproxy ${way}`;
     if (program === undefined) {
       skip(PROMISE, done, 'haproxy is not installed');

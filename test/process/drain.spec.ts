@@ -60,6 +60,19 @@ describe('SIGTERM', () => {
   });
 });
 
+describe('npm run start:prod', () => {
+  it('hands a SIGTERM to the service, and ends with it', async () => {
+    const project = await Project.create();
+    const DATABASE_URL = await createDatabase();
+    await runMigrations(DATABASE_URL);
+    const program = project.npm('start:prod', { DATABASE_URL });
+    await program.says(/^Animal Store Service at/m);
+    expect((await program.end('SIGTERM')).code).toBe(0);
+    await project.remove();
+    await dropDatabase(DATABASE_URL);
+  });
+});
+
 describe('SIGINT', () => {
   it('ends the service although its database has come to a halt', async () => {
     const project = await Project.create();

@@ -30,22 +30,27 @@ describe('the key command', () => {
   }
 
   it('creates a key, prints it alone and once, and revokes it', async () => {
-    const { code, stdout, stderr } = await keys(['create', '--name', 'Rex\'s "collar"\tØ']);
+    const { code, stdout, stderr } = await keys(['create', '--name', 'Rex\'s "collar"\n\tØ']);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^animalstore_[\w-]{48}\n$/);
     const key = stdout.trim();
     expect(stderr).not.toContain(key);
+    expect(stderr.split('\n')).toHaveLength(2);
     expect(await statusWith(base, key)).toBe(200);
 
     const [line] = await list();
-    expect(line!.slice(0, 2)).toEqual(['1', JSON.stringify('Rex\'s "collar"\tØ')]);
+    expect(line!.slice(0, 2)).toEqual(['1', JSON.stringify('Rex\'s "collar"\n\tØ')]);
     expect(line![3]).toBe('valid');
     expect(line!.join()).not.toContain(key.slice('animalstore_'.length, -8));
 
     expect(await keys(['revoke', '1'])).toMatchObject({ code: 0, stdout: '' });
     await until('the key is refused', async () => (await statusWith(base, key)) === 401, 5);
     expect((await list())[0]![3]).toMatch(/^revoked \d{4}-/);
-    expect(await keys(['revoke', '1'])).toMatchObject({ code: 1, stdout: '' });
+    expect(await keys(['revoke', '1'])).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringContaining('revoked already'),
+    });
   });
 
   it('creates a key that expires', async () => {
@@ -68,7 +73,11 @@ describe('the key command', () => {
     expect(await admit()).toMatchObject({ code: 0, stdout: '' });
     expect(await statusWith(base, LOCAL_API_KEY)).toBe(200);
     expect(await admit()).toMatchObject({ code: 0, stdout: '' });
-    expect((await list()).filter(([, name]) => name === '"local"')).toHaveLength(1);
+    const [local, ...others] = (await list()).filter(([, name]) => name === '"local"');
+    expect(others).toEqual([]);
+    await keys(['revoke', local![0]!]);
+    const { code, stderr } = await admit();
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/LOCAL_API_KEY is revoked/)]);
   });
 
   it('takes a name of 100 characters, however many bytes they have', async () => {

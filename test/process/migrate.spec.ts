@@ -1,7 +1,9 @@
 import { Client } from 'pg';
 import { migrations } from '../../migrations/index.js';
+import { administer } from '../../src/database/database.js';
 import { createDatabase, dropDatabase } from '../service.js';
 import { Project } from './project.js';
+import { until } from './until.js';
 
 describe('the migrations', () => {
   const names = migrations.map(({ name }) => name);
@@ -34,6 +36,23 @@ describe('the migrations', () => {
       expect(await migrate('show')).toBe(shown(applied - 1));
     }
     expect(await migrate('revert')).toBe('Nothing is applied.');
+  });
+
+  it('stop a process that waits for those of another, and that then applies none', async () => {
+    const variables = { DATABASE_URL, MIGRATE_ON_START: 'true' };
+    await administer(DATABASE_URL, async (pool) => {
+      await pool.query('select pg_advisory_lock(7236102511)');
+      const waiting = project.spawn('main', [], variables);
+      await until('it waits', async () => {
+        const { rowCount } = await pool.query(
+          `select from pg_locks where locktype = 'advisory' and not granted
+              and database = (select oid from pg_database where datname = current_database())`,
+        );
+        return rowCount === 1;
+      });
+      expect(await waiting.end('SIGTERM')).toEqual({ code: 0, stdout: '', stderr: '' });
+    });
+    expect(await migrate('show')).toBe(shown(0));
   });
 
   it('are left alone by a command that is misspelt, which gives its usage', async () => {

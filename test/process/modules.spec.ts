@@ -7,9 +7,11 @@ import { PROJECT_ROOT } from '../../src/config/project-root.js';
 /** Imports a program that ends at once for want of a valid `PORT`, and prints which CommonJS modules it loaded. */
 const LIST = `
   import { createRequire } from 'node:module';
-  await import(process.argv[1]);
-  process.exitCode = 0;
-  console.log(Object.keys(createRequire(process.argv[1]).cache).join('\\n'));`;
+  process.on('exit', () => {
+    process.exitCode = 0;
+    console.log(Object.keys(createRequire(process.argv[1]).cache).join('\\n'));
+  });
+  await import(process.argv[1]);`;
 
 async function modulesOf(program: string): Promise<string> {
   const file = pathToFileURL(join(PROJECT_ROOT, 'dist/src', `${program}.js`)).href;

@@ -63,7 +63,18 @@ export class Project {
   }
 
   spawn(name: ProgramName, args: string[] = [], variables: Variables = {}): Program {
-    const child = spawn(process.execPath, [join(this.folder, 'dist/src', `${name}.js`), ...args], {
+    const file = join(this.folder, 'dist/src', `${name}.js`);
+    return this.start(process.execPath, [file, ...args], variables);
+  }
+
+  /** Starts one of the scripts of `package.json`. */
+  npm(script: string, variables: Variables = {}): Program {
+    return this.start('npm', ['run', '--silent', script], variables);
+  }
+
+  private start(command: string, args: string[], variables: Variables): Program {
+    const child = spawn(command, args, {
+      cwd: this.folder,
       env: {
         PATH: process.env['PATH'],
         TMPDIR: this.temporary,

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { type AddressInfo, connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
+import { administer } from '../../src/database/database.js';
 import { runMigrations } from '../../src/database/migrations.js';
 import { createDatabase, dropDatabase } from '../service.js';
 import { type Outcome, Project } from './project.js';
@@ -74,6 +75,34 @@ describe('the service says in one clear message why it does not start', () => {
     expect(stderr).not.toMatch(/DATABASE_URL|\n +at /);
   });
 
+  it('with a database in another encoding than UTF-8', async () => {
+    const url = new URL(DATABASE_URL);
+    url.pathname += '_ascii';
+    const name = url.pathname.slice(1);
+    await administer(process.env['TEST_DATABASE_URL']!, (pool) =>
+      pool.query(`create database ${name} encoding 'SQL_ASCII' locale 'C' template template0`),
+    );
+    for (const program of ['main', 'cli/migrate'] as const) {
+      const { code, stderr } = await project.run(program, ['run'], { DATABASE_URL: url.href });
+      expect(code).toBe(1);
+      expect(stderr).toMatch(/DATABASE_URL has the encoding SQL_ASCII/);
+      expect(stderr).not.toMatch(/\n +at /);
+    }
+    await dropDatabase(url.href);
+  });
+
+  it('with a role that may not migrate', async () => {
+    const role = `${new URL(DATABASE_URL).pathname.slice(1)}_reader`;
+    const asOwner = (sql: string) => administer(DATABASE_URL, (pool) => pool.query(sql));
+    await asOwner(`create role ${role} login password '${PASSWORD}'`);
+    await asOwner(`revoke create on schema public from public`);
+    const url = Object.assign(new URL(DATABASE_URL), { username: role, password: PASSWORD });
+    const outcome = await project.run('cli/migrate', ['run'], { DATABASE_URL: url.href });
+    expect(outcome.code).toBe(1);
+    expect(outcome.stderr).toBe('PostgreSQL refuses: permission denied for schema public\n');
+    await asOwner(`drop role ${role}`);
+  });
+
   it('with PORT in use, and stops the embedded PostgreSQL', async () => {
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
@@ -120,6 +149,7 @@ describe('a program names DATABASE_URL, and not its password, where the database
     ['closes the connection', () => database(`${at(closing)}/x`)],
     ['has no TLS where it must', () => database(`${at(withoutTls)}/x?sslmode=verify-full`)],
     ['has no certificate file', () => database('127.0.0.1:1/x?sslrootcert=/nowhere/ca.pem')],
+    ['wants a password', () => testDatabase((url) => (url.password = ''))],
     ['refuses the password', () => testDatabase((url) => (url.password = PASSWORD))],
     ['does not exist', () => testDatabase((url) => (url.pathname = '/nowhere'))],
   ])('%s', async (_, url) => {
