@@ -26,18 +26,18 @@ export function onClientError(error: NodeJS.ErrnoException, socket: Duplex, log:
     pending.once('close', () => setImmediate(onClientError, error, socket, log));
     return;
   }
-  if (latest?.headersSent && !latest.req.complete) {
-    // The fault is in the body of a request that needed none of it for its answer. A second answer would be taken for
-    // the next request's.
-    if (latest.writableFinished) {
-      endSoon(socket);
-    } else {
-      latest.once('finish', () => endSoon(socket));
-    }
-    return;
-  }
   const [code, message] = CLIENT_ERRORS[error.code ?? ''] ?? MALFORMED;
-  refuse(socket, code, message, log);
+  const isInBody = latest !== undefined && !latest.req.complete;
+  if (!isInBody || (!latest.headersSent && (latest.req.isBodyRead || error.code === NO_END))) {
+    refuse(socket, code, message, log);
+  } else if (latest.writableFinished) {
+    endSoon(socket);
+  } else if (latest.req.refuseBody === undefined) {
+    // It was, or may be, answered without a look at its body: it has no key, or no use for a body. A second answer would
+    // be taken for the next request's.
+    latest.req.refuseBody = () => refuse(socket, code, message, log);
+    latest.once('finish', () => endSoon(socket));
+  }
 }
 
 /** Refuses a CONNECT (RFC 9110, section 9.3.6), after the answers to the requests before it on its connection. */
@@ -104,12 +104,15 @@ function endSoon(socket: Duplex, text = ''): void {
 const ending = new WeakSet<Duplex>();
 
 /** The response to the request that came last on each connection. */
-const latestResponses = new WeakMap<Duplex, ServerResponse<IncomingMessage>>();
+const latestResponses = new WeakMap<Duplex, Response>();
 
 /** Notes that the request of `response` is the last one, so far, of its connection. */
-export function rememberLatest(response: ServerResponse<IncomingMessage>): void {
+export function rememberLatest(response: Response): void {
   latestResponses.set(response.req.socket, response);
 }
+
+/** Node's code for a body whose end nobody can find (RFC 9112, section 6.3): the fault is in the header already. */
+const NO_END = 'HPE_INVALID_TRANSFER_ENCODING';
 
 /** Node's codes: `HPE_…` from its parser, `ERR_HTTP_REQUEST_TIMEOUT` from its time limits. */
 const CLIENT_ERRORS: Readonly<Record<string, [ErrorCode, string]>> = {

@@ -2,6 +2,7 @@ import type { Server, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { responseUnderWay } from './client-error.js';
 import { HTTP_LIMITS } from './limits.js';
+import type { Request } from './request.js';
 
 interface Connection {
   /** The response to a complete request, as the last look at the connection found it. */
@@ -155,7 +156,7 @@ export class Connections {
         socket.resume();
       }
       const response = responseUnderWay(socket);
-      if (response === undefined || !response.req.complete) {
+      if (response === undefined || isArriving(response.req as Request)) {
         // A request that does not arrive is Node's to end: HTTP_LIMITS.requestTimeout.
         connection.response = undefined;
       } else if (response !== connection.response) {
@@ -170,4 +171,8 @@ export class Connections {
       }
     }
   }
+}
+
+function isArriving({ complete, refuseBody }: Request): boolean {
+  return !complete && refuseBody === undefined;
 }

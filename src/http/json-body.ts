@@ -1,10 +1,10 @@
 import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
-import type { IncomingMessage } from 'node:http';
 import { parse } from 'lossless-json';
 import { ApiError } from '../errors/api-error.js';
 import type { Shape } from '../fields.js';
 import { int64FromJson } from './int64.js';
 import { HTTP_LIMITS } from './limits.js';
+import type { Request } from './request.js';
 import { shaped } from './request-shape.js';
 
 /**
@@ -12,7 +12,7 @@ import { shaped } from './request-shape.js';
  * so that a request without a key is refused before anyone looks at what it sent.
  */
 export const JsonBody = createParamDecorator(async (shape: Shape, context: ExecutionContext) =>
-  shaped(shape, await readJson(context.switchToHttp().getRequest<IncomingMessage>())),
+  shaped(shape, await readJson(context.switchToHttp().getRequest<Request>())),
 );
 
 /**
@@ -23,12 +23,12 @@ export const JsonBody = createParamDecorator(async (shape: Shape, context: Execu
  * @throws ApiError `unsupported_media_type`, `payload_too_large`, `invalid_json`, or `invalid_request` for one
  *   nested deeper than the limit.
  */
-export async function readJson(request: IncomingMessage): Promise<unknown> {
+export async function readJson(request: Request): Promise<unknown> {
   requireJson(request);
   return parseJson(await readBody(request));
 }
 
-function requireJson({ headers }: IncomingMessage): void {
+function requireJson({ headers }: Request): void {
   const type = headers['content-type'];
   const isEmpty =
     headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0;
@@ -84,8 +84,10 @@ const PARAMETER = new RegExp(
 );
 
 /** A request without a body has ended already. Rejects when the body is over the limit or the connection ends before the body does. */
-function readBody(request: IncomingMessage): Promise<Buffer> {
+function readBody(request: Request): Promise<Buffer> {
   return new Promise((resolve, reject) => {
+    request.isBodyRead = true;
+    request.refuseBody?.();
     const cutShort = (cause?: Error) =>
       reject(new ApiError('invalid_request', 'The body ended before its length.', { cause }));
     if (request.readableEnded) {

@@ -19,6 +19,10 @@ export class Request extends IncomingMessage {
   /** The values of the pattern's parameters, where Nest looks for them. */
   params?: Record<string, string> = undefined;
   caller?: Caller = undefined;
+  /** Whether its handler has asked for the body. */
+  isBodyRead = false;
+  /** Where its body turned out to be malformed, or late: answers that, once its handler asks for the body. */
+  refuseBody?: () => void = undefined;
   /** The status that it was answered with past its handler: its body was malformed or late, or the answer overdue. */
   refusedWith?: number = undefined;
 }

@@ -52,6 +52,13 @@ describe('the rate limit', () => {
     expectRefusal(await send());
   });
 
+  it('counts a request whose body turns out to be malformed, and says so', async () => {
+    const headers = [`Authorization: Bearer ${key}`, JSON_TYPE, 'Transfer-Encoding: chunked'];
+    const answer = await exchange(service.port, `${request('POST /v1/pets', headers)}zz\r\n`);
+    expectError(answer, 400, 'invalid_request');
+    expect(left(answer)[0]).toBe(LIMIT - 1);
+  });
+
   it('begins anew a minute after the first request', async () => {
     await useUp();
     expectRefusal(await send());

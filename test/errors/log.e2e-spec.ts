@@ -110,9 +110,15 @@ describe('the log', () => {
     const headers = [`Authorization: Bearer ${key}`, 'Content-Type: application/json'];
     connection.send(request('POST /v1/pets', headers, '{"name":"Rex"}').slice(0, -1));
     connection.halfClose();
+    await until('the look-up waits', async () => {
+      const { rowCount } = await locker.query(
+        `select from pg_locks where relation = 'api_keys'::regclass and not granted`,
+      );
+      return rowCount === 1;
+    });
+    await locker.end();
     expect((await connection.answer()).status).toBe(400);
     await connection.rest();
-    await locker.end();
     await until('its line is there', () => requestLines().length === 1, 5);
   });
 

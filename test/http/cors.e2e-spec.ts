@@ -95,7 +95,8 @@ describe.each([
   });
 
   it('lets a page read what is answered to a body that breaks', async () => {
-    const headers = [`Origin: ${PAGE}`, 'Authorization: Bearer x', 'Transfer-Encoding: chunked'];
+    const key = `Authorization: Bearer ${service.key}`;
+    const headers = [`Origin: ${PAGE}`, key, JSON_TYPE, 'Transfer-Encoding: chunked'];
     const answer = await exchange(service.port, `${request('POST /v1/pets', headers)}zz\r\n`);
     expectError(answer, 400, 'invalid_request');
     expect(corsHeaders(answer)).toEqual(letIn);

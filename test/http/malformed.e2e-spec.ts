@@ -96,6 +96,42 @@ describe('a request that is not well-formed HTTP', () => {
     },
   );
 
+  describe.each([
+    [
+      'in one packet',
+      (connection: RawConnection, head: string, body: string) => connection.send(head + body),
+    ],
+    [
+      'after its headers',
+      async (connection: RawConnection, head: string, body: string) => {
+        connection.send(head);
+        await service.anonymous.get('/health/live');
+        connection.send(body);
+      },
+    ],
+  ])('with a malformed body, %s, is answered as without one where none is read', (_title, send) => {
+    const KEY = () => `Authorization: Bearer ${service.key}`;
+    it.each([
+      ['POST /v1/pets', () => [], 401],
+      ['POST /v1/pets', () => ['Authorization: Bearer x'], 401],
+      ['GET /v1/pets', () => [KEY()], 200],
+      ['GET /v1/pets/0', () => [KEY()], 404],
+      ['HEAD /v1/pets', () => [KEY()], 200],
+      ['PUT /v1/pets', () => [KEY()], 405],
+      ['POST /nowhere', () => [KEY()], 404],
+      ['POST /v1/pets', () => [KEY(), 'Content-Type: text/plain'], 415],
+      ['POST /v1/pets', () => [KEY(), 'Content-Type: application/json'], 400],
+    ])('%s %#', async (line, headers, status) => {
+      const connection = await RawConnection.open(service.port);
+      const head = request(line, [...headers(), 'Transfer-Encoding: chunked']);
+      await send(connection, head, 'zz\r\n');
+      const isHead = line.startsWith('HEAD');
+      expect((await connection.answer(isHead ? 'HEAD' : 'GET')).status).toBe(status);
+      connection.send('zz\r\n');
+      expect(await connection.rest()).toBe('');
+    });
+  });
+
   it('gets 413 for chunk extensions without end', async () => {
     const body = `2;${'x'.repeat(20_000)}\r\n{}\r\n0\r\n\r\n`;
     expectError(
