@@ -21,7 +21,7 @@ import { stopping } from './stopping.js';
 const PARTS = { databaseAway, crashes, overload, slowClients, stopping, rollingRestart };
 
 const USAGE = `Usage: npm run test:faults -- [options]
-  --short          below a minute, as part of npm run check
+  --short          about a minute, as part of npm run check
   --only LIST      of ${Object.keys(PARTS).join(', ')} (all)
   --markdown FILE  writes the table into FILE, between the lines that it wrote the last time`;
 
