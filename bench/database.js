@@ -8,6 +8,7 @@ import { administer } from '../dist/src/database/database.js';
 import { EmbeddedPostgres } from '../dist/src/database/embedded/embedded-postgres.js';
 import { runMigrations } from '../dist/src/database/migrations.js';
 import { Cursors } from '../dist/src/listing/cursors.js';
+import { pagesRead } from './pages-read.js';
 
 /** More than a load asks for in its time. */
 const CURSORS = 100_000;
@@ -20,8 +21,12 @@ const SEED = `
          case when n % 200 = 0 then 'pending' when n % 200 < 20 then 'sold' else 'available' end
     from generate_series(1, $1::int) as n`;
 
-/** @param animals how many the table holds. */
-export async function openDatabase(animals) {
+/**
+ * @param {object} table
+ * @param {number} table.animals how many it holds.
+ * @param {string} table.sharedBuffers PostgreSQL's `shared_buffers`.
+ */
+export async function openDatabase({ animals, sharedBuffers }) {
   const folder = await mkdtemp(join(tmpdir(), 'animal-store-bench-'));
   let server;
   let client;
@@ -32,7 +37,12 @@ export async function openDatabase(animals) {
   };
   try {
     server = await EmbeddedPostgres.start(folder);
-    await administer(server.url, (pool) => pool.query('create database bench'));
+    await administer(server.url, async (pool) => {
+      await pool.query(`alter system set shared_buffers = ${pg.escapeLiteral(sharedBuffers)}`);
+      await pool.query('create database bench');
+    });
+    await server.stop();
+    server = await EmbeddedPostgres.start(folder);
     const url = new URL(server.url);
     url.pathname = '/bench';
     await runMigrations(url.href);
@@ -48,10 +58,12 @@ export async function openDatabase(animals) {
       (await readFile(join(folder, 'postgres/postmaster.pid'), 'utf8')).split('\n')[0],
     );
     return {
+      animals,
       url: url.href,
       key,
       pid,
       version: rows[0].server_version,
+      pagesRead: await pagesRead(url.href, animals),
       cursorsFile: await writeCursors(folder, client, animals),
       /** Brings the table back to what it was before a load created animals. */
       restore: async () => {

@@ -2,24 +2,34 @@
 import { LOADS } from './wrk.js';
 
 /** @returns the section for docs/performance.md. @param run what `--json` writes. */
-export function report({ machine, versions, settings, cells, servers }) {
-  const of = (where) => medians(cells.filter((cell) => matches(cell, where)));
+export function report(run) {
+  const parts = run.settings.animals.length > 1 ? ofSizes(run) : ofServers(run);
+  return parts.join('\n\n') + '\n';
+}
+
+/** What is common to all tables of a run. */
+function circumstances({ machine, versions, settings }) {
+  return [
+    `${settings.date}, ${machine.cpu}, ${machine.cores} cores, ${machine.memory} of memory, ${machine.system}. Servers, PostgreSQL and wrk share the machine.`,
+    Object.entries(versions)
+      .map(([name, version]) => `${name} ${version}`)
+      .join(', ') + '.',
+    `${settings.animals.map(figure).join(' and ')} animals; PostgreSQL's shared_buffers: ${settings.sharedBuffers}. Each cell is the median of ${settings.rounds} × ${settings.seconds} s, servers in turns, each time after ${settings.warmUp} s of warm-up. ` +
+      'Every server has 10 connections to the database and logs one line a request to /dev/null; `constant` does neither and sends the same bytes whatever is asked. ' +
+      'After each cell that creates animals they are deleted and the table is vacuumed.',
+  ];
+}
+
+function ofServers(run) {
+  const { settings, cells, servers } = run;
   const { loads, connections } = settings;
+  const of = (where) => mediansOf(cells, where);
   const peers = settings.servers.filter((name) => name !== 'service');
   const hasService = settings.servers.includes('service');
   const ratio = (where, peer) =>
     of({ ...where, server: 'service' }).perSecond / of({ ...where, server: peer }).perSecond;
 
-  const parts = [
-    '## Measured',
-    `${settings.date}, ${machine.cpu}, ${machine.cores} cores, ${machine.memory} of memory, ${machine.system}. Servers, PostgreSQL and wrk share the machine.`,
-    Object.entries(versions)
-      .map(([name, version]) => `${name} ${version}`)
-      .join(', ') + '.',
-    `${settings.animals.toLocaleString('en')} animals; each cell is the median of ${settings.rounds} × ${settings.seconds} s, servers in turns, each time after ${settings.warmUp} s of warm-up. ` +
-      'Every server has 10 connections to the database and logs one line a request to /dev/null; `constant` does neither and sends the same bytes whatever is asked. ' +
-      'After each cell that creates animals they are deleted and the table is vacuumed.',
-  ];
+  const parts = ['## Measured', ...circumstances(run)];
   if (hasService && peers.length > 0) {
     parts.push(
       "### The service's requests a second, as a multiple of each peer's",
@@ -54,7 +64,7 @@ export function report({ machine, versions, settings, cells, servers }) {
             return [
               i === 0 ? LOADS[load].title : '',
               server,
-              Math.round(median.perSecond).toLocaleString('en'),
+              figure(median.perSecond),
               median.p50.toFixed(2),
               median.p99.toFixed(2),
               median.serverCpu?.toFixed(3) ?? '',
@@ -72,15 +82,59 @@ export function report({ machine, versions, settings, cells, servers }) {
       servers.map(({ name, peakMemory }) => [name, peakMemory?.toFixed(0) ?? '']),
     ),
   );
-  return parts.join('\n\n') + '\n';
+  return parts;
 }
 
-const matches = (cell, where) =>
-  Object.entries(where).every(([name, value]) => cell[name] === value);
+/** What the same requests cost with tables of several sizes. */
+function ofSizes(run) {
+  const { settings, cells, tables } = run;
+  const { animals, loads, connections } = settings;
+  const head = (title) =>
+    animals.map((count, i) => `${i === 0 ? `${title}, ` : ''}of ${figure(count)}`);
+  const parts = [
+    ...circumstances(run),
+    '### Pages of 8 KiB that a request reads, of table and index',
+    table(
+      ['request', ...animals.map((count) => `of ${figure(count)}`)],
+      tables[0].pagesRead.map(({ title }, i) => [
+        title,
+        ...tables.map(({ pagesRead }) => pagesRead[i].pages),
+      ]),
+    ),
+  ];
+  for (const server of settings.servers) {
+    for (const count of connections) {
+      const rows = loads.map((load) => {
+        const medians = animals.map((size) =>
+          mediansOf(cells, { server, connections: count, load, animals: size }),
+        );
+        return [
+          LOADS[load].title,
+          ...medians.map(({ perSecond }) => figure(perSecond)),
+          ...medians.map(({ p99 }) => p99.toFixed(2)),
+          ...medians.map(({ postgresCpu }) => postgresCpu?.toFixed(3) ?? ''),
+        ];
+      });
+      parts.push(
+        `### ${server}, ${count} ${count === 1 ? 'connection' : 'connections'}`,
+        table(
+          ['load', ...head('requests/s'), ...head('p99 ms'), ...head('PostgreSQL CPU s per 1,000')],
+          rows,
+        ),
+      );
+    }
+  }
+  return parts;
+}
 
-function medians(cells) {
+const figure = (number) => Math.round(number).toLocaleString('en');
+
+function mediansOf(cells, where) {
   const names = ['perSecond', 'p50', 'p99', 'serverCpu', 'postgresCpu'];
-  return Object.fromEntries(names.map((name) => [name, median(cells.map((cell) => cell[name]))]));
+  const chosen = cells.filter((cell) =>
+    Object.entries(where).every(([name, value]) => cell[name] === value),
+  );
+  return Object.fromEntries(names.map((name) => [name, median(chosen.map((cell) => cell[name]))]));
 }
 
 function median(values) {

@@ -25,7 +25,8 @@ import {
 import { LOADS, runWrk, wrkVersion } from './wrk.js';
 
 const USAGE = `Usage: npm run bench -- [options]
-  --animals N         in the table, from 1,000 (100,000)
+  --animals LIST      in the table, from 1,000 (100,000); tables of several sizes are measured in turns
+  --shared-buffers S  PostgreSQL's own memory for each table (its default, 128MB)
   --rounds N          times that each cell is measured (3)
   --seconds N         length of a cell (5)
   --warm-up N         seconds of the same load before each cell (1)
@@ -53,25 +54,27 @@ try {
 async function main() {
   const { json, markdown, ...settings } = readOptions();
   const wrk = await wrkVersion();
-  const write = await sectionWriter(markdown, 'npm run bench');
-  say('Starting PostgreSQL');
-  const database = await openDatabase(settings.animals);
+  const write = await sectionWriter(markdown, sectionName(settings));
+  const databases = [];
   const started = [];
   try {
-    for (const name of settings.servers) {
-      say(`Starting ${name}`);
-      started.push(await startServer(name, { databaseUrl: database.url, key: database.key }));
-      stopping.signal.throwIfAborted();
+    for (const animals of settings.animals) {
+      say(`Starting PostgreSQL with ${animals} animals`);
+      const database = await openDatabase({ animals, sharedBuffers: settings.sharedBuffers });
+      databases.push(database);
+      const servers = await startServers(settings.servers, database, started);
+      await compareAnswers(servers, database);
     }
-    await compareAnswers(settings, started, database);
     const run = {
       machine: await describeMachine(),
-      versions: await readVersions({ PostgreSQL: database.version, wrk }),
+      versions: await readVersions({ PostgreSQL: databases[0].version, wrk }),
       settings: { date: new Date().toISOString().slice(0, 10), ...settings },
-      cells: await warmUpAndMeasure(settings, started, database),
+      tables: databases.map(({ animals, pagesRead }) => ({ animals, pagesRead })),
+      cells: await warmUpAndMeasure(settings, started),
       servers: await Promise.all(
-        started.map(async ({ name, pid }) => ({
+        started.map(async ({ name, pid, database: { animals } }) => ({
           name,
+          animals,
           peakMemory: CAN_READ_PROCESSES ? await peakMemory(pid) : undefined,
         })),
       ),
@@ -84,19 +87,33 @@ async function main() {
     }
   } finally {
     await Promise.all(started.map((server) => server.stop()));
-    await database.close();
+    await Promise.all(databases.map((database) => database.close()));
   }
 }
 
+/** Adds them to `started` too, one by one, so that they are stopped should another not start. */
+async function startServers(names, database, started) {
+  const servers = [];
+  for (const name of names) {
+    say(`Starting ${name}`);
+    const { url: databaseUrl, key } = database;
+    const server = { ...(await startServer(name, { databaseUrl, key })), database };
+    servers.push(server);
+    started.push(server);
+    stopping.signal.throwIfAborted();
+  }
+  return servers;
+}
+
 /** The service is the measure: without it, by `--only`, the first server is. */
-async function compareAnswers({ animals }, started, database) {
-  const [service, ...peers] = started.filter(({ name }) => !SERVERS[name].isCeiling);
+async function compareAnswers(servers, database) {
+  const [service, ...peers] = servers.filter(({ name }) => !SERVERS[name].isCeiling);
   for (const peer of peers) {
     const compared = await requireSameAnswers({
       service,
       peer,
       key: database.key,
-      animals,
+      animals: database.animals,
       cursors: new Cursors('pets'),
     });
     say(`${peer.name} answers ${compared} requests as ${service.name} does`);
@@ -105,28 +122,24 @@ async function compareAnswers({ animals }, started, database) {
 }
 
 /** The first round is for V8's compilers alone. */
-async function warmUpAndMeasure(options, started, database) {
+async function warmUpAndMeasure(options, started) {
   say('Warming up');
-  await measure(
-    { ...options, rounds: 1, connections: [WARM_UP_CONNECTIONS], warmUp: 0 },
-    started,
-    database,
-  );
+  await measure({ ...options, rounds: 1, connections: [WARM_UP_CONNECTIONS], warmUp: 0 }, started);
   say('Measuring');
-  return measure(options, started, database);
+  return measure(options, started);
 }
 
-async function measure(options, started, database) {
-  const { animals, rounds, connections, loads, seconds, warmUp } = options;
+async function measure(options, started) {
+  const { rounds, connections, loads, seconds, warmUp } = options;
   const cells = [];
   const total = rounds * connections.length * loads.length * started.length;
   for (let round = 1; round <= rounds; round += 1) {
     for (const count of connections) {
       for (const load of loads) {
         for (const server of rotated(started, round + loads.indexOf(load))) {
-          const where = { round, connections: count, load, server: server.name };
-          const result = await measureCell(server, database, {
-            animals,
+          const { animals } = server.database;
+          const where = { round, connections: count, load, server: server.name, animals };
+          const result = await measureCell(server, {
             load,
             connections: count,
             seconds,
@@ -138,7 +151,7 @@ async function measure(options, started, database) {
           cells.push({ ...where, ...result });
           say(
             `${cells.length}/${total}  round ${round}  ${load}  ${count} connections  ${server.name}  ` +
-              `${Math.round(result.perSecond)} requests/s`,
+              `${animals} animals  ${Math.round(result.perSecond)} requests/s`,
           );
         }
       }
@@ -153,10 +166,9 @@ function rotated(list, by) {
 }
 
 /** One load on one server, with the CPU seconds that it cost per 1,000 requests. */
-async function measureCell(server, database, { warmUp, seconds, seed, ...cell }) {
-  const { url, pid } = server;
-  const { key, cursorsFile } = database;
-  const run = { ...cell, url, key, cursorsFile, signal: stopping.signal };
+async function measureCell({ url, pid, database }, { warmUp, seconds, seed, ...cell }) {
+  const { animals, key, cursorsFile } = database;
+  const run = { ...cell, url, key, animals, cursorsFile, signal: stopping.signal };
   try {
     if (warmUp > 0) {
       await runWrk({ ...run, seconds: warmUp, seed: seed + 1000 });
@@ -192,6 +204,7 @@ function readOptions() {
     const { values } = parseArgs({
       options: {
         animals: { type: 'string', default: '100000' },
+        'shared-buffers': { type: 'string', default: '128MB' },
         rounds: { type: 'string', default: '3' },
         seconds: { type: 'string', default: '5' },
         'warm-up': { type: 'string', default: '1' },
@@ -203,7 +216,8 @@ function readOptions() {
       },
     });
     return {
-      animals: wholeNumber(values.animals, 1000),
+      animals: values.animals.split(',').map((text) => wholeNumber(text, 1000)),
+      sharedBuffers: values['shared-buffers'],
       rounds: wholeNumber(values.rounds, 1),
       seconds: wholeNumber(values.seconds, 1),
       warmUp: wholeNumber(values['warm-up'], 0),
@@ -216,6 +230,11 @@ function readOptions() {
   } catch (error) {
     throw new Error(`${error.message}\n\n${USAGE}`, { cause: error.cause });
   }
+}
+
+/** In docs/performance.md the sizes of the table have a section of their own. */
+function sectionName({ animals }) {
+  return animals.length > 1 ? 'npm run bench -- --animals LIST' : 'npm run bench';
 }
 
 function wholeNumber(text, least) {

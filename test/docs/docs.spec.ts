@@ -8,10 +8,13 @@ const DOCUMENTS = [
   'README.md',
   'ARCHITECTURE.md',
   'CONTRIBUTING.md',
+  'CHANGELOG.md',
+  'docs/interface.md',
   'docs/operations.md',
   'docs/orders.md',
   'docs/performance.md',
   'docs/reliability.md',
+  'examples/typescript-client/README.md',
   ...readdirSync(join(PROJECT_ROOT, 'docs/guides')).map((file) => `docs/guides/${file}`),
 ];
 const packageJson = JSON.parse(read('package.json'));
@@ -44,7 +47,7 @@ describe('the documents', () => {
   it('name only paths that exist, in the map of the code', () => {
     const paths = [
       ...read('ARCHITECTURE.md').matchAll(
-        /`((?:src|test|scripts|migrations|docs|public)[\w./-]*)`/g,
+        /`((?:src|test|scripts|migrations|docs|public|bench|examples|\.ci)[\w./-]*)`/g,
       ),
     ];
     expect(paths.length).toBeGreaterThan(30);

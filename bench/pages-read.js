@@ -1,0 +1,39 @@
+/** What one request makes PostgreSQL read, in pages of 8 KiB: unlike its time, it does not depend on where they lie. */
+import pg from 'pg';
+import { servingPool } from '../dist/src/database/pool.js';
+import { INT64_MIN } from '../dist/src/http/int64.js';
+import { PAGES, PAGES_OF_STATUS, PETS_BY_ID } from '../dist/src/pets/pets.sql.js';
+
+/**
+ * @param {string} url the database's.
+ * @param {number} animals their ids are 1 to this.
+ * @returns {Promise<{ title: string, pages: number }[]>} one a kind of request.
+ */
+export async function pagesRead(url, animals) {
+  const middle = Math.floor(animals / 2);
+  const page = (filter, start) => ['{one}', `{${filter}}`, `{${start}}`, '{20}'];
+  const requests = [
+    ['first page of 20', PAGES, page(null, INT64_MIN)],
+    ['page of 20 from the middle', PAGES, page(null, middle)],
+    ['first page of 20 of a rare status', PAGES_OF_STATUS, page('pending', INT64_MIN)],
+    ['page of 20 of a rare status from the middle', PAGES_OF_STATUS, page('pending', middle)],
+    ['get', PETS_BY_ID, [`{${middle}}`]],
+  ];
+  const pool = servingPool(url, 1);
+  try {
+    const found = [];
+    for (const [title, { name, text }, values] of requests) {
+      const execute = `execute "${name}" (${values.map(pg.escapeLiteral).join(', ')})`;
+      await pool.query(`prepare "${name}" as ${text}`);
+      // A first run reads the catalogs too.
+      await pool.query(execute);
+      const { rows } = await pool.query(`explain (analyze, buffers, format json) ${execute}`);
+      await pool.query(`deallocate "${name}"`);
+      const [{ Plan: plan }] = rows[0]['QUERY PLAN'];
+      found.push({ title, pages: plan['Shared Hit Blocks'] + plan['Shared Read Blocks'] });
+    }
+    return found;
+  } finally {
+    await pool.end();
+  }
+}
