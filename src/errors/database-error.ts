@@ -8,8 +8,8 @@ export function sqlState(error: unknown): string | undefined {
  * Whether `error` says that the database cannot serve now and may later: the client gets 503.
  *
  * SQLSTATE (PostgreSQL, appendix A): class 08 connection, 25006 read-only, 53 resources (connections, memory,
- * disk), 40001 and 40P01 serialisation and deadlock, 55P03 lock not available, 57014 time-out, 57P0x shutdown and recovery, 58 system; otherwise an error
- * of the socket or of the connection pool, which carry no SQLSTATE.
+ * disk), 40001 and 40P01 serialisation and deadlock, 55P03 lock not available, 57014 time-out, 57P0x shutdown and
+ * recovery, 58 system; otherwise an error of the socket or of the connection pool, which carry no SQLSTATE.
  */
 export function isUnavailable(error: unknown): boolean {
   const state = sqlState(error);
@@ -17,11 +17,14 @@ export function isUnavailable(error: unknown): boolean {
     return /^(08|53|58|57P0|25006|55P03|57014|40001|40P01)/.test(state);
   }
   return (
-    /^(ECONN|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN)/.test(
-      errorCode(error) ?? '',
-    ) || POOL_FAULTS.test(error instanceof Error ? error.message : '')
+    CONNECTING.has((error as NodeJS.ErrnoException | null)?.syscall) ||
+    /^(ECONN|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH)/.test(errorCode(error) ?? '') ||
+    POOL_FAULTS.test(error instanceof Error ? error.message : '')
   );
 }
+
+/** What fails, for many reasons, where there is no connection: of a Unix socket the file may be missing. */
+const CONNECTING = new Set<unknown>(['connect', 'getaddrinfo']);
 
 /**
  * Whether PostgreSQL refused the values of one statement (SQLSTATE classes 22 data and 23 integrity): the

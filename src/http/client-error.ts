@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type ErrorCode, ERRORS, errorBody } from '../errors/errors.js';
 import type { Logger } from '../logging/logger.js';
-import { HTTP_LIMITS } from './limits.js';
+import { endSoon, isEnding } from './ending.js';
 import type { Response } from './response.js';
 
 /**
@@ -12,7 +12,17 @@ import type { Response } from './response.js';
  * closes the connection: after a malformed message nobody knows where the next one begins (RFC 9112, section 2.2).
  */
 export function onClientError(error: NodeJS.ErrnoException, socket: Duplex, log: Logger): void {
-  if (ending.has(socket)) {
+  // After the first, Node reports one for all that is read.
+  if (!isEnding(socket) && !reported.has(socket)) {
+    answerFault(error, socket, log);
+  }
+}
+
+/** Connections with a fault that is answered after the requests before it. */
+const reported = new WeakSet<Duplex>();
+
+function answerFault(error: NodeJS.ErrnoException, socket: Duplex, log: Logger): void {
+  if (isEnding(socket)) {
     return;
   }
   if (!socket.writable || error.code === 'ECONNRESET') {
@@ -23,7 +33,8 @@ export function onClientError(error: NodeJS.ErrnoException, socket: Duplex, log:
   const latest = latestResponses.get(socket);
   if (pending !== undefined && (pending !== latest || pending.req.complete)) {
     // Earlier requests on this connection were well-formed and are being answered: their answers go first.
-    pending.once('close', () => setImmediate(onClientError, error, socket, log));
+    reported.add(socket);
+    pending.once('close', () => setImmediate(answerFault, error, socket, log));
     return;
   }
   const [code, message] = CLIENT_ERRORS[error.code ?? ''] ?? MALFORMED;
@@ -87,24 +98,13 @@ export function refuse(socket: Duplex, code: ErrorCode, message: string, log: Lo
   }
 }
 
-/**
- * Ends a connection after `text`. What the client still sends is read and dropped for a while: closing at once would
- * reset the connection, and the client might never see its answer (RFC 9112, section 9.6).
- */
-function endSoon(socket: Duplex, text = ''): void {
-  ending.add(socket);
-  // Node has no listener left on some of these sockets.
-  socket.on('error', () => socket.destroy());
-  socket.end(text);
-  socket.resume();
-  setTimeout(() => socket.destroy(), HTTP_LIMITS.lingerTimeout).unref();
-}
-
-/** Connections that {@link endSoon} is ending, while more of what they send fails to parse. */
-const ending = new WeakSet<Duplex>();
-
 /** The response to the request that came last on each connection. */
 const latestResponses = new WeakMap<Duplex, Response>();
+
+/** Whether the request that came last on a connection has come whole. */
+export function isAllRead(socket: Duplex): boolean {
+  return latestResponses.get(socket)?.req.complete ?? true;
+}
 
 /** Notes that the request of `response` is the last one, so far, of its connection. */
 export function rememberLatest(response: Response): void {

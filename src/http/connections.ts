@@ -1,6 +1,7 @@
 import type { Server, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
-import { responseUnderWay } from './client-error.js';
+import { isAllRead, responseUnderWay } from './client-error.js';
+import { endGently, takesMore } from './ending.js';
 import { HTTP_LIMITS } from './limits.js';
 import type { Request } from './request.js';
 
@@ -34,6 +35,8 @@ export class Connections {
   private readonly watching: NodeJS.Timeout;
   /** How many were accepted so far. */
   private accepted = 0;
+  /** Requests that {@link Connection.held} has of all of them. */
+  private held = 0;
 
   /** @param onOverdue answers a request whose answer took too long. */
   constructor(
@@ -53,7 +56,8 @@ export class Connections {
    * Calls `start` for a request that came before its predecessor on the connection was answered (RFC 9112, section
    * 9.3.2): at once, or when fewer than `most` such are under way. Until then the connection is not read, so that a
    * client that takes no answers, or sends faster than it is served, fills its own buffers and not this process's
-   * memory.
+   * memory. What came with its last bytes is held; of all connections {@link HTTP_LIMITS.held} requests at most, and that
+   * of one more is cut.
    */
   startInTurn(response: ServerResponse, most: number, start: () => void): void {
     const { socket } = response.req;
@@ -63,18 +67,31 @@ export class Connections {
     }
     response.once('close', () => {
       connection.pipelined -= 1;
-      connection.held.shift()?.();
+      this.beginNext(connection);
       socket.resume();
     });
     const begin = () => {
-      connection.pipelined += 1;
-      start();
+      if (takesMore(socket)) {
+        connection.pipelined += 1;
+        start();
+      }
     };
     if (connection.pipelined < most) {
       begin();
-    } else {
+    } else if (this.held < HTTP_LIMITS.held) {
+      this.held += 1;
       connection.held.push(begin);
       socket.pause();
+    } else {
+      socket.destroy();
+    }
+  }
+
+  private beginNext(connection: Connection): void {
+    const begin = connection.held.shift();
+    if (begin !== undefined) {
+      this.held -= 1;
+      begin();
     }
   }
 
@@ -121,6 +138,12 @@ export class Connections {
     }
   }
 
+  destroyAll(): void {
+    for (const socket of this.open.keys()) {
+      socket.destroy();
+    }
+  }
+
   stopWatching(): void {
     clearInterval(this.watching);
   }
@@ -137,7 +160,12 @@ export class Connections {
     this.open.set(socket, connection);
     // Node keeps what was read once; of a client that has left it could not be read any more.
     void socket.remoteAddress;
-    socket.once('close', () => this.open.delete(socket));
+    socket.once('close', () => {
+      this.open.delete(socket);
+      this.held -= connection.held.length;
+      connection.held = [];
+    });
+    endGently(socket, () => isAllRead(socket));
     // Node resumes a connection on its own account whenever it is done with a request.
     socket.resume = () =>
       connection.held.length > 0 || connection.restsSince !== undefined

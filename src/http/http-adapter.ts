@@ -10,6 +10,7 @@ import { Admission } from './admission.js';
 import { type ClientAddress, clientAddress } from './client-address.js';
 import { onClientError, onConnect, rememberLatest } from './client-error.js';
 import { Connections } from './connections.js';
+import { takeNoMore, takesMore } from './ending.js';
 import { Cors } from './cors.js';
 import { skipEmptyBody } from './empty-body.js';
 import { JsonText } from './json-text.js';
@@ -128,10 +129,7 @@ export class HttpAdapter extends NestAdapter {
     const closed = new Promise<void>((resolve) => this.httpServer.close(() => resolve()));
     this.connections.endIdle();
     const sweep = setInterval(() => this.connections.endIdle(), 50);
-    const deadline = setTimeout(
-      () => this.httpServer.closeAllConnections(),
-      HTTP_LIMITS.stopTimeout,
-    );
+    const deadline = setTimeout(() => this.connections.destroyAll(), HTTP_LIMITS.stopTimeout);
     await closed;
     clearInterval(sweep);
     clearTimeout(deadline);
@@ -139,6 +137,9 @@ export class HttpAdapter extends NestAdapter {
   }
 
   private accept(request: Request, response: Response): void {
+    if (!takesMore(request.socket)) {
+      return;
+    }
     request.receivedAt = performance.now();
     skipEmptyBody(request);
     rememberLatest(response);
@@ -157,6 +158,7 @@ export class HttpAdapter extends NestAdapter {
     if (request.headers.upgrade !== undefined || this.stage === 'closing') {
       // Node drops what else came in the packet of a request that asks for another protocol.
       response.shouldKeepAlive = false;
+      takeNoMore(request.socket);
     }
     const id = request.headers['x-request-id'];
     request.id = isRequestId(id) ? id : randomUUID();

@@ -83,18 +83,22 @@ const PARAMETER = new RegExp(
   'y',
 );
 
-/** A request without a body has ended already. Rejects when the body is over the limit or the connection ends before the body does. */
+/**
+ * A request without a body has ended already. Rejects when the body is over the limit, when the connection ends before
+ * the body does, and when the request was answered meanwhile, as one that came too late: who was told to try again has
+ * the first try do nothing.
+ */
 function readBody(request: Request): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     request.isBodyRead = true;
     request.refuseBody?.();
     const cutShort = (cause?: Error) =>
       reject(new ApiError('invalid_request', 'The body ended before its length.', { cause }));
-    if (request.readableEnded) {
+    if (request.readableEnded && request.refusedWith === undefined) {
       resolve(Buffer.alloc(0));
       return;
     }
-    if (request.destroyed) {
+    if (request.destroyed || request.refusedWith !== undefined) {
       cutShort();
       return;
     }
@@ -116,7 +120,13 @@ function readBody(request: Request): Promise<Buffer> {
         chunks.push(chunk);
       }
     });
-    request.once('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
+    request.once('end', () => {
+      if (request.refusedWith === undefined) {
+        resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks));
+      } else {
+        cutShort();
+      }
+    });
     request.once('error', cutShort);
   });
 }

@@ -25,6 +25,8 @@ export const HTTP_LIMITS = {
   pipelined: 32,
   /** The same while requests wait at the door: so no client gets more than others by sending many at a time. */
   pipelinedInCrowd: 1,
+  /** Requests of all connections that wait so; the connection of one more is cut. */
+  held: 20_000,
   /** Bytes of a request body; more is 413. */
   bodyBytes: 16 * 1024,
   /** Levels of arrays and objects in a JSON body; more is 400. */

@@ -21,7 +21,7 @@ export function parseQuery(text: string): Record<string, string | string[]> {
     const bracket = name.indexOf('[');
     if (bracket >= 0) {
       const plain = name.slice(0, bracket);
-      query[plain] = [query[plain] ?? [], query[name]!].flat();
+      query[plain] = [];
       delete query[name];
     }
   }

@@ -35,9 +35,14 @@ function isoTime(): string {
   return latest.text;
 }
 
+/** Bytes of lines that wait while standard output takes none; more are dropped. */
+const MOST_WAITING = 16 * 1024 * 1024;
+
 /**
  * Standard output behind a buffer of 15 KiB. All lines of a turn of the event loop go into it at once, and as bytes: of
  * text, it would copy all that it has gathered each time, to measure it.
+ *
+ * A reader that is gone, or slow, and a full disk cost lines and not the service.
  */
 export function bufferedStandardOutput(): DestinationStream {
   let lines = '';
@@ -53,9 +58,14 @@ export function bufferedStandardOutput(): DestinationStream {
     dest: 1,
     sync: false,
     minLength: 15 * 1024,
+    maxLength: MOST_WAITING,
     periodicFlush: 1000,
     contentMode: 'buffer',
   });
+  const { flushSync } = output;
+  // Without a listener the process would die. The next write tries again, but that at exit would do so for ever.
+  output.on('error', () => (output.flushSync = () => undefined));
+  output.on('write', () => (output.flushSync = flushSync));
   const writeBytes = output.write.bind(output) as unknown as (bytes: Buffer) => boolean;
   const stream = {
     write: (line: string) => {

@@ -1,3 +1,4 @@
+import { Client } from 'pg';
 import { isRefusedValue, isUnavailable, sqlState } from '../../src/errors/database-error.js';
 
 const failure = (code: string) => Object.assign(new Error('the reason'), { code });
@@ -53,12 +54,19 @@ describe('a database error', () => {
     'ETIMEDOUT',
     'EHOSTUNREACH',
     'ENETUNREACH',
-    'ENOTFOUND',
-    'EAI_AGAIN',
   ])('of the socket, %s, means that the database cannot serve now', (code) => {
     const error = failure(code);
     expect([sqlState(error), isUnavailable(error)]).toEqual([undefined, true]);
     expect(isRefusedValue(error)).toBe(false);
+  });
+
+  it.each([
+    ['on a Unix socket', 'postgres:///animals?host=/nowhere'],
+    ['on a port', 'postgres://127.0.0.1:1/animals'],
+    ['on a host without an address', 'postgres://nowhere.invalid/animals'],
+  ])('of a connection to nobody %s means that the database cannot serve now', async (_w, url) => {
+    const error = await new Client({ connectionString: url }).connect().catch((fault) => fault);
+    expect(isUnavailable(error)).toBe(true);
   });
 
   it.each([

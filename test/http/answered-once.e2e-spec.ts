@@ -1,4 +1,9 @@
+import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { jest } from '@jest/globals';
+import { HTTP_LIMITS } from '../../src/http/limits.js';
 import { expectError } from '../answers.js';
+import { until } from '../process/until.js';
 import { startService, type TestService } from '../service.js';
 import { exchange, RawConnection, request } from './raw-http.js';
 
@@ -44,6 +49,48 @@ describe('a request', () => {
     },
   );
 
+  it.each([
+    ['over the limit', 'POST /v1/pets', 413, () => [`Authorization: Bearer ${service.key}`]],
+    ['without a key', 'POST /v1/pets', 401, () => []],
+    ['for no path', 'POST /nowhere', 404, () => []],
+  ])(
+    'whose body is on its way when its connection is to end gets its answer: one %s',
+    async (_what, line, status, headers) => {
+      const json = ['Content-Type: application/json', 'Connection: close'];
+      const bytes = request(line, [...headers(), ...json], 'x'.repeat(4_000_000));
+      // Reads nothing before all is sent, as simple clients do.
+      const client = connect(service.port, '127.0.0.1').pause();
+      await new Promise<void>((resolve, reject) => {
+        client.once('error', reject).write(bytes, () => resolve());
+      });
+      expect(await text(client)).toMatch(`HTTP/1.1 ${status} `);
+    },
+  );
+
+  it('that follows the last one of its connection is not carried out', async () => {
+    const headers = [`Authorization: Bearer ${service.key}`, 'Content-Type: application/json'];
+    const connection = await RawConnection.open(service.port);
+    const client = await service.pool.connect();
+    try {
+      await client.query('begin; lock table pets in access exclusive mode');
+      connection.send(request('GET /v1/pets', [...headers, 'Connection: Upgrade', 'Upgrade: h2c']));
+      await until('the list waits', async () => {
+        const { rows } = await client.query('select 1 from pg_locks where not granted');
+        return rows.length > 0;
+      });
+      connection.send(request('POST /v1/pets', headers, '{"name":"Rex","categoryId":1}'));
+      await service.api.get('/v1/store/orders').expect(200);
+      await client.query('commit');
+      expect((await connection.answer()).status).toBe(200);
+      expect(await connection.rest()).toBe('');
+      await client.query('begin; lock table pets in access exclusive mode');
+      expect((await client.query('select * from pets')).rows).toEqual([]);
+      await client.query('commit');
+    } finally {
+      client.release();
+    }
+  });
+
   it('that asks for another protocol is the last of its connection', async () => {
     const headers = [`Authorization: Bearer ${service.key}`];
     const connection = await RawConnection.open(service.port);
@@ -53,5 +100,31 @@ describe('a request', () => {
     expect(answer.status).toBe(200);
     expect(answer.headers['connection']).toBe('close');
     expect(await connection.rest()).toBe('');
+  });
+});
+
+describe('a createPet that came too late, and was told to come again', () => {
+  let service: TestService;
+  beforeAll(async () => {
+    const limits = HTTP_LIMITS as { headersTimeout: number; requestTimeout: number };
+    jest.replaceProperty(limits, 'headersTimeout', 200);
+    jest.replaceProperty(limits, 'requestTimeout', 200);
+    service = await startService();
+  });
+  afterAll(async () => {
+    jest.restoreAllMocks();
+    await service.stop();
+  });
+
+  it('creates nothing when the rest of it comes, nor does what follows', async () => {
+    const headers = [`Authorization: Bearer ${service.key}`, 'Content-Type: application/json'];
+    const bytes = request('POST /v1/pets', headers, '{"name":"Rex","categoryId":1}');
+    const connection = await RawConnection.open(service.port);
+    connection.send(bytes.slice(0, -1));
+    expectError(await connection.answer(), 408, 'request_timeout');
+    connection.send(bytes.slice(-1) + bytes);
+    await until('it is logged', () => service.log.some((line) => line.includes('"status":408')));
+    await service.api.get('/v1/pets').expect(200, []);
+    connection.vanish();
   });
 });

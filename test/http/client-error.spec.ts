@@ -1,4 +1,4 @@
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { Duplex } from 'node:stream';
 import { onClientError } from '../../src/http/client-error.js';
 import { createLogger } from '../../src/logging/logger.js';
@@ -41,6 +41,15 @@ describe("what Node's HTTP server reports", () => {
     expect(head).toContain(`\r\nContent-Length: ${body!.length}`);
     expect(JSON.parse(body!)).toEqual({ code, message: expect.any(String), status });
     expect(body).not.toContain('the reason');
+  });
+
+  it('again and again, while an answer is on its way, is remembered once', () => {
+    const answer = Object.assign(new EventEmitter(), { req: { complete: true } });
+    const socket = Object.assign(new Connection(), { _httpMessage: answer });
+    for (let i = 0; i < 100; i += 1) {
+      onClientError(new Error('the reason'), socket, log);
+    }
+    expect(answer.listenerCount('close')).toBe(1);
   });
 
   it('as a reset connection is not answered', () => {

@@ -1,3 +1,6 @@
+import { connect } from 'node:net';
+import { jest } from '@jest/globals';
+import { HTTP_LIMITS } from '../../src/http/limits.js';
 import { startService, type TestService } from '../service.js';
 import { RawConnection, request } from './raw-http.js';
 
@@ -28,4 +31,17 @@ describe('a service that is told to stop', () => {
     expect(await busy.rest()).toBe('');
     await stopped;
   });
+
+  it('waits no longer for one that takes no answers, after a CONNECT neither', async () => {
+    jest.replaceProperty(HTTP_LIMITS as { stopTimeout: number }, 'stopTimeout', 100);
+    const { text } = await service.anonymous.get('/docs').set('Accept', 'text/html').expect(200);
+    const [, source] = /src="([^"]+swagger-ui-bundle[^"]*)"/.exec(text)!;
+    const bundle = new URL(source!, `${service.origin}/docs`).pathname;
+    const socket = connect(service.port, '127.0.0.1').pause();
+    socket.write(request(`GET ${bundle}`).repeat(8) + request('CONNECT x:1'));
+    await service.anonymous.get('/health/live').expect(200);
+    await service.stop();
+    socket.destroy();
+    jest.restoreAllMocks();
+  }, 10_000);
 });

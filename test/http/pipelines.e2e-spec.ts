@@ -1,4 +1,5 @@
 import { connect } from 'node:net';
+import { jest } from '@jest/globals';
 import { HTTP_LIMITS } from '../../src/http/limits.js';
 import { until } from '../process/until.js';
 import { startService, type TestService } from '../service.js';
@@ -39,6 +40,22 @@ describe('a client that sends requests without waiting for answers', () => {
     client.resume();
     await until('all are answered', () => received > COUNT * byteLength);
     client.destroy();
+  });
+
+  it('is cut off where more of them wait than the service holds, and others are not', async () => {
+    const held = jest.replaceProperty(HTTP_LIMITS as { held: number }, 'held', 10);
+    for (let i = 0; i < 3; i += 1) {
+      const greedy = await RawConnection.open(service.port);
+      greedy.send(list.repeat(HTTP_LIMITS.pipelined + 20));
+      await greedy.rest().catch(() => undefined);
+    }
+    const modest = await RawConnection.open(service.port);
+    modest.send(list.repeat(HTTP_LIMITS.pipelined + 10));
+    for (let i = 0; i < HTTP_LIMITS.pipelined + 10; i += 1) {
+      expect((await modest.answer()).status).toBe(200);
+    }
+    modest.vanish();
+    held.restore();
   });
 
   it('gets them in order, however many they are', async () => {

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
@@ -46,5 +47,49 @@ describe('no line of the log is lost or cut', () => {
     }
     child.kill('SIGKILL');
     expect(written.split('\n')).toHaveLength(1001);
+  });
+});
+
+/** A process that logs 64 MiB, as fast as its output might take them, says what memory that took, and exits. */
+function loggingMuch(stdout: 'pipe' | number) {
+  const script = `
+    import { createLogger } from ${JSON.stringify(LOGGER)};
+    const logger = createLogger('info');
+    const text = 'x'.repeat(1024);
+    let written = 0;
+    const timer = setInterval(() => {
+      for (let n = 0; n < 1024; n += 1) logger.info({ text }, 'a line');
+      written += 1;
+      if (written === 64) {
+        clearInterval(timer);
+        console.error(process.memoryUsage().arrayBuffers);
+        process.exit(3);
+      }
+    }, 20);`;
+  return spawn(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: ['ignore', stdout, 'pipe'],
+  });
+}
+
+describe('a process whose standard output takes no lines', () => {
+  const fullDisk = openSync('/dev/full', 'w');
+  afterAll(() => closeSync(fullDisk));
+
+  it.each([
+    ['because its reader is gone', 'pipe' as const],
+    ['because the disk is full', fullDisk],
+  ])('lives on with bounded memory, and ends when it wants to: %s', async (_why, stdout) => {
+    const child = loggingMuch(stdout);
+    child.stdout?.destroy();
+    const exit = once(child, 'exit');
+    const bytes = Number(await text(child.stderr!));
+    expect(bytes).toBeLessThan(24 * 1024 * 1024);
+    expect(await exit).toEqual([3, null]);
+  });
+
+  it('keeps no more of them than 16 MiB while their reader pauses', async () => {
+    const child = loggingMuch('pipe');
+    const bytes = Number(await text(child.stderr!.once('data', () => child.kill('SIGKILL'))));
+    expect(bytes).toBeLessThan(24 * 1024 * 1024);
   });
 });

@@ -42,6 +42,11 @@ describe('parseQuery', () => {
     expect(Array.isArray(query['a'])).toBe(true);
   });
 
+  it('keeps nothing of what is sent with brackets, however much it is', () => {
+    const text = Array.from({ length: 4000 }, (_, i) => `a[${i}]=1`).join('&');
+    expect({ ...parseQuery(text) }).toEqual({ a: [] });
+  });
+
   it.each([
     '__proto__=1',
     '__proto__[a]=1',

@@ -1,0 +1,38 @@
+import { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { HTTP_LIMITS } from './limits.js';
+
+/** Connections that are being ended: of these nothing is answered any more. */
+const ending = new WeakSet<Duplex>();
+
+/** Connections whose last request has come: what follows on them is not begun (RFC 9112, section 9.6). */
+const complete = new WeakSet<Duplex>();
+
+export const isEnding = (socket: Duplex): boolean => ending.has(socket);
+
+/** Takes no request on a connection after the one that came last. */
+export function takeNoMore(socket: Duplex): void {
+  complete.add(socket);
+}
+
+export const takesMore = (socket: Duplex): boolean => !complete.has(socket);
+
+/**
+ * Ends a connection after `text`. What the client still sends is read and dropped for a while: closing at once would
+ * reset the connection, and the client might never see its answer (RFC 9112, section 9.6).
+ */
+export function endSoon(socket: Duplex, text = ''): void {
+  ending.add(socket);
+  complete.add(socket);
+  // Node has no listener left on some of these sockets.
+  socket.on('error', () => socket.destroy());
+  socket.end(text);
+  socket.resume();
+  setTimeout(() => socket.destroy(), HTTP_LIMITS.lingerTimeout).unref();
+}
+
+/** Has Node, which closes a connection at once after its last answer, do so only where `isAllRead` says so. */
+export function endGently(socket: Socket, isAllRead: () => boolean): void {
+  socket.destroySoon = () =>
+    isAllRead() ? Socket.prototype.destroySoon.call(socket) : endSoon(socket);
+}
