@@ -1,8 +1,8 @@
 /** What one request makes PostgreSQL read, in pages of 8 KiB: unlike its time, it does not depend on where they lie. */
 import pg from 'pg';
 import { servingPool } from '../dist/src/database/pool.js';
-import { INT64_MIN } from '../dist/src/http/int64.js';
-import { PAGES, PAGES_OF_STATUS, PETS_BY_ID } from '../dist/src/pets/pets.sql.js';
+import { INT64_MIN } from '../dist/src/int64.js';
+import { PET_PAGES, PET_PAGES_OF_STATUS, PETS_BY_ID } from '../dist/src/pets/pets.sql.js';
 
 /**
  * @param {string} url the database's.
@@ -13,10 +13,10 @@ export async function pagesRead(url, animals) {
   const middle = Math.floor(animals / 2);
   const page = (filter, start) => ['{one}', `{${filter}}`, `{${start}}`, '{20}'];
   const requests = [
-    ['first page of 20', PAGES, page(null, INT64_MIN)],
-    ['page of 20 from the middle', PAGES, page(null, middle)],
-    ['first page of 20 of a rare status', PAGES_OF_STATUS, page('pending', INT64_MIN)],
-    ['page of 20 of a rare status from the middle', PAGES_OF_STATUS, page('pending', middle)],
+    ['first page of 20', PET_PAGES, page(null, INT64_MIN)],
+    ['page of 20 from the middle', PET_PAGES, page(null, middle)],
+    ['first page of 20 of a rare status', PET_PAGES_OF_STATUS, page('pending', INT64_MIN)],
+    ['page of 20 of a rare status from the middle', PET_PAGES_OF_STATUS, page('pending', middle)],
     ['get', PETS_BY_ID, [`{${middle}}`]],
   ];
   const pool = servingPool(url, 1);

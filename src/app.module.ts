@@ -22,14 +22,9 @@ export interface Surroundings {
   logger: Logger;
 }
 
-/** The parts, and every global in the order in which a request meets it. */
+/** The parts, and every global. */
 @Global()
-@Module({
-  providers: [
-    { provide: APP_GUARD, useClass: BearerGuard },
-    { provide: APP_FILTER, useClass: ErrorFilter },
-  ],
-})
+@Module({})
 export class AppModule {
   static in({ environment, pool, logger }: Surroundings): DynamicModule {
     const surroundings = [
@@ -37,11 +32,11 @@ export class AppModule {
       { provide: Pool, useValue: pool },
       { provide: LOGGER, useValue: logger },
     ];
-    // Follows the providers above, and so the guard that finds out who calls.
-    const limit =
+    // In the order in which a request meets them.
+    const guards =
       environment.RATE_LIMIT_PER_MINUTE === undefined
-        ? []
-        : [{ provide: APP_GUARD, useClass: RateLimitGuard }];
+        ? [BearerGuard]
+        : [BearerGuard, RateLimitGuard];
     return {
       module: AppModule,
       imports: [
@@ -53,7 +48,11 @@ export class AppModule {
         OpenApiModule,
         ...(environment.DOCS === 'on' ? [DocsModule] : []),
       ],
-      providers: [...surroundings, ...limit],
+      providers: [
+        ...surroundings,
+        ...guards.map((useClass) => ({ provide: APP_GUARD, useClass })),
+        { provide: APP_FILTER, useClass: ErrorFilter },
+      ],
       exports: surroundings,
     };
   }

@@ -6,7 +6,7 @@ import { parse } from 'lossless-json';
 import { pino, stdTimeFunctions } from 'pino';
 import { deprecationHeaders, GET_PET_DEPRECATION } from '../../dist/src/deprecation/deprecation.js';
 import { errorBody } from '../../dist/src/errors/errors.js';
-import { INT64_MIN, int64FromDecimal, int64FromJson } from '../../dist/src/http/int64.js';
+import { INT64_MIN, int64FromDecimal, int64FromJson } from '../../dist/src/int64.js';
 import { Cursors } from '../../dist/src/listing/cursors.js';
 import { bufferedStandardOutput } from '../../dist/src/logging/logger.js';
 

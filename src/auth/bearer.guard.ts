@@ -60,14 +60,14 @@ export class BearerGuard extends AuthGuard('bearer') {
   override handleRequest(
     error: unknown,
     caller: any,
-    challenge: unknown,
+    _challenge: unknown,
     context: ExecutionContext,
   ) {
     if (error) {
       throw error;
     }
     if (!caller) {
-      throw invalidKey(String(challenge));
+      throw invalidKey();
     }
     context.switchToHttp().getRequest<Request>().caller = caller as Caller;
     return caller;
@@ -103,8 +103,8 @@ export const CHALLENGES = {
   invalid_api_key: `Bearer realm="${REALM}", error="invalid_token"`,
 } as const;
 
-function invalidKey(challenge: string = CHALLENGES.invalid_api_key): ApiError {
+function invalidKey(): ApiError {
   return new ApiError('invalid_api_key', 'The API key is not valid.', {
-    headers: { 'WWW-Authenticate': challenge },
+    headers: { 'WWW-Authenticate': CHALLENGES.invalid_api_key },
   });
 }

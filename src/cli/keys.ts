@@ -4,7 +4,7 @@ import { type ApiKey, ApiKeys } from '../auth/api-keys.js';
 import { administer } from '../database/database.js';
 import { requireMigrated } from '../database/pending-migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
-import { INT64_MAX } from '../http/int64.js';
+import { INT64_MAX } from '../int64.js';
 import { onDatabase, program, sayWhere } from './program.js';
 
 const USAGE = `Usage:

@@ -114,9 +114,14 @@ export class Environment {
   @Field(oneOf(LOG_LEVELS), `must be one of ${LOG_LEVELS.join(', ')}`)
   LOG_LEVEL: LogLevel = 'info';
 
-  /** What comes before a path outside `/v1` in an address: nothing, unless `PUBLIC_BASE_URL` is set. */
+  /** What comes before an operation's path in an address: `/v1` alone, unless `PUBLIC_BASE_URL` is set. */
+  get baseUrl(): string {
+    return this.PUBLIC_BASE_URL ?? '/v1';
+  }
+
+  /** What comes before a path outside `/v1`. */
   get publicRoot(): string {
-    return this.PUBLIC_BASE_URL?.replace(/\/v1$/, '') ?? '';
+    return this.baseUrl.replace(/\/v1$/, '');
   }
 }
 

@@ -5,7 +5,7 @@ import { Pool, type PoolClient, type PoolConfig } from 'pg';
  * Time-outs of the connections that serve requests, in milliseconds. What a request waits for is under 2 seconds each, so
  * that what hangs when the database comes back does not keep the service from noticing.
  */
-export const DATABASE_TIMEOUTS = {
+const DATABASE_TIMEOUTS = {
   /** For a connection: a free one of the pool, or a new one. */
   connection: 1_000,
   /** For a statement, watched by PostgreSQL. */

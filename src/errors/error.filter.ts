@@ -6,34 +6,30 @@ import {
   Injectable,
 } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
+import type { HttpAdapter } from '../http/http-adapter.js';
 import { addHeaders, type Response } from '../http/response.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { ApiError } from './api-error.js';
 import { isUnavailable } from './database-error.js';
-import { ERRORS, errorBody } from './errors.js';
 
 /**
- * The one place that turns a fault into an answer: `{code, message, status}` and the headers of its code.
+ * Turns every fault of a guard or handler into an answer: `{code, message, status}` and the headers of its code.
  * Whatever is not recognised is the service's own fault and becomes `internal_error`, its cause in the log only.
  */
 @Catch()
 @Injectable()
 export class ErrorFilter implements ExceptionFilter {
   constructor(
-    private readonly host: HttpAdapterHost,
+    private readonly host: HttpAdapterHost<HttpAdapter>,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {}
 
   catch(fault: unknown, host: ArgumentsHost): void {
     const response = host.switchToHttp().getResponse<Response>();
     const error = toApiError(fault);
-    const { status, retryAfter }: { status: number; retryAfter?: number } = ERRORS[error.code];
     this.log(error, response.req.id);
     addHeaders(response, error.headers);
-    if (retryAfter !== undefined) {
-      addHeaders(response, { 'Retry-After': retryAfter });
-    }
-    this.host.httpAdapter.reply(response, errorBody(error.code, error.message), status);
+    this.host.httpAdapter.replyError(response, error.code, error.message);
   }
 
   /** A client's fault is no news; ours is, with its cause. */

@@ -39,7 +39,8 @@ function answerFault(error: NodeJS.ErrnoException, socket: Duplex, log: Logger):
   }
   const [code, message] = CLIENT_ERRORS[error.code ?? ''] ?? MALFORMED;
   const isInBody = latest !== undefined && !latest.req.complete;
-  if (!isInBody || (!latest.headersSent && (latest.req.isBodyRead || error.code === NO_END))) {
+  const isBodyWanted = latest?.req.isBodyRead || error.code === NO_END;
+  if (!isInBody || (isBodyWanted && !latest.headersSent)) {
     refuse(socket, code, message, log);
   } else if (latest.writableFinished) {
     endSoon(socket);

@@ -1,10 +1,8 @@
-import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage } from 'node:http';
 import { Server } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
-import { KEY_PREFIX } from '../auth/api-key.js';
 import type { Environment } from '../config/environment.js';
-import { ERRORS, errorBody, type ErrorBody } from '../errors/errors.js';
+import { type ErrorCode, ERRORS, errorBody, type ErrorBody } from '../errors/errors.js';
 import type { Logger } from '../logging/logger.js';
 import { Admission } from './admission.js';
 import { type ClientAddress, clientAddress } from './client-address.js';
@@ -19,6 +17,8 @@ import { NestAdapter } from './nest-adapter.js';
 import { Newcomers } from './newcomers.js';
 import { Representation } from './representation.js';
 import { Request } from './request.js';
+import { requestId } from './request-id.js';
+import { pathAndQuery } from './request-target.js';
 import { addHeaders, type Headers, Response } from './response.js';
 import { traceIdOf } from './trace.js';
 
@@ -160,9 +160,8 @@ export class HttpAdapter extends NestAdapter {
       response.shouldKeepAlive = false;
       takeNoMore(request.socket);
     }
-    const id = request.headers['x-request-id'];
-    request.id = isRequestId(id) ? id : randomUUID();
-    request.url = withDecodablePath(originForm(request.url));
+    request.id = requestId(request.headers['x-request-id']);
+    request.url = pathAndQuery(request.url);
     if (this.cors !== undefined) {
       addHeaders(response, this.cors.headers(request));
       const preflightHeaders = this.cors.preflightHeaders(request);
@@ -173,8 +172,7 @@ export class HttpAdapter extends NestAdapter {
       }
     }
     if (request.httpVersion === '1.1' && !isHost(request.headers.host)) {
-      const body = errorBody('invalid_request', 'A request needs one Host header.');
-      this.reply(response, body, body.status);
+      this.replyError(response, 'invalid_request', 'A request needs one Host header.');
       return;
     }
     if (request.url.startsWith('/health/')) {
@@ -182,8 +180,7 @@ export class HttpAdapter extends NestAdapter {
       return;
     }
     if (this.admission.isFull) {
-      const body = unavailable(response, 'The service is overloaded; try again.');
-      this.reply(response, body, body.status);
+      this.replyError(response, 'unavailable', 'The service is overloaded; try again.');
       this.connections.rest(request.socket);
       return;
     }
@@ -205,8 +202,7 @@ export class HttpAdapter extends NestAdapter {
     }
     const allowed = this.routes.methodsOf(url);
     if (allowed.length === 0) {
-      const body = errorBody('route_not_found', 'No such path.');
-      this.reply(response, body, body.status);
+      this.replyError(response, 'route_not_found', 'No such path.');
       return;
     }
     const allow = allowed.join(', ');
@@ -215,15 +211,21 @@ export class HttpAdapter extends NestAdapter {
       this.reply(response, undefined, 204);
       return;
     }
-    const body = errorBody('method_not_allowed', `${method} is not allowed here, ${allow} are.`);
-    this.reply(response, body, body.status);
+    const message = `${method} is not allowed here, ${allow} are.`;
+    this.replyError(response, 'method_not_allowed', message);
   }
 
   /** The handler's own answer, when it comes, is only logged. */
   private refuseOverdue(response: Response): void {
-    const body = unavailable(response, 'The answer takes too long; try again.');
+    const body = errorAnswer(response, 'unavailable', 'The answer takes too long; try again.');
     response.req.refusedWith = body.status;
     send(response, writeHead(response, body, body.status));
+  }
+
+  /** Answers with an Error, and with the `Retry-After` of its code. */
+  replyError(response: Response, code: ErrorCode, message: string): void {
+    const body = errorAnswer(response, code, message);
+    this.reply(response, body, body.status);
   }
 
   /**
@@ -282,10 +284,13 @@ export class HttpAdapter extends NestAdapter {
   }
 }
 
-/** The Error body of a 503, and its `Retry-After`. */
-function unavailable(response: Response, message: string): ErrorBody {
-  addHeaders(response, { 'Retry-After': ERRORS.unavailable.retryAfter });
-  return errorBody('unavailable', message);
+/** @returns an Error body, for an answer that is given the `Retry-After` of its code. */
+function errorAnswer(response: Response, code: ErrorCode, message: string): ErrorBody {
+  const { retryAfter }: { status: number; retryAfter?: number } = ERRORS[code];
+  if (retryAfter !== undefined) {
+    addHeaders(response, { 'Retry-After': retryAfter });
+  }
+  return errorBody(code, message);
 }
 
 /** Writes the head of an answer. @returns the body as it goes out. */
@@ -333,38 +338,4 @@ type HttpSettings = Partial<
 /** Present, and only once: Node joins repeated headers with a comma and a space (RFC 9112, section 3.2). */
 function isHost(host: string | undefined): boolean {
   return host !== undefined && !host.includes(' ');
-}
-
-/** Whether `text` may be the id of a request, which is logged: so it holds no API key. */
-function isRequestId(text: unknown): text is string {
-  return typeof text === 'string' && WELL_FORMED_ID.test(text) && !text.includes(KEY_PREFIX);
-}
-
-/** What an `X-Request-Id` looks like. */
-export const WELL_FORMED_ID = /^[A-Za-z0-9._~:/+=@-]{1,128}$/;
-
-/**
- * The path and query of a request target, absolute ones too (RFC 9112, section 3.2). A target has no fragment; what
- * looks like one would end the path for the router.
- */
-function originForm(target: string): string {
-  if (target.startsWith('/') && !target.includes('#')) {
-    return target;
-  }
-  const [local = ''] = target.replace(/^https?:\/\/[^/?#]*/i, '').split('#', 1);
-  return local.startsWith('/') ? local : `/${local}`;
-}
-
-/** A percent sign that starts no UTF-8 sequence stands for itself, as in a query, so that the router can decode. */
-function withDecodablePath(url: string): string {
-  if (!url.includes('%')) {
-    return url;
-  }
-  const [path = '', ...query] = url.split('?');
-  try {
-    decodeURIComponent(path);
-    return url;
-  } catch {
-    return [path.replaceAll('%', '%25'), ...query].join('?');
-  }
 }

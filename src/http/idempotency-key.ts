@@ -1,5 +1,4 @@
 import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
-import type { OpenAPIV3_1 } from 'openapi-types';
 import { ApiError } from '../errors/api-error.js';
 import type { Request } from './request.js';
 
@@ -9,23 +8,14 @@ export const IdempotencyKeyHeader = createParamDecorator(
     readIdempotencyKey(context.switchToHttp().getRequest<Request>().headers['idempotency-key']),
 );
 
-/** The header in the OpenAPI document. A quoted key of 255 characters takes 512 at most. */
-export const IDEMPOTENCY_KEY_PARAMETER: OpenAPIV3_1.ParameterObject = {
-  name: 'Idempotency-Key',
-  in: 'header',
-  description:
-    '1 to 255 visible ASCII characters, bare or as a quoted string. Sent again within 24 hours with the same body, the request creates nothing and is answered with the same animal.',
-  schema: { type: 'string', minLength: 1, maxLength: 512, pattern: '^[\\x21-\\x7e]+$' },
-  example: 'c4a2e7c0-9d1f-4b0a-8f52-6d1f0e1b2a3c',
-};
-
 /**
  * Reads an `Idempotency-Key`: 1 to 255 visible ASCII characters, bare or as a quoted string (RFC 8941, section
  * 3.3.3). Quoted or bare, it is the same key.
  *
- * @throws ApiError `invalid_request` for anything else, two of them included, which the server joins with a comma and a space.
+ * @throws ApiError `invalid_request` for anything else, two of them included, which the server joins with a comma and a
+ *   space.
  */
-export function readIdempotencyKey(header: string | string[] | undefined): string | undefined {
+function readIdempotencyKey(header: string | string[] | undefined): string | undefined {
   if (header === undefined) {
     return undefined;
   }

@@ -2,7 +2,7 @@ import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import { parse } from 'lossless-json';
 import { ApiError } from '../errors/api-error.js';
 import type { Shape } from '../fields.js';
-import { int64FromJson } from './int64.js';
+import { int64FromJson } from '../int64.js';
 import { HTTP_LIMITS } from './limits.js';
 import type { Request } from './request.js';
 import { shaped } from './request-shape.js';
@@ -11,9 +11,13 @@ import { shaped } from './request-shape.js';
  * The request's JSON body as a handler's argument, {@link shaped} as the class says. It is read here, after the guard,
  * so that a request without a key is refused before anyone looks at what it sent.
  */
-export const JsonBody = createParamDecorator(async (shape: Shape, context: ExecutionContext) =>
-  shaped(shape, await readJson(context.switchToHttp().getRequest<Request>())),
-);
+export const JsonBody = createParamDecorator(async (shape: Shape, context: ExecutionContext) => {
+  const body = await readJson(context.switchToHttp().getRequest<Request>());
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+    throw new ApiError('invalid_request', 'The body must be a JSON object.');
+  }
+  return shaped(shape, body);
+});
 
 /**
  * Reads and parses a body of `application/json` in UTF-8 without a content coding.
@@ -23,7 +27,7 @@ export const JsonBody = createParamDecorator(async (shape: Shape, context: Execu
  * @throws ApiError `unsupported_media_type`, `payload_too_large`, `invalid_json`, or `invalid_request` for one
  *   nested deeper than the limit.
  */
-export async function readJson(request: Request): Promise<unknown> {
+async function readJson(request: Request): Promise<unknown> {
   requireJson(request);
   return parseJson(await readBody(request));
 }

@@ -18,10 +18,7 @@ export const ShapedQuery = createParamDecorator((shape: Shape, context: Executio
  *
  * @throws ApiError `invalid_request` whose message names every fault.
  */
-export function shaped<Shaped extends object>(shape: Shape<Shaped>, given: unknown): Shaped {
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
-    throw new ApiError('invalid_request', 'The body must be a JSON object.');
-  }
+export function shaped<Shaped extends object>(shape: Shape<Shaped>, given: object): Shaped {
   const { instance, faults } = readFields(shape, given);
   if (faults.length > 0) {
     throw new ApiError('invalid_request', `${faults.join('; ')}.`);

@@ -6,7 +6,7 @@ import type { Response } from './response.js';
 /** Answers the requests of a route: a controller's method, with its guards and the filter for faults. */
 export type RouteHandler = (request: Request, response: Response) => void;
 
-export interface FoundRoute {
+interface FoundRoute {
   handler: RouteHandler;
   /** The pattern, such as `/v1/pets/:petId`. */
   path: string;

@@ -1,5 +1,5 @@
 import { decodeChecked, encodeChecked } from '../checked-text.js';
-import { INT64_MAX } from '../http/int64.js';
+import { INT64_MAX } from '../int64.js';
 
 /** The cursors of one list. */
 export class Cursors {

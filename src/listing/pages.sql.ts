@@ -1,7 +1,7 @@
 import type { Statement } from '../database/statement.js';
 
 /** What a list reads. Every text is SQL. */
-export interface PageSource {
+interface PageSource {
   table: string;
   /** An item as JSON text that begins with its `id`. */
   json: string;

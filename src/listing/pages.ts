@@ -1,6 +1,6 @@
 import type { Pool } from 'pg';
 import { run, type Statement } from '../database/statement.js';
-import { INT64_MIN } from '../http/int64.js';
+import { INT64_MIN } from '../int64.js';
 
 export interface PageRequest {
   /** 1 to 100. */

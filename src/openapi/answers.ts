@@ -1,7 +1,7 @@
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { CHALLENGES } from '../auth/bearer.guard.js';
 import { ERRORS, type ErrorCode, errorBody } from '../errors/errors.js';
-import { WELL_FORMED_ID } from '../http/http-adapter.js';
+import { WELL_FORMED_ID } from '../http/request-id.js';
 
 export type Headers = Record<string, OpenAPIV3_1.HeaderObject | OpenAPIV3_1.ReferenceObject>;
 

@@ -1,5 +1,5 @@
 import type { OpenAPIV3 } from 'openapi-types';
-import { INT64_MAX, INT64_MIN } from '../http/int64.js';
+import { INT64_MAX, INT64_MIN } from '../int64.js';
 
 /** The whole range is written out: tools take other bounds for granted. Bounds are bigints, which no type of OpenAPI's knows. */
 export const INT64 = {

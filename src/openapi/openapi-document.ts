@@ -4,7 +4,7 @@ import { MetadataScanner } from '@nestjs/core';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import type { Environment } from '../config/environment.js';
 import { type Deprecation, deprecationHeaders } from '../deprecation/deprecation.js';
-import { WELL_FORMED_ID } from '../http/http-adapter.js';
+import { WELL_FORMED_ID } from '../http/request-id.js';
 import { COMMON_HEADERS, ERROR_SCHEMA, methodNotAllowed, responsesOf } from './answers.js';
 import { OPERATION, type OperationDescription } from './operation.decorator.js';
 
@@ -64,7 +64,7 @@ export function openApiDocument(
   controllers: Type[],
   environment: Environment,
 ): OpenAPIV3_1.Document {
-  const { PUBLIC_BASE_URL = '/v1', STAGING_BASE_URL } = environment;
+  const { baseUrl, STAGING_BASE_URL } = environment;
   const operations = controllers.flatMap(describedHandlers);
   const tags = new Map(operations.map(({ tag }) => [tag.name, tag]));
   return {
@@ -77,7 +77,7 @@ export function openApiDocument(
       license: { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' },
     },
     servers: [
-      { url: PUBLIC_BASE_URL, description: 'Production' },
+      { url: baseUrl, description: 'Production' },
       ...(STAGING_BASE_URL === undefined
         ? []
         : [{ url: STAGING_BASE_URL, description: 'Staging' }]),

@@ -16,9 +16,9 @@ export class OrdersController {
 
   constructor(
     private readonly orders: OrdersService,
-    @Inject(Environment) { PUBLIC_BASE_URL = '/v1' }: Environment,
+    @Inject(Environment) { baseUrl }: Environment,
   ) {
-    this.address = `${PUBLIC_BASE_URL}/store/orders`;
+    this.address = `${baseUrl}/store/orders`;
   }
 
   /** Experimental: the interface gives its name alone, so it may change without notice. */

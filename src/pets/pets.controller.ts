@@ -3,7 +3,7 @@ import { Environment } from '../config/environment.js';
 import { deprecationHeaders, GET_PET_DEPRECATION } from '../deprecation/deprecation.js';
 import { addHeaders, type Response } from '../http/response.js';
 import { IdempotencyKeyHeader } from '../http/idempotency-key.js';
-import { int64FromDecimal } from '../http/int64.js';
+import { int64FromDecimal } from '../int64.js';
 import { JsonBody } from '../http/json-body.js';
 import { JsonText } from '../http/json-text.js';
 import type { Request } from '../http/request.js';
@@ -27,7 +27,7 @@ export class PetsController {
     private readonly idempotentCreation: IdempotentCreation,
     @Inject(Environment) environment: Environment,
   ) {
-    this.address = `${environment.PUBLIC_BASE_URL ?? '/v1'}/pets`;
+    this.address = `${environment.baseUrl}/pets`;
     this.getPetHeaders = deprecationHeaders(GET_PET_DEPRECATION, environment);
   }
 

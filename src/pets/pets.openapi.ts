@@ -1,6 +1,5 @@
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { GET_PET_DEPRECATION } from '../deprecation/deprecation.js';
-import { IDEMPOTENCY_KEY_PARAMETER } from '../http/idempotency-key.js';
 import { CURSOR_PARAMETER, LIMIT_PARAMETER, PAGE_HEADERS } from '../listing/list.openapi.js';
 import { INT64 } from '../openapi/int64.schema.js';
 import type { OperationDescription } from '../openapi/operation.decorator.js';
@@ -26,6 +25,16 @@ const CATEGORY_ID: OpenAPIV3_1.SchemaObject = {
 };
 
 const STATUS = { $ref: '#/components/schemas/PetStatus' };
+
+/** A quoted key of 255 characters takes 512 at most. */
+const IDEMPOTENCY_KEY_PARAMETER: OpenAPIV3_1.ParameterObject = {
+  name: 'Idempotency-Key',
+  in: 'header',
+  description:
+    '1 to 255 visible ASCII characters, bare or as a quoted string. Sent again within 24 hours with the same body, the request creates nothing and is answered with the same animal.',
+  schema: { type: 'string', minLength: 1, maxLength: 512, pattern: '^[\\x21-\\x7e]+$' },
+  example: 'c4a2e7c0-9d1f-4b0a-8f52-6d1f0e1b2a3c',
+};
 
 /** Interface, part 2. */
 const SCHEMAS: Record<string, OpenAPIV3_1.SchemaObject> = {

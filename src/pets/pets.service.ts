@@ -5,7 +5,7 @@ import { run } from '../database/statement.js';
 import { ApiError } from '../errors/api-error.js';
 import { findPages, type Page, type PageRequest } from '../listing/pages.js';
 import type { NewPet } from './new-pet.js';
-import { INSERT_PETS, PAGES, PAGES_OF_STATUS, PETS_BY_ID } from './pets.sql.js';
+import { INSERT_PETS, PET_PAGES, PET_PAGES_OF_STATUS, PETS_BY_ID } from './pets.sql.js';
 
 export interface StoredPet {
   id: string;
@@ -17,10 +17,10 @@ export interface StoredPet {
 @Injectable()
 export class PetsService {
   private readonly pages = new Batcher((requests: PageRequest[]) =>
-    findPages(this.pool, PAGES, requests),
+    findPages(this.pool, PET_PAGES, requests),
   );
   private readonly pagesOfStatus = new Batcher((requests: PageRequest[]) =>
-    findPages(this.pool, PAGES_OF_STATUS, requests),
+    findPages(this.pool, PET_PAGES_OF_STATUS, requests),
   );
   private readonly ids = new Batcher((ids: bigint[]) => this.findByIds(ids));
   private readonly additions = new Batcher((pets: NewPet[]) => this.insert(pets));

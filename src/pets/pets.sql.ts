@@ -1,18 +1,18 @@
 import type { Statement } from '../database/statement.js';
-import { INT64_MAX } from '../http/int64.js';
+import { INT64_MAX } from '../int64.js';
 import { pageStatement } from '../listing/pages.sql.js';
 
 /** A Pet as JSON text (interface, part 2), written by PostgreSQL, which has every int64 exactly. */
 export const PET_JSON = `'{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id
           || ',"status":"' || status || '"}'`;
 
-export const PAGES = pageStatement('pages', { table: 'pets', json: PET_JSON });
+export const PET_PAGES = pageStatement('pet-pages', { table: 'pets', json: PET_JSON });
 
 /**
  * The condition is a range of (status, id), and no `status = …`: for that, the planner might walk the primary key and
  * filter, which is slow for a rare status. Only the index on (status, id) has this range in this order.
  */
-export const PAGES_OF_STATUS = pageStatement('pages-of-status', {
+export const PET_PAGES_OF_STATUS = pageStatement('pet-pages-of-status', {
   table: 'pets',
   json: PET_JSON,
   range: `(status, id) >= (wanted.filter, wanted.start) and (status, id) <= (wanted.filter, ${INT64_MAX})`,

@@ -1,10 +1,10 @@
 import { Client } from 'pg';
 import { VALID_KEYS } from '../../src/auth/api-key-verifier.js';
 import { runMigrations } from '../../src/database/migrations.js';
-import { INT64_MIN } from '../../src/http/int64.js';
+import { INT64_MIN } from '../../src/int64.js';
 import type { Statement } from '../../src/database/statement.js';
 import { ORDER_PAGES } from '../../src/orders/orders.sql.js';
-import { PAGES, PAGES_OF_STATUS, PETS_BY_ID } from '../../src/pets/pets.sql.js';
+import { PET_PAGES, PET_PAGES_OF_STATUS, PETS_BY_ID } from '../../src/pets/pets.sql.js';
 import { createDatabase, dropDatabase } from '../service.js';
 
 /** Of each table. */
@@ -63,20 +63,20 @@ describe.each([
   }
 
   it.each([
-    ['the first page', PAGES, 'pets_pkey', 'available', INT64_MIN],
-    ['a page from the middle', PAGES, 'pets_pkey', 'available', 25_000n],
-    ['the last page', PAGES, 'pets_pkey', 'available', 49_990n],
+    ['the first page', PET_PAGES, 'pets_pkey', 'available', INT64_MIN],
+    ['a page from the middle', PET_PAGES, 'pets_pkey', 'available', 25_000n],
+    ['the last page', PET_PAGES, 'pets_pkey', 'available', 49_990n],
     [
       'the first page of a rare status',
-      PAGES_OF_STATUS,
+      PET_PAGES_OF_STATUS,
       'pets_status_id_idx',
       'pending',
       INT64_MIN,
     ],
-    ['a page of a rare status', PAGES_OF_STATUS, 'pets_status_id_idx', 'pending', 25_000n],
+    ['a page of a rare status', PET_PAGES_OF_STATUS, 'pets_status_id_idx', 'pending', 25_000n],
     [
       'the last page of a common status',
-      PAGES_OF_STATUS,
+      PET_PAGES_OF_STATUS,
       'pets_status_id_idx',
       'available',
       49_990n,

@@ -1,4 +1,4 @@
-import { INT64_MAX } from '../../src/http/int64.js';
+import { INT64_MAX } from '../../src/int64.js';
 import { Cursors } from '../../src/listing/cursors.js';
 import { expectError, nextPage } from '../answers.js';
 import { startService, type TestService } from '../service.js';

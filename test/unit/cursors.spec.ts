@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { encodeChecked } from '../../src/checked-text.js';
-import { INT64_MAX, INT64_MIN } from '../../src/http/int64.js';
+import { INT64_MAX, INT64_MIN } from '../../src/int64.js';
 import { Cursors } from '../../src/listing/cursors.js';
 
 /** Every id that another id can follow. */
