@@ -14,7 +14,7 @@ if (existsSync(join(root, 'src'))) {
     .flatMap((source) => filesUnder(join(root, source)))
     .some((file) => statSync(file).mtimeMs > built);
   if (isStale && !existsSync(join(root, 'node_modules/@nestjs/cli'))) {
-    console.error('There is no build of these sources: npm ci && npm run build');
+    console.error('There is no build of these sources: npm ci --include=dev && npm run build');
     process.exit(1);
   }
   if (isStale) {

@@ -13,11 +13,18 @@ import { servingPool } from './database/pool.js';
 import type { HttpAdapter } from './http/http-adapter.js';
 import { createLogger } from './logging/logger.js';
 
+/**
+ * Milliseconds in which a second SIGTERM counts as the first: npm passes it on, and a supervisor may send it to npm and
+ * to the service.
+ */
+const SAME_SIGTERM = 1000;
+
 /** Runs the service until it is told to stop. */
 async function serve(environment: Environment): Promise<void> {
   const stopping = new AbortController();
   /** A person does not wait until balancers notice, nor does whoever signals twice. */
   const hurrying = new AbortController();
+  let stoppingSince = Infinity;
   let isServing = false;
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.on(signal, () => {
@@ -25,9 +32,11 @@ async function serve(environment: Environment): Promise<void> {
         // It waits for a database, or for another's migrations, and has nothing yet to end in order.
         process.exit();
       }
-      if (signal !== 'SIGTERM' || stopping.signal.aborted) {
+      const now = performance.now();
+      if (signal !== 'SIGTERM' || now - stoppingSince > SAME_SIGTERM) {
         hurrying.abort();
       }
+      stoppingSince = Math.min(stoppingSince, now);
       stopping.abort();
     });
   }

@@ -52,6 +52,7 @@ function commandOf(args: string[]): Command {
         if (!(await keys.admit(key, keyName))) {
           throw new OperatorError('The key in LOCAL_API_KEY is revoked or expired, and stays so.');
         }
+        console.error('The key in LOCAL_API_KEY is valid.');
       };
     }
     default:

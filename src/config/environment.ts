@@ -26,6 +26,22 @@ const baseUrl = [
   'must be an http(s):// URL that ends in /v1',
 ] as const;
 
+/** What pg knows of TLS: of anything else it would make something without a word. */
+const TLS = {
+  parameters: ['sslmode', 'sslrootcert', 'sslcert', 'sslkey', 'sslnegotiation'],
+  modes: ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'],
+};
+
+function readDatabaseUrl(text: string): string | undefined {
+  const [, query = ''] = text.split('?', 2);
+  const isTlsKnown = [...new URLSearchParams(query)].every(
+    ([name, value]) =>
+      !/^ssl/i.test(name) ||
+      (TLS.parameters.includes(name) && (name !== 'sslmode' || TLS.modes.includes(value))),
+  );
+  return /^postgres(ql)?:\/\/./.test(text) && isTlsKnown ? text : undefined;
+}
+
 /** `*` alone, or origins as a browser writes them in `Origin` (RFC 6454, section 6.2), separated by commas. */
 function readOrigins(text: string): string[] | undefined {
   const origins = text.split(',').map((origin) => origin.trim());
@@ -68,7 +84,10 @@ export class Environment {
   PORT = 3000;
 
   /** The database; its parameters set TLS. Without it, outside production, the embedded PostgreSQL runs. */
-  @OptionalField(matching(/^postgres(ql)?:\/\/./), 'must be a postgres:// URL')
+  @OptionalField(
+    readDatabaseUrl,
+    `must be a postgres:// URL; of TLS it takes ${TLS.parameters.join(', ')}, and as sslmode ${TLS.modes.join(', ')}`,
+  )
   DATABASE_URL?: string;
 
   /** Connections to the database that this process opens at most. */
@@ -130,7 +149,7 @@ export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
   // An empty variable counts as one that is not set: Compose passes those.
   const set = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== ''));
   const { instance: environment, faults } = readFields(Environment, set);
-  if (environment.NODE_ENV === 'production' && environment.DATABASE_URL === undefined) {
+  if (environment.NODE_ENV === 'production' && set['DATABASE_URL'] === undefined) {
     faults.push('DATABASE_URL must be set when NODE_ENV is production');
   }
   if (faults.length > 0) {

@@ -40,7 +40,7 @@ export async function administer<T>(url: string, work: (pool: Pool) => Promise<T
   const pool = administrativePool(url);
   try {
     (await usable(() => pool.connect())).release();
-    requireUtf8((await pool.query('show server_encoding')).rows);
+    await requireFit(async (sql) => (await pool.query(sql)).rows);
     return await work(pool);
   } finally {
     await pool.end();
@@ -48,16 +48,26 @@ export async function administer<T>(url: string, work: (pool: Pool) => Promise<T
 }
 
 /**
- * In another encoding, names of animals would be counted in bytes, or not be stored at all.
- *
- * @param rows what `show server_encoding` answers.
- * @throws OperatorError where it is not UTF-8.
+ * @param ask runs a statement. @returns its rows.
+ * @throws OperatorError where the database is not in UTF-8, in which names of animals would be counted in bytes, or not be
+ *   stored at all; and where its role may use no schema, in which it would find no table.
  */
-export function requireUtf8([row]: { server_encoding: string }[]): void {
-  if (row?.server_encoding !== 'UTF8') {
+export async function requireFit(
+  ask: (sql: string) => Promise<{ encoding: string; schema: string | null }[]>,
+): Promise<void> {
+  const [row] = await ask(
+    `select current_setting('server_encoding') as encoding, current_schema() as schema`,
+  );
+  const { encoding, schema } = row!;
+  if (encoding !== 'UTF8') {
     throw new OperatorError(
-      `The database of DATABASE_URL has the encoding ${row?.server_encoding}, and must have UTF8: ` +
+      `The database of DATABASE_URL has the encoding ${encoding}, and must have UTF8: ` +
         `create database … encoding 'UTF8' template template0.`,
+    );
+  }
+  if (schema === null) {
+    throw new OperatorError(
+      'The role of DATABASE_URL may use no schema: grant usage on schema public to it.',
     );
   }
 }
@@ -68,6 +78,10 @@ export async function usable<T>(connect: () => Promise<T>): Promise<T> {
     return await connect();
   } catch (error) {
     const { message, code } = error as NodeJS.ErrnoException;
-    throw new OperatorError(`The database of DATABASE_URL cannot be used: ${message || code}`);
+    const hint =
+      code === 'ERR_INVALID_URL' ? '. Percent-encode the password, and name one host' : '';
+    throw new OperatorError(
+      `The database of DATABASE_URL cannot be used: ${message || code}${hint}`,
+    );
   }
 }

@@ -1,7 +1,7 @@
 import { DataSource, MigrationExecutor } from 'typeorm';
 import { MIGRATION_NAMES, migrations } from '../../migrations/index.js';
 import { OperatorError } from '../errors/operator-error.js';
-import { requireUtf8, usable } from './database.js';
+import { requireFit, usable } from './database.js';
 import { administrativeConfig } from './pool.js';
 
 /**
@@ -58,7 +58,7 @@ async function underLock<T>(
   await usable(() => dataSource.initialize());
   try {
     const session = dataSource.createQueryRunner();
-    requireUtf8(await session.query('show server_encoding'));
+    await requireFit((sql) => session.query(sql));
     await session.query('select pg_advisory_lock($1)', [MIGRATION_LOCK]);
     const executor = new MigrationExecutor(dataSource, session);
     executor.transaction = 'all';

@@ -85,6 +85,10 @@ describe('readEnvironment', () => {
     ['PORT', 'http'],
     ['DATABASE_URL', 'mysql://u:p@db.example/animals'],
     ['DATABASE_URL', 'db.example'],
+    ['DATABASE_URL', 'postgres://u@db.example/animals?sslmode=disabled'],
+    ['DATABASE_URL', 'postgres://u@db.example/animals?sslmode=allow'],
+    ['DATABASE_URL', 'postgres://u@db.example/animals?sslmod=require'],
+    ['DATABASE_URL', 'postgres://u@db.example/animals?application_name=x&sslMode=require'],
     ['DATABASE_POOL_SIZE', '1'],
     ['DATABASE_POOL_SIZE', '101'],
     ['DATABASE_POOL_SIZE', 'Infinity'],
@@ -156,6 +160,7 @@ describe('readEnvironment', () => {
       expect.stringMatching('^PORT '),
       expect.stringMatching('^DATABASE_URL '),
     ]);
+    expect(faultsOf({ NODE_ENV: 'production', DATABASE_URL: 'x' })).toHaveLength(1);
     expect(faultsOf({ NODE_ENV: 'test' })).toEqual([]);
   });
 });

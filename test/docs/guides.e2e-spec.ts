@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { transform } from '@swc/core';
 import { lexer, type Tokens } from 'marked';
+import ts from 'typescript';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { startService, type TestService } from '../service.js';
 
@@ -124,6 +125,33 @@ describe.each(GUIDES)('the guide %s', (name) => {
       await service.anonymous.get(pathname).expect(200);
     }
   });
+});
+
+it('the samples in TypeScript compile where it is strict', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'animal-store-samples-'));
+  const files: string[] = [];
+  for (const name of GUIDES) {
+    const samples = samplesOf(await readFile(join(FOLDER, `${name}.md`), 'utf8'));
+    for (const { code } of samples.filter(({ language }) => language === 'typescript')) {
+      files.push(join(folder, `${name}-${files.length}.mts`));
+      await writeFile(files.at(-1)!, code);
+    }
+  }
+  const program = ts.createProgram(files, {
+    strict: true,
+    noEmit: true,
+    target: ts.ScriptTarget.ES2022,
+    module: ts.ModuleKind.NodeNext,
+    typeRoots: [join(PROJECT_ROOT, 'node_modules/@types')],
+    types: ['node'],
+    skipLibCheck: true,
+  });
+  const faults = ts.getPreEmitDiagnostics(program);
+  await rm(folder, { recursive: true });
+  expect(files.length).toBeGreaterThan(5);
+  expect(
+    faults.map(({ messageText, file }) => [file?.fileName.slice(folder.length), messageText]),
+  ).toEqual([]);
 });
 
 const escaped = (literal: string) => literal.replaceAll(/[\\^$.*+?()[\]{}|]/g, '\\$&');

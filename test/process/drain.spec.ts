@@ -48,15 +48,34 @@ describe('SIGTERM', () => {
     expect(await ended).toMatchObject({ code: 0, stderr: '' });
   });
 
-  it.each(['SIGTERM', 'SIGINT'] as const)('is cut short by %s', async (signal) => {
-    const idle = await RawConnection.open(port);
+  it('that comes twice, as from npm and from whoever told npm, counts once', async () => {
+    const ended = service.program.end('SIGTERM');
     service.program.send('SIGTERM');
+    const health = new URL('/health/ready', service.base);
+    await until('readiness fails', async () => (await fetch(health)).status === 503);
+    service.program.send('SIGTERM');
+    expect((await fetch(health)).status).toBe(503);
+    expect((await ended).code).toBe(0);
+  });
+});
+
+describe('a long SIGTERM', () => {
+  it.each(['SIGTERM', 'SIGINT'] as const)('is cut short by a later %s', async (signal) => {
+    const project = await Project.create();
+    const { base, program } = await project.serveEmbedded({ DRAIN_SECONDS: '60' });
+    const idle = await RawConnection.open(Number(new URL(base).port));
+    program.send('SIGTERM');
+    const since = performance.now();
     await until(
-      'readiness fails',
-      async () => (await fetch(new URL('/health/ready', service.base))).status === 503,
+      'readiness fails, and it is no longer the same signal',
+      async () =>
+        (await fetch(new URL('/health/ready', base))).status === 503 &&
+        performance.now() - since > 1_100,
     );
-    expect((await service.program.end(signal)).code).toBe(0);
+    expect((await program.end(signal)).code).toBe(0);
     expect(await idle.rest()).toBe('');
+    expect(performance.now() - since).toBeLessThan(30_000);
+    await project.remove();
   });
 });
 

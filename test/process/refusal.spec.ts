@@ -91,6 +91,20 @@ describe('the service says in one clear message why it does not start', () => {
     await dropDatabase(url.href);
   });
 
+  it('with a role that may use no schema', async () => {
+    const role = `${new URL(DATABASE_URL).pathname.slice(1)}_stranger`;
+    const asOwner = (sql: string) => administer(DATABASE_URL, (pool) => pool.query(sql));
+    await asOwner(`create role ${role} login password '${PASSWORD}'`);
+    await asOwner(`revoke usage on schema public from public`);
+    const url = Object.assign(new URL(DATABASE_URL), { username: role, password: PASSWORD });
+    for (const program of ['main', 'cli/migrate'] as const) {
+      const outcome = await project.run(program, ['run'], { DATABASE_URL: url.href });
+      expect([outcome.code, outcome.stdout]).toEqual([1, '']);
+      expect(outcome.stderr).toMatch(/may use no schema: grant usage on schema public/);
+    }
+    await asOwner(`grant usage on schema public to public; drop role ${role}`);
+  });
+
   it('with a role that may not migrate', async () => {
     const role = `${new URL(DATABASE_URL).pathname.slice(1)}_reader`;
     const asOwner = (sql: string) => administer(DATABASE_URL, (pool) => pool.query(sql));
@@ -145,6 +159,7 @@ describe('a program names DATABASE_URL, and not its password, where the database
     ['is not there', () => database('127.0.0.1:1/x')],
     ['has an unknown host', () => database('nowhere.invalid/x')],
     ['has a port that is no number', () => database('127.0.0.1:port/x')],
+    ['has two hosts', () => database('127.0.0.1:1,127.0.0.1:2/x')],
     ['has a broken escape', () => `postgres://u:${PASSWORD}%zz@127.0.0.1:1/x`],
     ['closes the connection', () => database(`${at(closing)}/x`)],
     ['has no TLS where it must', () => database(`${at(withoutTls)}/x?sslmode=verify-full`)],

@@ -11,7 +11,10 @@ it('a role with the rights that docs/operations.md lists serves and issues keys'
   await runMigrations(owner);
   const role = `${new URL(owner).pathname.slice(1)}_service`;
   const guide = await readFile(join(PROJECT_ROOT, 'docs/operations.md'), 'utf8');
-  const grants = guide.match(/^grant .+ to animals;$/gm)!;
+  const database = new URL(owner).pathname.slice(1);
+  const grants = guide
+    .match(/^grant .+ to animals;$/gm)!
+    .map((grant) => grant.replace('database animals', `database ${database}`));
   const asOwner = (sql: string) => administer(owner, (pool) => pool.query(sql));
   await asOwner(`create role ${role} login password 'sekrit'`);
   await asOwner(grants.join('\n').replaceAll('to animals;', `to ${role};`));
