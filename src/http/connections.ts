@@ -56,8 +56,8 @@ export class Connections {
    * Calls `start` for a request that came before its predecessor on the connection was answered (RFC 9112, section
    * 9.3.2): at once, or when fewer than `most` such are under way. Until then the connection is not read, so that a
    * client that takes no answers, or sends faster than it is served, fills its own buffers and not this process's
-   * memory. What came with its last bytes is held; of all connections {@link HTTP_LIMITS.held} requests at most, and that
-   * of one more is cut.
+   * memory. What came with its last bytes is held; of all connections {@link HTTP_LIMITS.held} requests at most: for one
+   * more, the connection that has most of them is cut.
    */
   startInTurn(response: ServerResponse, most: number, start: () => void): void {
     const { socket } = response.req;
@@ -76,15 +76,33 @@ export class Connections {
         start();
       }
     };
-    if (connection.pipelined < most) {
+    if (connection.held.length === 0 && connection.pipelined < most) {
       begin();
-    } else if (this.held < HTTP_LIMITS.held) {
-      this.held += 1;
-      connection.held.push(begin);
-      socket.pause();
-    } else {
-      socket.destroy();
+      return;
     }
+    connection.held.push(begin);
+    this.held += 1;
+    socket.pause();
+    if (this.held > HTTP_LIMITS.held) {
+      this.cutLongest();
+    }
+  }
+
+  private cutLongest(): void {
+    let [longest] = this.open;
+    for (const entry of this.open) {
+      if (entry[1].held.length > longest![1].held.length) {
+        longest = entry;
+      }
+    }
+    const [socket, connection] = longest!;
+    this.forgetHeld(connection);
+    socket.destroy();
+  }
+
+  private forgetHeld(connection: Connection): void {
+    this.held -= connection.held.length;
+    connection.held = [];
   }
 
   private beginNext(connection: Connection): void {
@@ -162,15 +180,18 @@ export class Connections {
     void socket.remoteAddress;
     socket.once('close', () => {
       this.open.delete(socket);
-      this.held -= connection.held.length;
-      connection.held = [];
+      this.forgetHeld(connection);
     });
     endGently(socket, () => isAllRead(socket));
     // Node resumes a connection on its own account whenever it is done with a request.
-    socket.resume = () =>
-      connection.held.length > 0 || connection.restsSince !== undefined
-        ? socket
-        : Socket.prototype.resume.call(socket);
+    const isHeldBack = () => connection.held.length > 0 || connection.restsSince !== undefined;
+    socket.resume = () => (isHeldBack() ? socket : Socket.prototype.resume.call(socket));
+    // It takes effect later, and then has the connection read although it was paused meanwhile.
+    socket.on('resume', () => {
+      if (isHeldBack() && socket.isPaused()) {
+        socket.emit('pause');
+      }
+    });
   }
 
   private watch(): void {

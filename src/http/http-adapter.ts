@@ -155,8 +155,13 @@ export class HttpAdapter extends NestAdapter {
 
   private handle(request: Request, response: Response): void {
     this.admission.arrived();
-    if (request.headers.upgrade !== undefined || this.stage === 'closing') {
-      // Node drops what else came in the packet of a request that asks for another protocol.
+    if (
+      request.headers.upgrade !== undefined ||
+      this.stage === 'closing' ||
+      (request.httpVersion === '1.0' && request.headers['transfer-encoding'] !== undefined)
+    ) {
+      // Node drops what else came in the packet of a request that asks for another protocol. Before HTTP/1.1 nobody knew
+      // chunks, so where such a body ends is in doubt (RFC 9112, section 6.1).
       response.shouldKeepAlive = false;
       takeNoMore(request.socket);
     }

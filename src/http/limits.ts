@@ -25,7 +25,7 @@ export const HTTP_LIMITS = {
   pipelined: 32,
   /** The same while requests wait at the door: so no client gets more than others by sending many at a time. */
   pipelinedInCrowd: 1,
-  /** Requests of all connections that wait so; the connection of one more is cut. */
+  /** Requests of all connections that wait so; for one more, the connection that has most of them is cut. */
   held: 20_000,
   /** Bytes of a request body; more is 413. */
   bodyBytes: 16 * 1024,

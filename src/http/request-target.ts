@@ -10,16 +10,23 @@ function originForm(target: string): string {
   return local.startsWith('/') ? local : `/${local}`;
 }
 
-/** A percent sign that starts no UTF-8 sequence stands for itself, as in a query. */
+/** Percent signs that are no UTF-8 stand for themselves, as in a query. */
 function withDecodablePath(url: string): string {
   if (!url.includes('%')) {
     return url;
   }
   const [path = '', ...query] = url.split('?');
+  const decodable = path.replaceAll(/(?:%[0-9a-f]{2})+|%/gi, (encoded) =>
+    isUtf8(encoded) ? encoded : encoded.replaceAll('%', '%25'),
+  );
+  return [decodable, ...query].join('?');
+}
+
+function isUtf8(encoded: string): boolean {
   try {
-    decodeURIComponent(path);
-    return url;
+    decodeURIComponent(encoded);
+    return true;
   } catch {
-    return [path.replaceAll('%', '%25'), ...query].join('?');
+    return false;
   }
 }

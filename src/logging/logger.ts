@@ -38,11 +38,14 @@ function isoTime(): string {
 /** Bytes of lines that wait while standard output takes none; more are dropped. */
 const MOST_WAITING = 16 * 1024 * 1024;
 
+/** Milliseconds for which the last lines are tried to be written where standard output takes none. */
+const LAST_TRIES = 2_000;
+
 /**
  * Standard output behind a buffer of 15 KiB. All lines of a turn of the event loop go into it at once, and as bytes: of
  * text, it would copy all that it has gathered each time, to measure it.
  *
- * A reader that is gone, or slow, and a full disk cost lines and not the service.
+ * A reader that is gone, or slow, and a full disk cost lines and not the service, nor its end.
  */
 export function bufferedStandardOutput(): DestinationStream {
   let lines = '';
@@ -52,8 +55,13 @@ export function bufferedStandardOutput(): DestinationStream {
       lines = '';
     }
   };
+  let endOfTries = Infinity;
+  const end = () => {
+    handOver();
+    endOfTries = Math.min(endOfTries, performance.now() + LAST_TRIES);
+  };
   // Comes before the destination's own listener, which writes what it was given.
-  process.once('exit', handOver);
+  process.once('exit', end);
   const output = destination({
     dest: 1,
     sync: false,
@@ -61,11 +69,20 @@ export function bufferedStandardOutput(): DestinationStream {
     maxLength: MOST_WAITING,
     periodicFlush: 1000,
     contentMode: 'buffer',
+    retryEAGAIN: () => performance.now() < endOfTries,
   });
-  const { flushSync } = output;
+  const flushSync = output.flushSync.bind(output);
+  const tryFlushSync = () => {
+    try {
+      flushSync();
+    } catch {
+      // Standard output takes no more.
+    }
+  };
+  output.flushSync = tryFlushSync;
   // Without a listener the process would die. The next write tries again, but that at exit would do so for ever.
   output.on('error', () => (output.flushSync = () => undefined));
-  output.on('write', () => (output.flushSync = flushSync));
+  output.on('write', () => (output.flushSync = tryFlushSync));
   const writeBytes = output.write.bind(output) as unknown as (bytes: Buffer) => boolean;
   const stream = {
     write: (line: string) => {
@@ -75,7 +92,7 @@ export function bufferedStandardOutput(): DestinationStream {
       lines += line;
     },
     flush: (done?: (error?: Error) => void) => {
-      handOver();
+      end();
       output.flush(done);
     },
   };

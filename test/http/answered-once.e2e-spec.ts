@@ -91,6 +91,21 @@ describe('a request', () => {
     }
   });
 
+  it('of HTTP/1.0 with chunks is the last of its connection', async () => {
+    const connection = await RawConnection.open(service.port);
+    const head = [`Authorization: Bearer ${service.key}`, 'Content-Type: application/json'];
+    const chunked = request('POST /v1/pets', [
+      ...head,
+      'Connection: keep-alive',
+      'Transfer-Encoding: chunked',
+    ]).replace('HTTP/1.1', 'HTTP/1.0');
+    connection.send(`${chunked}2\r\n{}\r\n0\r\n\r\n`);
+    const answer = await connection.answer();
+    expectError(answer, 400, 'invalid_request');
+    expect(answer.headers['connection']).toBe('close');
+    expect(await connection.rest()).toBe('');
+  });
+
   it('that asks for another protocol is the last of its connection', async () => {
     const headers = [`Authorization: Bearer ${service.key}`];
     const connection = await RawConnection.open(service.port);

@@ -91,6 +91,8 @@ describe('the target of a request', () => {
     '/v1/pets/%',
     '/v1/pets/%1',
     '/v1/pets/%zz',
+    '/v1/p%65ts/%zz',
+    '/v1/p%65ts/%c3',
     '/v1/pets/1%',
     '/v1/pets/%ff',
     '/v1/pets/%c0%ae',
@@ -105,7 +107,7 @@ describe('the target of a request', () => {
     expectError(await get(target), 404, 'pet_not_found');
   });
 
-  it.each(['/v1/pets/%31', '/v1/p%65t%73/1', '/v1/pets/1?%', '/v1/pets/1?'])(
+  it.each(['/v1/pets/%31', '/v1/p%65t%73/1', '/v1/p%65ts/1?%zz', '/v1/pets/1?%', '/v1/pets/1?'])(
     'means the same percent-encoded or not: %s',
     async (target) => {
       expect(await get(target)).toMatchObject({

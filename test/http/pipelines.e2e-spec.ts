@@ -1,5 +1,6 @@
 import { connect } from 'node:net';
 import { jest } from '@jest/globals';
+import { newApiKey } from '../../src/auth/api-key.js';
 import { HTTP_LIMITS } from '../../src/http/limits.js';
 import { until } from '../process/until.js';
 import { startService, type TestService } from '../service.js';
@@ -17,6 +18,18 @@ describe('a client that sends requests without waiting for answers', () => {
     list = request('GET /v1/pets?limit=100', [`Authorization: Bearer ${service.key}`]);
   });
   afterAll(() => service.stop());
+
+  afterEach(() => jest.restoreAllMocks());
+
+  /** So large that Node stops reading it, where nobody does. */
+  const unread = request('POST /v1/pets', [], 'x'.repeat(17_000));
+
+  /** Waits until a few other requests were answered. */
+  const quiet = async () => {
+    for (let i = 0; i < 20; i += 1) {
+      await service.api.get('/v1/pets/1').expect(200);
+    }
+  };
 
   const answered = () => service.log.filter((line) => line.includes('"/v1/pets"')).length;
 
@@ -42,20 +55,80 @@ describe('a client that sends requests without waiting for answers', () => {
     client.destroy();
   });
 
-  it('is cut off where more of them wait than the service holds, and others are not', async () => {
-    const held = jest.replaceProperty(HTTP_LIMITS as { held: number }, 'held', 10);
+  it('is cut off where it has most of more than the service holds, and others are not', async () => {
+    jest.replaceProperty(HTTP_LIMITS as { held: number }, 'held', 60);
     for (let i = 0; i < 3; i += 1) {
-      const greedy = await RawConnection.open(service.port);
-      greedy.send(list.repeat(HTTP_LIMITS.pipelined + 20));
-      await greedy.rest().catch(() => undefined);
+      const database = await service.pool.connect();
+      await database.query('begin; lock table pets in access exclusive mode');
+      const [greedy, modest] = await Promise.all(
+        [1, 2].map(() => RawConnection.open(service.port)),
+      );
+      greedy!.send(list.repeat(HTTP_LIMITS.pipelined + 55));
+      await service.anonymous.get('/health/live').expect(200);
+      modest!.send(list.repeat(HTTP_LIMITS.pipelined + 10));
+      expect(await greedy!.rest().catch(() => '')).toBe('');
+      await database.query('commit');
+      database.release();
+      for (let n = 0; n < HTTP_LIMITS.pipelined + 10; n += 1) {
+        expect((await modest!.answer()).status).toBe(200);
+      }
+      modest!.vanish();
     }
-    const modest = await RawConnection.open(service.port);
-    modest.send(list.repeat(HTTP_LIMITS.pipelined + 10));
-    for (let i = 0; i < HTTP_LIMITS.pipelined + 10; i += 1) {
-      expect((await modest.answer()).status).toBe(200);
+  });
+
+  it('and a large body that nobody reads among them, gets an answer to each, and no other', async () => {
+    const large = request('GET /openapi.json');
+    const live = request('GET /health/live');
+    const sent: [string, number][] = [
+      [request('GET /v1/pets', [`Authorization: Bearer ${newApiKey()}`]), 401],
+      [unread, 401],
+      ...Array.from({ length: HTTP_LIMITS.pipelined - 1 }, (): [string, number] => [live, 200]),
+      ...Array.from({ length: 400 }, (): [string, number] => [large, 200]),
+    ];
+    const connection = await RawConnection.open(service.port);
+    connection.send(sent.map(([bytes]) => bytes).join(''));
+    for (let i = 0; i < 2; i += 1) {
+      await quiet();
+      connection.send(live);
     }
-    modest.vanish();
-    held.restore();
+    await quiet();
+    for (const [, status] of [...sent, [live, 200]]) {
+      expect((await connection.answer()).status).toBe(status);
+    }
+    expect((await connection.answer()).status).toBe(200);
+    connection.vanish();
+  });
+
+  it('has none of them overtaken when a crowd has gone, nor left out for the last one', async () => {
+    jest.replaceProperty(HTTP_LIMITS as { handled: number }, 'handled', 1);
+    const database = await service.pool.connect();
+    await database.query('begin; lock table pets in access exclusive mode');
+    const [other, connection] = await Promise.all(
+      [1, 2].map(() => RawConnection.open(service.port)),
+    );
+    other!.send(list);
+    connection!.send(list + unread + list);
+    const since = performance.now();
+    await until('all at the door were let in', () => {
+      return performance.now() - since > HTTP_LIMITS.turnTime * 2;
+    });
+    connection!.send(request('GET /health/live', ['Connection: Upgrade', 'Upgrade: h2c']));
+    await service.anonymous.get('/health/live').expect(200);
+    await database.query('commit');
+    database.release();
+    const lengths = [];
+    for (let i = 0; i < 4; i += 1) {
+      const { status, text } = await connection!.answer();
+      lengths.push([status, text.length > 1_000]);
+    }
+    expect(lengths).toEqual([
+      [200, true],
+      [401, false],
+      [200, true],
+      [200, false],
+    ]);
+    expect(await connection!.rest()).toBe('');
+    other!.vanish();
   });
 
   it('gets them in order, however many they are', async () => {

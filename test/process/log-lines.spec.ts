@@ -87,6 +87,15 @@ describe('a process whose standard output takes no lines', () => {
     expect(await exit).toEqual([3, null]);
   });
 
+  it('ends although it is not read, when it has nothing left to do and when it exits', async () => {
+    for (const end of ['logger.flush();', 'process.exit();']) {
+      // The first line makes standard output one that never blocks.
+      const child = logging(`console.log('begun'); logger.info({ text: 'x'.repeat(1e6) }); ${end}`);
+      child.stdout.pause();
+      expect(await once(child, 'exit')).toEqual([0, null]);
+    }
+  });
+
   it('keeps no more of them than 16 MiB while their reader pauses', async () => {
     const child = loggingMuch('pipe');
     const bytes = Number(await text(child.stderr!.once('data', () => child.kill('SIGKILL'))));
