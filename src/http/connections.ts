@@ -62,7 +62,8 @@ export class Connections {
   startInTurn(response: ServerResponse, most: number, start: () => void): void {
     const { socket } = response.req;
     const connection = this.open.get(socket);
-    if (connection === undefined) {
+    // Of one that was cut, what is left of the last bytes still comes.
+    if (connection === undefined || socket.destroyed) {
       return;
     }
     response.once('close', () => {
