@@ -26,18 +26,22 @@ const baseUrl = [
   'must be an http(s):// URL that ends in /v1',
 ] as const;
 
+const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'];
+
 /** What pg knows of TLS: of anything else it would make something without a word. */
-const TLS = {
-  parameters: ['sslmode', 'sslrootcert', 'sslcert', 'sslkey', 'sslnegotiation'],
-  modes: ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'],
+const TLS_PARAMETERS: Readonly<Record<string, (value: string) => boolean>> = {
+  ssl: (value) => ['true', '1', '0'].includes(value),
+  sslmode: (value) => SSL_MODES.includes(value),
+  sslrootcert: () => true,
+  sslcert: () => true,
+  sslkey: () => true,
+  sslnegotiation: () => true,
 };
 
 function readDatabaseUrl(text: string): string | undefined {
   const [, query = ''] = text.split('?', 2);
   const isTlsKnown = [...new URLSearchParams(query)].every(
-    ([name, value]) =>
-      !/^ssl/i.test(name) ||
-      (TLS.parameters.includes(name) && (name !== 'sslmode' || TLS.modes.includes(value))),
+    ([name, value]) => !/^ssl/i.test(name) || TLS_PARAMETERS[name]?.(value) === true,
   );
   return /^postgres(ql)?:\/\/./.test(text) && isTlsKnown ? text : undefined;
 }
@@ -86,7 +90,7 @@ export class Environment {
   /** The database; its parameters set TLS. Without it, outside production, the embedded PostgreSQL runs. */
   @OptionalField(
     readDatabaseUrl,
-    `must be a postgres:// URL; of TLS it takes ${TLS.parameters.join(', ')}, and as sslmode ${TLS.modes.join(', ')}`,
+    `must be a postgres:// URL; of TLS it takes ${Object.keys(TLS_PARAMETERS).join(', ')}, and as sslmode ${SSL_MODES.join(', ')}`,
   )
   DATABASE_URL?: string;
 

@@ -13,7 +13,7 @@ import type { Response } from './response.js';
  */
 export function onClientError(error: NodeJS.ErrnoException, socket: Duplex, log: Logger): void {
   // After the first, Node reports one for all that is read.
-  if (!isEnding(socket) && !reported.has(socket)) {
+  if (!reported.has(socket)) {
     answerFault(error, socket, log);
   }
 }

@@ -88,6 +88,7 @@ describe('readEnvironment', () => {
     ['DATABASE_URL', 'postgres://u@db.example/animals?sslmode=disabled'],
     ['DATABASE_URL', 'postgres://u@db.example/animals?sslmode=allow'],
     ['DATABASE_URL', 'postgres://u@db.example/animals?sslmod=require'],
+    ['DATABASE_URL', 'postgres://u@db.example/animals?ssl=false'],
     ['DATABASE_URL', 'postgres://u@db.example/animals?application_name=x&sslMode=require'],
     ['DATABASE_POOL_SIZE', '1'],
     ['DATABASE_POOL_SIZE', '101'],
@@ -153,6 +154,16 @@ describe('readEnvironment', () => {
       'LOG_LEVEL',
     ]);
     expect(faults.join()).not.toContain('sekrit');
+  });
+
+  it.each([
+    'ssl=true',
+    'ssl=0',
+    'sslmode=no-verify&application_name=x',
+    'sslmode=verify-full&sslrootcert=/ca.pem&sslcert=/c.pem&sslkey=/k.pem',
+    'sslmode=require&sslnegotiation=direct',
+  ])('takes what the driver knows of TLS: %s', (parameters) => {
+    expect(faultsOf({ DATABASE_URL: `postgres://u@db.example/animals?${parameters}` })).toEqual([]);
   });
 
   it('wants DATABASE_URL in production, and only there', () => {
