@@ -23,6 +23,17 @@ export interface IdempotentRequest {
   pet: NewPet;
 }
 
+interface HashedRequest extends IdempotentRequest {
+  /** SHA-256 in hexadecimal, the same for bodies of the same meaning. */
+  bodyHash: string;
+}
+
+interface Creation {
+  pet: StoredPet;
+  /** Whether an earlier request created the animal. */
+  isReplayed: boolean;
+}
+
 /** Milliseconds between two rounds in which records older than 24 hours are deleted. */
 const SWEEP_EVERY = 10 * 60_000;
 
@@ -31,12 +42,15 @@ const SWEEP_EVERY = 10 * 60_000;
  * same animal again.
  *
  * The animal and the record of its key are written by one statement, so nothing can part them. A twin that comes while
- * the first is under way waits in PostgreSQL for it, on the record's primary key.
+ * the first is under way shares its outcome; one that came to another process, or has another body, waits in PostgreSQL
+ * for it, on the record's primary key.
  */
 @Injectable()
 export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   private sweeping?: NodeJS.Timeout;
-  private readonly creations: Batcher<IdempotentRequest, { pet: StoredPet; isReplayed: boolean }>;
+  private readonly creations: Batcher<HashedRequest, Creation>;
+  /** By API key, body and `Idempotency-Key`. */
+  private readonly underWay = new Map<string, Promise<Creation>>();
 
   constructor(
     private readonly pool: Pool,
@@ -45,7 +59,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     // One statement each, as each may have to wait for a twin; a few at a time, so that others find connections.
     const inFlight = Math.max(1, Math.floor(pool.options.max / 3));
     this.creations = new Batcher(
-      async ([request]: IdempotentRequest[]) => [await this.createOnce(request!)],
+      async ([request]: HashedRequest[]) => [await this.createOnce(request!)],
       { ...BATCH_LIMITS, size: 1, inFlight },
     );
   }
@@ -63,13 +77,23 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
    * @throws ApiError `idempotency_key_reused` where the key stands for another body, `idempotency_key_in_use` where
    *   its first request is under way for too long to wait.
    */
-  create(request: IdempotentRequest): Promise<{ pet: StoredPet; isReplayed: boolean }> {
-    return this.creations.ask(request);
+  async create(request: IdempotentRequest): Promise<Creation> {
+    const { name, categoryId, status } = request.pet;
+    const bodyHash = hash('sha256', JSON.stringify([name, String(categoryId), status]), 'hex');
+    const twins = `${request.apiKeyId} ${bodyHash} ${request.key}`;
+    const first = this.underWay.get(twins);
+    if (first !== undefined) {
+      return { ...(await first), isReplayed: true };
+    }
+    const creation = this.creations
+      .ask({ ...request, bodyHash })
+      .finally(() => this.underWay.delete(twins));
+    this.underWay.set(twins, creation);
+    return creation;
   }
 
-  private async createOnce({ apiKeyId, key, pet }: IdempotentRequest) {
+  private async createOnce({ apiKeyId, key, pet, bodyHash }: HashedRequest): Promise<Creation> {
     const { name, categoryId, status } = pet;
-    const bodyHash = hash('sha256', JSON.stringify([name, String(categoryId), status]), 'hex');
     try {
       const [created] = await run<[id: string, json: string]>(this.pool, INSERT_PET_ONCE, [
         apiKeyId,

@@ -3,6 +3,7 @@ import { ApiKeys } from '../../src/auth/api-keys.js';
 import { createLogger } from '../../src/logging/logger.js';
 import { IdempotentCreation } from '../../src/pets/idempotent-creation.js';
 import { expectError } from '../answers.js';
+import { until } from '../process/until.js';
 import { startService, type TestService } from '../service.js';
 
 describe('createPet with an Idempotency-Key', () => {
@@ -113,6 +114,35 @@ describe('createPet with an Idempotency-Key', () => {
       await first.end();
     }
     await create('slow').expect(201);
+  });
+
+  it('answers twins of one that does not end with 409, and keeps no other key waiting', async () => {
+    const first = new Client({ connectionString: service.databaseUrl });
+    await first.connect();
+    try {
+      await first.query('begin');
+      await first.query(`insert into pets (id, name, category_id) values (-1, 'Rex', 1)`);
+      await first.query(
+        `insert into idempotency_keys (api_key_id, key, body_hash, pet_id) values (1, 'slow', '', -1)`,
+      );
+      let isAnswered = false;
+      const twins = Promise.all(Array.from({ length: 20 }, () => create('slow'))).finally(
+        () => (isAnswered = true),
+      );
+      await until('one of them waits in PostgreSQL', async () => {
+        const [{ waiting }] = await service.query(
+          `select count(*)::int as waiting from pg_locks where not granted`,
+        );
+        return waiting > 0;
+      });
+      await create('other').expect(201);
+      expect(isAnswered).toBe(false);
+      for (const answer of await twins) {
+        expectError(answer, 409, 'idempotency_key_in_use');
+      }
+    } finally {
+      await first.end();
+    }
   });
 
   it.each(['pets', 'idempotency_keys', 'api_keys'])(
