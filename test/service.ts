@@ -37,8 +37,12 @@ export interface TestService {
   stop(): Promise<void>;
 }
 
-export async function startService(variables: Record<string, string> = {}): Promise<TestService> {
-  const databaseUrl = await createDatabase();
+/** @param sharedUrl the database of another one, to share with it. */
+export async function startService(
+  variables: Record<string, string> = {},
+  sharedUrl?: string,
+): Promise<TestService> {
+  const databaseUrl = sharedUrl ?? (await createDatabase());
   await runMigrations(databaseUrl);
   const { key } = await administer(databaseUrl, (pool) => new ApiKeys(pool).issue('test'));
 
@@ -71,7 +75,9 @@ export async function startService(variables: Record<string, string> = {}): Prom
     stop: async () => {
       await app.close();
       await pool.end();
-      await dropDatabase(databaseUrl);
+      if (sharedUrl === undefined) {
+        await dropDatabase(databaseUrl);
+      }
       expect(leaks).toEqual([]);
     },
   };
@@ -90,7 +96,8 @@ export async function dropDatabase(url: string): Promise<void> {
   await onServer(`drop database if exists ${new URL(url).pathname.slice(1)} with (force)`);
 }
 
-async function onServer(sql: string): Promise<void> {
+/** Runs a statement on the server's own database. */
+export async function onServer(sql: string): Promise<void> {
   const client = new Client({ connectionString: serverUrl() });
   await client.connect();
   try {

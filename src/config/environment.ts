@@ -10,8 +10,6 @@ const asItIs = (text: string) => text;
 
 const flag = (text: string) => (text === 'true' || text === 'false' ? text === 'true' : undefined);
 
-const matching = (pattern: RegExp) => (text: string) => (pattern.test(text) ? text : undefined);
-
 const wholeNumber = (least: number, most: number) => (text: string) =>
   /^[0-9]{1,9}$/.test(text) && Number(text) >= least && Number(text) <= most
     ? Number(text)
@@ -21,9 +19,13 @@ const wholeNumber = (least: number, most: number) => (text: string) =>
 const count = (least: number, most: number) =>
   [wholeNumber(least, most), `must be a whole number from ${least} to ${most}`] as const;
 
+/** Of the characters that a URI may have as they are (RFC 3986, section 2), as it goes into headers; without a password. */
 const baseUrl = [
-  matching(/^https?:\/\/[^\s?#]+\/v1$/),
-  'must be an http(s):// URL that ends in /v1',
+  (text: string) =>
+    /^https?:\/\/[\w.~:/[\]!$&'()*+,;=%-]+\/v1$/.test(text) && URL.canParse(text)
+      ? text
+      : undefined,
+  'must be an http(s):// URL that ends in /v1, in ASCII',
 ] as const;
 
 const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'];
@@ -35,7 +37,7 @@ const TLS_PARAMETERS: Readonly<Record<string, (value: string) => boolean>> = {
   sslrootcert: () => true,
   sslcert: () => true,
   sslkey: () => true,
-  sslnegotiation: () => true,
+  sslnegotiation: (value) => ['postgres', 'direct'].includes(value),
 };
 
 function readDatabaseUrl(text: string): string | undefined {

@@ -1,5 +1,6 @@
-import type { Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { Pool, type PoolClient, type PoolConfig } from 'pg';
+import { serialize } from 'pg-protocol';
 
 /**
  * Time-outs of the connections that serve requests, in milliseconds. What a request waits for is under 2 seconds each, so
@@ -46,7 +47,7 @@ export function servingPool(url: string, size: number): Pool {
     keepAlive: true,
     keepAliveInitialDelayMillis: DATABASE_TIMEOUTS.keepAlive,
   });
-  dropIdleOnSilence(pool);
+  onSilence(pool);
   return pool;
 }
 
@@ -78,7 +79,7 @@ export const APPLICATION_NAME = 'animal-store';
  * Where one connection is silent for too long, the others are likely to be: those that wait in the pool are dropped,
  * so that the next statements do not find out one by one.
  */
-function dropIdleOnSilence(pool: Pool): void {
+function onSilence(pool: Pool): void {
   const idle = new Set<PoolClient>();
   pool.on('acquire', (client) => idle.delete(client));
   pool.on('remove', (client) => idle.delete(client));
@@ -86,16 +87,34 @@ function dropIdleOnSilence(pool: Pool): void {
     if (!error) {
       idle.add(client);
     } else if (error.message === 'Query read timeout') {
+      cancelStatement(client as Session);
       // pg-pool notices, and forgets them.
-      idle.forEach((one) => socketOf(one).destroy());
+      idle.forEach((one) => (one as Session).connection.stream.destroy());
     }
   });
 }
 
-/** pg's types leave it out. */
-function socketOf(client: PoolClient): Socket {
-  return (client as unknown as { connection: { stream: Socket } }).connection.stream;
+/**
+ * Has PostgreSQL give up a statement that nobody waits for any more. `statement_timeout` does not bound a commit, which
+ * may wait for a standby that is gone: sessions would become ever more, because PostgreSQL does not see that the client
+ * has left. The request goes over a connection of its own, and PostgreSQL takes it without TLS (its documentation, part
+ * 55.2.8); where it does not come through there is nothing to give up.
+ */
+function cancelStatement({ host, port, processID, secretKey }: Session): void {
+  const socket = host.startsWith('/') ? connect(`${host}/.s.PGSQL.${port}`) : connect(port, host);
+  socket.on('error', () => {});
+  socket.setTimeout(DATABASE_TIMEOUTS.connection, () => socket.destroy());
+  socket.end(serialize.cancel(processID, secretKey));
 }
+
+/** What pg's types leave out. */
+type Session = PoolClient & {
+  connection: { stream: Socket };
+  host: string;
+  port: number;
+  processID: number;
+  secretKey: number;
+};
 
 /** Adds {@link SESSION} to the `options` that the URL may have, and that pg would otherwise let win. */
 function withSessionSettings(url: string): string {

@@ -32,11 +32,11 @@ export class ErrorFilter implements ExceptionFilter {
     this.host.httpAdapter.replyError(response, error.code, error.message);
   }
 
-  /** A client's fault is no news; ours is, with its cause. */
+  /** A client's fault is no news, nor is that the service is stopping; ours is, with its cause. */
   private log({ code, message, cause }: ApiError, request: string): void {
     if (code === 'internal_error') {
       this.logger.error({ request, err: cause }, message);
-    } else if (code === 'unavailable') {
+    } else if (code === 'unavailable' && !this.host.httpAdapter.isStopping) {
       this.logger.warn(
         { request, reason: cause instanceof Error ? cause.message : message },
         message,

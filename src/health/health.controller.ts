@@ -13,7 +13,9 @@ import type { HttpAdapter } from '../http/http-adapter.js';
 export class HealthController {
   /** However many ask, the database is asked once. */
   private readonly states = new Batcher(async (asking: undefined[]) => {
-    const state = await this.databaseState();
+    const state = await this.databaseState().catch((cause: unknown) => {
+      throw new ApiError('unavailable', 'The database cannot be used; try again.', { cause });
+    });
     return asking.map(() => state);
   });
 

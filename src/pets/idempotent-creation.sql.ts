@@ -4,36 +4,47 @@ import { PET_JSON } from './pets.sql.js';
 const IS_OLD = `created_at < now() - interval '24 hours'`;
 
 /**
- * A new pet and the record of its key, both or none: `$1` the API key's id, `$2` the Idempotency-Key, `$3` the body's
- * hash, `$4` to `$6` name, category and status. No row where the key stands for a pet already. A transaction that is
- * about to record the same key is waited for.
+ * New pets and the records of their keys, of each both or none. Of each request: `$1` the API key's id, `$2` the
+ * Idempotency-Key, `$3` the body's hash, `$4` to `$6` name, category and status; no two have the same key.
+ *
+ * A row for each, in any order: the key's two parts, whether no other transaction is about to record it, and the new pet
+ * where it stood for none. That is asked of an advisory lock, as a wait for one key would be one for all of them.
  */
-export const INSERT_PET_ONCE: Statement = {
-  name: 'insert-pet-once',
+export const INSERT_PETS_ONCE: Statement = {
+  name: 'insert-pets-once',
   text: `
-  with record as (
+  with wanted as materialized (
+    select *, pg_try_advisory_xact_lock(hashtextextended(api_key_id || ' ' || key, 0)) as is_free
+      from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[])
+        as request (api_key_id, key, body_hash, name, category_id, status)
+  ), record as (
     insert into idempotency_keys as earlier (api_key_id, key, body_hash, pet_id)
-    values ($1::bigint, $2, decode($3, 'hex'), nextval(pg_get_serial_sequence('pets', 'id')))
+    select api_key_id, key, decode(body_hash, 'hex'), nextval(pg_get_serial_sequence('pets', 'id'))
+      from wanted
+     where is_free
     on conflict (api_key_id, key) do update
        set body_hash = excluded.body_hash, pet_id = excluded.pet_id, created_at = excluded.created_at
      where earlier.${IS_OLD}
-    returning pet_id
+    returning api_key_id, key, pet_id
   ), pets as (
     insert into pets (id, name, category_id, status)
-    select pet_id, $4, $5::bigint, $6 from record
-    returning *
+    select pet_id, name, category_id, status from record join wanted using (api_key_id, key)
+    returning id, ${PET_JSON} as json
   )
-  select id, ${PET_JSON} as json from pets`,
+  select api_key_id, key, is_free, pets.id, pets.json
+    from wanted
+    left join record using (api_key_id, key)
+    left join pets on pets.id = record.pet_id`,
 };
 
-/** The pet that was created under `$2` by the API key `$1`. */
-export const PET_BY_IDEMPOTENCY_KEY: Statement = {
-  name: 'pet-by-idempotency-key',
+/** The pets that were created under the keys of which `$1` are the API keys' ids and `$2` the Idempotency-Keys. */
+export const PETS_BY_IDEMPOTENCY_KEY: Statement = {
+  name: 'pets-by-idempotency-key',
   text: `
-  select pets.id, ${PET_JSON}, encode(record.body_hash, 'hex')
-    from idempotency_keys as record
-    join pets on pets.id = record.pet_id
-   where api_key_id = $1::bigint and key = $2`,
+  select api_key_id, key, encode(body_hash, 'hex'), id, ${PET_JSON}
+    from unnest($1::bigint[], $2::text[]) as wanted (api_key_id, key)
+    join idempotency_keys using (api_key_id, key)
+    join pets on pets.id = pet_id`,
 };
 
 /** At most 1,000, so that no transaction is long. */

@@ -4,13 +4,12 @@ import { Pool } from 'pg';
 import { BATCH_LIMITS, Batcher } from '../database/batcher.js';
 import { run } from '../database/statement.js';
 import { ApiError } from '../errors/api-error.js';
-import { sqlState } from '../errors/database-error.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import type { NewPet } from './new-pet.js';
 import {
   DELETE_OLD_IDEMPOTENCY_KEYS,
-  INSERT_PET_ONCE,
-  PET_BY_IDEMPOTENCY_KEY,
+  INSERT_PETS_ONCE,
+  PETS_BY_IDEMPOTENCY_KEY,
 } from './idempotent-creation.sql.js';
 import type { StoredPet } from './pets.service.js';
 
@@ -23,15 +22,15 @@ export interface IdempotentRequest {
   pet: NewPet;
 }
 
-interface HashedRequest extends IdempotentRequest {
-  /** SHA-256 in hexadecimal, the same for bodies of the same meaning. */
-  bodyHash: string;
-}
-
 interface Creation {
   pet: StoredPet;
   /** Whether an earlier request created the animal. */
   isReplayed: boolean;
+}
+
+interface HashedRequest extends IdempotentRequest {
+  /** SHA-256 in hexadecimal, the same for bodies of the same meaning. */
+  bodyHash: string;
 }
 
 /** Milliseconds between two rounds in which records older than 24 hours are deleted. */
@@ -42,27 +41,23 @@ const SWEEP_EVERY = 10 * 60_000;
  * same animal again.
  *
  * The animal and the record of its key are written by one statement, so nothing can part them. A twin that comes while
- * the first is under way shares its outcome; one that came to another process, or has another body, waits in PostgreSQL
- * for it, on the record's primary key.
+ * the first is under way shares its outcome; one that comes to another process then is told so.
  */
 @Injectable()
 export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   private sweeping?: NodeJS.Timeout;
-  private readonly creations: Batcher<HashedRequest, Creation>;
-  /** By API key, body and `Idempotency-Key`. */
-  private readonly underWay = new Map<string, Promise<Creation>>();
+  /** PostgreSQL holds a lock for each request of a batch, and has room for thousands of all processes. */
+  private readonly creations = new Batcher(
+    (requests: HashedRequest[]) => this.createAll(requests),
+    { ...BATCH_LIMITS, size: 64 },
+  );
+  /** The first request of each key, by {@link nameOf}. */
+  private readonly underWay = new Map<string, { bodyHash: string; creation: Promise<Creation> }>();
 
   constructor(
     private readonly pool: Pool,
     @Inject(LOGGER) private readonly logger: Logger,
-  ) {
-    // One statement each, as each may have to wait for a twin; a few at a time, so that others find connections.
-    const inFlight = Math.max(1, Math.floor(pool.options.max / 3));
-    this.creations = new Batcher(
-      async ([request]: HashedRequest[]) => [await this.createOnce(request!)],
-      { ...BATCH_LIMITS, size: 1, inFlight },
-    );
-  }
+  ) {}
 
   onModuleInit(): void {
     this.sweeping = setInterval(() => void this.sweep(), SWEEP_EVERY).unref();
@@ -75,67 +70,80 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   /**
    * @returns the animal, and whether an earlier request created it.
    * @throws ApiError `idempotency_key_reused` where the key stands for another body, `idempotency_key_in_use` where
-   *   its first request is under way for too long to wait.
+   *   another process is working on its first request.
    */
   async create(request: IdempotentRequest): Promise<Creation> {
     const { name, categoryId, status } = request.pet;
     const bodyHash = hash('sha256', JSON.stringify([name, String(categoryId), status]), 'hex');
-    const twins = `${request.apiKeyId} ${bodyHash} ${request.key}`;
-    const first = this.underWay.get(twins);
-    if (first !== undefined) {
-      return { ...(await first), isReplayed: true };
+    const key = nameOf(request.apiKeyId, request.key);
+    for (let first; (first = this.underWay.get(key)) !== undefined;) {
+      if (first.bodyHash === bodyHash) {
+        return { ...(await first.creation), isReplayed: true };
+      }
+      if (await isCreated(first.creation)) {
+        throw reused();
+      }
     }
-    const creation = this.creations
-      .ask({ ...request, bodyHash })
-      .finally(() => this.underWay.delete(twins));
-    this.underWay.set(twins, creation);
+    const creation = this.createNow({ ...request, bodyHash }).finally(() =>
+      this.underWay.delete(key),
+    );
+    this.underWay.set(key, { bodyHash, creation });
     return creation;
   }
 
-  private async createOnce({ apiKeyId, key, pet, bodyHash }: HashedRequest): Promise<Creation> {
-    const { name, categoryId, status } = pet;
-    try {
-      const [created] = await run<[id: string, json: string]>(this.pool, INSERT_PET_ONCE, [
-        apiKeyId,
-        key,
-        bodyHash,
-        name,
-        categoryId,
-        status,
-      ]);
-      if (created !== undefined) {
-        const [id, json] = created;
-        return { pet: { id, json }, isReplayed: false };
-      }
-    } catch (cause) {
-      if (isWaitForTwin(cause)) {
-        throw new ApiError(
-          'idempotency_key_in_use',
-          'The first request with this Idempotency-Key is still under way; try again.',
-          { cause },
-        );
-      }
-      throw cause;
+  private async createNow(request: HashedRequest): Promise<Creation> {
+    const outcome = await this.creations.ask(request);
+    if (outcome instanceof ApiError) {
+      throw outcome;
     }
-    const [earlier] = await run<[id: string, json: string, bodyHash: string]>(
-      this.pool,
-      PET_BY_IDEMPOTENCY_KEY,
-      [apiKeyId, key],
+    return outcome;
+  }
+
+  /** @param requests of which no two have the same key. */
+  private async createAll(requests: HashedRequest[]): Promise<(Creation | ApiError)[]> {
+    const outcomes = new Map<string, Creation | ApiError>();
+    const rows = await run<
+      [apiKeyId: string, key: string, isFree: string, id: string | null, json: string | null]
+    >(this.pool, INSERT_PETS_ONCE, [
+      requests.map(({ apiKeyId }) => apiKeyId),
+      requests.map(({ key }) => key),
+      requests.map(({ bodyHash }) => bodyHash),
+      requests.map(({ pet }) => pet.name),
+      requests.map(({ pet }) => pet.categoryId),
+      requests.map(({ pet }) => pet.status),
+    ]);
+    for (const [apiKeyId, key, isFree, id, json] of rows) {
+      if (isFree !== 't') {
+        outcomes.set(nameOf(apiKeyId, key), inUse());
+      } else if (id !== null && json !== null) {
+        outcomes.set(nameOf(apiKeyId, key), { pet: { id, json }, isReplayed: false });
+      }
+    }
+    const others = requests.filter(({ apiKeyId, key }) => !outcomes.has(nameOf(apiKeyId, key)));
+    if (others.length > 0) {
+      await this.findEarlier(others, outcomes);
+    }
+    return requests.map(({ apiKeyId, key }) => outcomes.get(nameOf(apiKeyId, key)) ?? expired());
+  }
+
+  private async findEarlier(
+    requests: HashedRequest[],
+    outcomes: Map<string, Creation | ApiError>,
+  ): Promise<void> {
+    const rows = await run<
+      [apiKeyId: string, key: string, bodyHash: string, id: string, json: string]
+    >(this.pool, PETS_BY_IDEMPOTENCY_KEY, [
+      requests.map(({ apiKeyId }) => apiKeyId),
+      requests.map(({ key }) => key),
+    ]);
+    const hashes = new Map(
+      requests.map(({ apiKeyId, key, bodyHash }) => [nameOf(apiKeyId, key), bodyHash]),
     );
-    if (earlier === undefined) {
-      throw new ApiError(
-        'unavailable',
-        'The record of this Idempotency-Key just expired; try again.',
-      );
+    for (const [apiKeyId, key, bodyHash, id, json] of rows) {
+      const name = nameOf(apiKeyId, key);
+      const isSame = bodyHash === hashes.get(name);
+      outcomes.set(name, isSame ? { pet: { id, json }, isReplayed: true } : reused());
     }
-    const [id, json, earlierHash] = earlier;
-    if (earlierHash !== bodyHash) {
-      throw new ApiError(
-        'idempotency_key_reused',
-        'This Idempotency-Key was used for another body.',
-      );
-    }
-    return { pet: { id, json }, isReplayed: true };
   }
 
   /** Deletes old records a few at a time, passing over those that someone holds. */
@@ -148,19 +156,35 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   }
 }
 
-/** SQLSTATE of a statement that ran out of time. */
-const QUERY_CANCELED = '57014';
+/** A key among those of all API keys. */
+const nameOf = (apiKeyId: string, key: string) => `${apiKeyId} ${key}`;
 
 /**
- * Whether a statement ran out of time while it waited for another transaction that records the same key. PostgreSQL's
- * `where` then names a row of the table, in whatever language: `while inserting index tuple (0,1) in relation
- * "idempotency_keys"`. Else the database was slow, or locked for another reason.
+ * Waits for the first request with a key.
+ *
+ * @returns whether it stands for the key now; not where an earlier one does.
+ * @throws whatever else became of it.
  */
-function isWaitForTwin(error: unknown): boolean {
-  const { where = '' } = error as { where?: string };
-  return (
-    sqlState(error) === QUERY_CANCELED &&
-    /\([0-9]+,[0-9]+\)/.test(where) &&
-    where.includes('idempotency_keys')
-  );
+async function isCreated(creation: Promise<Creation>): Promise<boolean> {
+  try {
+    await creation;
+    return true;
+  } catch (error) {
+    if (error instanceof ApiError && error.code === 'idempotency_key_reused') {
+      return false;
+    }
+    throw error;
+  }
 }
+
+const reused = () =>
+  new ApiError('idempotency_key_reused', 'This Idempotency-Key was used for another body.');
+
+const inUse = () =>
+  new ApiError(
+    'idempotency_key_in_use',
+    'The first request with this Idempotency-Key is still under way; try again.',
+  );
+
+const expired = () =>
+  new ApiError('unavailable', 'The record of this Idempotency-Key just expired; try again.');

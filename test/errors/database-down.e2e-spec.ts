@@ -2,7 +2,7 @@ import { Client } from 'pg';
 import { newApiKey } from '../../src/auth/api-key.js';
 import { type Answer, expectError } from '../answers.js';
 import { until } from '../process/until.js';
-import { startService, type TestService } from '../service.js';
+import { onServer, startService, type TestService } from '../service.js';
 import { Wire } from './wire.js';
 
 describe('while the database cannot serve', () => {
@@ -158,6 +158,36 @@ describe('while the database cannot serve', () => {
     await lockPets();
     expectUnavailable(await service.api.get('/v1/pets'));
     await locker.query('rollback');
+    await expectRecovery();
+  });
+
+  it('taking no connections: what needs it is 503, readiness too, and all recovers', async () => {
+    const name = new URL(service.databaseUrl).pathname.slice(1);
+    await onServer(`alter database ${name} allow_connections false`);
+    await terminate('true');
+    for (const request of [
+      service.api.get('/v1/pets/1'),
+      service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }),
+      service.anonymous.get('/health/ready'),
+    ]) {
+      expectUnavailable(await request);
+    }
+    await onServer(`alter database ${name} allow_connections true`);
+    await expectRecovery();
+  });
+
+  it('busy beyond statement_timeout, as in a commit: it is told to give up', async () => {
+    const client = await service.pool.connect();
+    await client.query('set statement_timeout = 0');
+    const error = await client.query('select pg_sleep(60)').catch((fault: Error) => fault);
+    client.release(error as Error);
+    expect(error).toHaveProperty('message', 'Query read timeout');
+    await until('no session is left with it', async () => {
+      const { rowCount } = await operator.query(
+        `select from pg_stat_activity where query = 'select pg_sleep(60)'`,
+      );
+      return rowCount === 0;
+    });
     await expectRecovery();
   });
 

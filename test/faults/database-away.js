@@ -90,6 +90,20 @@ const OUTAGES = {
       wire.dropConnections();
     },
   },
+  'without the standby that commits wait for': {
+    canServe: (method) => method === 'GET',
+    isReady: true,
+    async begin({ postgres }) {
+      await postgres.query(`alter system set synchronous_standby_names = 'nobody'`);
+      await postgres.query('select pg_reload_conf()');
+    },
+    // PostgreSQL goes on with such a commit when its client has left.
+    async end({ postgres }) {
+      this.sessions = await postgres.sessions();
+      await postgres.query('alter system reset synchronous_standby_names');
+      await postgres.query('select pg_reload_conf()');
+    },
+  },
   'out of disk space': {
     canServe: (method) => method === 'GET',
     // Lists are served, so requests may come.
@@ -191,9 +205,7 @@ async function endure(name, outage, run, milliseconds) {
   const answers = await questions.stop();
   const { live, ready } = await healthOf();
   const settled = answers.filter(({ at }) => at > ended + back);
-  const sessions = name.includes('standby')
-    ? await outage.standby.sessions()
-    : await postgres.sessions();
+  const sessions = Math.max(outage.sessions ?? 0, await (outage.standby ?? postgres).sessions());
   const isServed = ({ status }) => status === 200 || status === 201;
   const isWrong = (answer) =>
     !(isServed(answer) || (answer.status === 503 && answer.headers['retry-after'] !== undefined));

@@ -61,6 +61,14 @@ describe('health', () => {
     await ready().expect(200);
   });
 
+  it('is live, not ready, where it may not look at the migrations', async () => {
+    await service.query('alter table migrations rename column name to hidden');
+    expectNotReady(await ready(), ['database']);
+    await live().expect(200);
+    await service.query('alter table migrations rename column hidden to name');
+    await ready().expect(200);
+  });
+
   it('is live, not ready, while the database is out of reach', async () => {
     const mend = wire.cut();
     expectNotReady(await ready(), ['database']);

@@ -50,6 +50,23 @@ describe('createPet with an Idempotency-Key', () => {
     expect(await count('pets')).toBe(1);
   });
 
+  it('gives each of hundreds at once its own animal, and the same again', async () => {
+    const createAll = () =>
+      Promise.all(
+        Array.from({ length: 300 }, (_, n) => create(`many-${n}`, { name: `${n}`, categoryId: n })),
+      );
+    const answers = await createAll();
+    answers.forEach(({ status, body }, n) =>
+      expect([status, body]).toEqual([
+        201,
+        expect.objectContaining({ name: `${n}`, categoryId: n }),
+      ]),
+    );
+    expect(await count('pets')).toBe(300);
+    expect((await createAll()).map(({ text }) => text)).toEqual(answers.map(({ text }) => text));
+    expect(await count('pets')).toBe(300);
+  });
+
   it('takes a body of the same meaning for the same body', async () => {
     const first = await create('k', { name: 'Rex', categoryId: 1 }).expect(201);
     const again = await create('k', {
@@ -98,51 +115,92 @@ describe('createPet with an Idempotency-Key', () => {
     await create('retry').expect(201);
   });
 
-  it('answers 409 where the first request with the key does not end', async () => {
-    const first = new Client({ connectionString: service.databaseUrl });
-    await first.connect();
-    try {
-      await first.query('begin');
-      await first.query(`insert into pets (id, name, category_id) values (-1, 'Rex', 1)`);
-      await first.query(
-        `insert into idempotency_keys (api_key_id, key, body_hash, pet_id) values (1, 'slow', '', -1)`,
+  describe('while another process works on the first request', () => {
+    let first: TestService;
+    let locker: Client;
+    beforeAll(async () => {
+      first = await startService({}, service.databaseUrl);
+      locker = new Client({ connectionString: service.databaseUrl });
+      await locker.connect();
+      // Whoever adds an animal called slow, waits.
+      await service.query(
+        `create function wait() returns trigger language plpgsql as
+           'begin perform pg_advisory_xact_lock(1); return new; end'`,
       );
-      const answer = await create('slow');
-      expectError(answer, 409, 'idempotency_key_in_use');
-      expect(answer.headers['retry-after']).toBe('1');
-    } finally {
-      await first.end();
-    }
-    await create('slow').expect(201);
-  });
+      await service.query(
+        `create trigger wait before insert on pets for each row when (new.name = 'slow')
+           execute function wait()`,
+      );
+    });
+    afterAll(async () => {
+      await locker.end();
+      await first.stop();
+    });
 
-  it('answers twins of one that does not end with 409, and keeps no other key waiting', async () => {
-    const first = new Client({ connectionString: service.databaseUrl });
-    await first.connect();
-    try {
-      await first.query('begin');
-      await first.query(`insert into pets (id, name, category_id) values (-1, 'Rex', 1)`);
-      await first.query(
-        `insert into idempotency_keys (api_key_id, key, body_hash, pet_id) values (1, 'slow', '', -1)`,
-      );
-      let isAnswered = false;
-      const twins = Promise.all(Array.from({ length: 20 }, () => create('slow'))).finally(
-        () => (isAnswered = true),
-      );
-      await until('one of them waits in PostgreSQL', async () => {
+    const slow = { name: 'slow', categoryId: 1 };
+
+    it('answers twins at once with 409, keeps no other key waiting, and creates one animal', async () => {
+      await locker.query('begin; select pg_advisory_xact_lock(1)');
+      const creation = first.anonymous
+        .post('/v1/pets')
+        .set('Authorization', `Bearer ${service.key}`)
+        .set('Idempotency-Key', 'slow')
+        .send(slow)
+        .then((answer) => answer);
+      await until('it waits', async () => {
         const [{ waiting }] = await service.query(
           `select count(*)::int as waiting from pg_locks where not granted`,
         );
         return waiting > 0;
       });
-      await create('other').expect(201);
-      expect(isAnswered).toBe(false);
-      for (const answer of await twins) {
+      const twins = Array.from({ length: 10 }, () => create('slow', slow));
+      const others = Array.from({ length: 10 }, (_, n) => create(`other-${n}`));
+      for (const answer of await Promise.all(twins)) {
         expectError(answer, 409, 'idempotency_key_in_use');
+        expect(answer.headers['retry-after']).toBe('1');
       }
-    } finally {
-      await first.end();
-    }
+      for (const { status } of await Promise.all(others)) {
+        expect(status).toBe(201);
+      }
+      await locker.query('rollback');
+      const created = await creation;
+      expect(created.status).toBe(201);
+      expect((await create('slow', slow)).text).toBe(created.text);
+      expect(await count('pets')).toBe(11);
+    });
+  });
+
+  describe('while it works on the first request', () => {
+    const twinsOf = async (key: string, bodies: object[]) => {
+      const locker = new Client({ connectionString: service.databaseUrl });
+      await locker.connect();
+      await locker.query('begin; lock table pets in access exclusive mode');
+      const answers = bodies.map((body) => create(key, body).then((answer) => answer));
+      await until('it waits', async () => {
+        const { rowCount } = await locker.query(`select from pg_locks where not granted`);
+        return rowCount! > 0;
+      });
+      await locker.end();
+      return Promise.all(answers);
+    };
+    const rex = { name: 'Rex', categoryId: 1 };
+    const max = { name: 'Max', categoryId: 1 };
+
+    it('answers a twin with another body with 422', async () => {
+      const answers = await twinsOf('two', [rex, max, rex, max]);
+      const statuses = answers.map(({ status }) => status);
+      expect(statuses.toSorted()).toEqual([201, 201, 422, 422]);
+      expect(await count('pets')).toBe(1);
+    });
+
+    it('answers a later request with the first body although one with another body is before it', async () => {
+      const first = await create('three', rex).expect(201);
+      const answers = await twinsOf('three', [max, rex, max, rex]);
+      expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 201, 422, 422]);
+      for (const { status, text } of answers) {
+        expect(status === 422 || text === first.text).toBe(true);
+      }
+    });
   });
 
   it.each(['pets', 'idempotency_keys', 'api_keys'])(
