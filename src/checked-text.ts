@@ -5,7 +5,6 @@ import { crc32 } from 'node:zlib';
  * without asking anyone. This is no signature: whoever knows the scheme can write one.
  *
  * @param purpose what the text is for; a text written for another purpose does not decode.
- * @param bytes a length of 3n + 2, so that with the 4 bytes of the checksum base64url needs no padding.
  */
 export function encodeChecked(purpose: string, bytes: Buffer): string {
   const checksum = Buffer.alloc(4);

@@ -78,7 +78,7 @@ export class ApiKeys {
    * Ends a key's validity; every process refuses it within 5 seconds.
    *
    * @param id an int64 in decimal.
-   * @returns whether a key with this id was valid until now.
+   * @returns whether there was a key with this id that was not revoked yet.
    */
   async revoke(id: string): Promise<boolean> {
     const { rowCount } = await this.pool.query(

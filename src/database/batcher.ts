@@ -46,7 +46,7 @@ export class Batcher<Request, Answer> {
     private readonly limits: Record<keyof typeof BATCH_LIMITS, number> = BATCH_LIMITS,
   ) {}
 
-  /** @throws ApiError `unavailable` when too many requests wait; else whatever `answer` throws. */
+  /** @throws ApiError `unavailable` when too many requests wait, or this one waits too long; else whatever `answer` throws. */
   ask(request: Request): Promise<Answer> {
     if (this.waiting.length >= this.limits.waiting) {
       return Promise.reject(overloaded());

@@ -48,7 +48,7 @@ export async function administer<T>(url: string, work: (pool: Pool) => Promise<T
 }
 
 /**
- * @param ask runs a statement. @returns its rows.
+ * @param ask runs a statement, and gives its rows.
  * @throws OperatorError where the database is not in UTF-8, in which names of animals would be counted in bytes, or not be
  *   stored at all; and where its role may use no schema, in which it would find no table.
  */

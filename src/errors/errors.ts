@@ -27,7 +27,10 @@ export const ERRORS = {
     retryAfter: 1,
     when: 'The first request with this `Idempotency-Key` is still under way.',
   },
-  payload_too_large: { status: 413, when: `The body is over ${HTTP_LIMITS.bodyBytes / 1024} KiB.` },
+  payload_too_large: {
+    status: 413,
+    when: `The body is over ${HTTP_LIMITS.bodyBytes / 1024} KiB, or in over ${HTTP_LIMITS.bodyPieces} chunks.`,
+  },
   unsupported_media_type: {
     status: 415,
     when: 'The body is not `application/json` in UTF-8 without a content coding.',
@@ -39,7 +42,7 @@ export const ERRORS = {
   },
   headers_too_large: {
     status: 431,
-    when: `The request line and headers are over ${HTTP_LIMITS.headerBytes / 1024} KiB.`,
+    when: `The address and headers are over ${HTTP_LIMITS.headerBytes / 1024} KiB, or over ${HTTP_LIMITS.headerFields} fields.`,
   },
   internal_error: { status: 500, when: 'The service failed.' },
   unavailable: {

@@ -30,7 +30,7 @@ function answerFault(error: NodeJS.ErrnoException, socket: Duplex, log: Logger):
     return;
   }
   const pending = responseUnderWay(socket);
-  const latest = latestResponses.get(socket);
+  const latest = latestResponse(socket);
   if (pending !== undefined && (pending !== latest || pending.req.complete)) {
     // Earlier requests on this connection were well-formed and are being answered: their answers go first.
     reported.add(socket);
@@ -53,7 +53,7 @@ function answerFault(error: NodeJS.ErrnoException, socket: Duplex, log: Logger):
 }
 
 /** Refuses a CONNECT (RFC 9110, section 9.3.6), after the answers to the requests before it on its connection. */
-export function onConnect(socket: Duplex, log: Logger): void {
+export function onConnect(id: string, socket: Duplex, log: Logger): void {
   // Node has taken its own listener off.
   socket.once('error', () => socket.destroy());
   const refuseInTurn = () => {
@@ -63,7 +63,7 @@ export function onConnect(socket: Duplex, log: Logger): void {
     } else if (pending !== undefined) {
       pending.once('close', () => setImmediate(refuseInTurn));
     } else {
-      refuse(socket, 'route_not_found', 'No such path.', log);
+      refuse(socket, 'route_not_found', 'No such path.', log, id);
     }
   };
   refuseInTurn();
@@ -72,12 +72,18 @@ export function onConnect(socket: Duplex, log: Logger): void {
 /** Headers that are added to any answer; a handler that was under way may have added its own. */
 const OF_ALL = /^(Vary|Access-Control-.+|RateLimit.*)$/;
 
-/** Writes an Error body to a bare socket and ends it. */
-export function refuse(socket: Duplex, code: ErrorCode, message: string, log: Logger): void {
+/** Writes an Error body to a bare socket and ends it. `madeId` is for what never became a request under way. */
+export function refuse(
+  socket: Duplex,
+  code: ErrorCode,
+  message: string,
+  log: Logger,
+  madeId: string = randomUUID(),
+): void {
   const { status } = ERRORS[code];
   const response = responseUnderWay(socket) as Response | undefined;
   const request = response?.req;
-  const id = request?.id ?? randomUUID();
+  const id = request?.id ?? madeId;
   const body = JSON.stringify(errorBody(code, message));
   const added = Object.entries(response?.addedHeaders ?? {}).filter(([name]) => OF_ALL.test(name));
   endSoon(
@@ -104,12 +110,17 @@ const latestResponses = new WeakMap<Duplex, Response>();
 
 /** Whether the request that came last on a connection has come whole. */
 export function isAllRead(socket: Duplex): boolean {
-  return latestResponses.get(socket)?.req.complete ?? true;
+  return latestResponse(socket)?.req.complete ?? true;
 }
 
 /** Notes that the request of `response` is the last one, so far, of its connection. */
 export function rememberLatest(response: Response): void {
   latestResponses.set(response.req.socket, response);
+}
+
+/** The response to the request that came last on a connection. */
+export function latestResponse(socket: Duplex): Response | undefined {
+  return latestResponses.get(socket);
 }
 
 /** Node's code for a body whose end nobody can find (RFC 9112, section 6.3): the fault is in the header already. */

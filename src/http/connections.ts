@@ -1,19 +1,23 @@
 import type { Server, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
-import { isAllRead, responseUnderWay } from './client-error.js';
+import { isAllRead, latestResponse, responseUnderWay } from './client-error.js';
 import { endGently, takesMore } from './ending.js';
 import { HTTP_LIMITS } from './limits.js';
 import type { Request } from './request.js';
 
 interface Connection {
-  /** The response to a complete request, as the last look at the connection found it. */
+  /** The response under way when the connection was last looked at, or else the one to the request that came last. */
   response?: ServerResponse;
-  /** When {@link response} was first found there: `performance.now()`. */
+  /** Whether no response was under way then. */
+  isIdle: boolean;
+  /** Since when that is so: `performance.now()`. */
   since: number;
-  /** Requests that are worked on although an earlier one of the connection is not answered yet. */
-  pipelined: number;
+  /** To the requests that are worked on although an earlier one of the connection is not answered yet. */
+  pipelined: Set<ServerResponse>;
   /** What starts the work on further ones. */
   held: (() => void)[];
+  /** Whether a request on it had a valid API key. */
+  hasKey: boolean;
   /** Since when it is not read: `performance.now()`. */
   restsSince?: number;
 }
@@ -67,17 +71,17 @@ export class Connections {
       return;
     }
     response.once('close', () => {
-      connection.pipelined -= 1;
+      connection.pipelined.delete(response);
       this.beginNext(connection);
       socket.resume();
     });
     const begin = () => {
       if (takesMore(socket)) {
-        connection.pipelined += 1;
+        connection.pipelined.add(response);
         start();
       }
     };
-    if (connection.held.length === 0 && connection.pipelined < most) {
+    if (connection.held.length === 0 && connection.pipelined.size < most) {
       begin();
       return;
     }
@@ -87,6 +91,16 @@ export class Connections {
     if (this.held > HTTP_LIMITS.held) {
       this.cutLongest();
     }
+  }
+
+  /** Whether someone without a valid key has too many requests waiting behind `request`, which is being answered. */
+  isFlooded({ socket, caller }: Request): boolean {
+    const connection = this.open.get(socket);
+    if (connection === undefined) {
+      return false;
+    }
+    connection.hasKey ||= caller !== undefined;
+    return !connection.hasKey && connection.held.length > HTTP_LIMITS.heldWithoutKey;
   }
 
   private cutLongest(): void {
@@ -171,9 +185,11 @@ export class Connections {
     this.accepted += 1;
     const connection: Connection = {
       response: undefined,
-      since: 0,
-      pipelined: 0,
+      isIdle: true,
+      since: performance.now(),
+      pipelined: new Set(),
       held: [],
+      hasKey: false,
       restsSince: undefined,
     };
     this.open.set(socket, connection);
@@ -205,22 +221,57 @@ export class Connections {
         connection.restsSince = undefined;
         socket.resume();
       }
-      const response = responseUnderWay(socket);
-      if (response === undefined || isArriving(response.req as Request)) {
-        // A request that does not arrive is Node's to end: HTTP_LIMITS.requestTimeout.
-        connection.response = undefined;
-      } else if (response !== connection.response) {
-        connection.response = response;
-        connection.since = now;
-      } else if (!response.headersSent) {
-        if (now - connection.since > HTTP_LIMITS.answerTimeout) {
-          this.onOverdue(response);
-        }
-      } else if (now - connection.since > HTTP_LIMITS.takeTimeout) {
+      this.endOverdue(socket, connection, now);
+    }
+    this.cutGreediest();
+  }
+
+  private endOverdue(socket: Socket, connection: Connection, now: number): void {
+    const underWay = responseUnderWay(socket);
+    const response = underWay ?? latestResponse(socket);
+    const isIdle = underWay === undefined;
+    const took = now - connection.since;
+    if (response !== connection.response || isIdle !== connection.isIdle) {
+      Object.assign(connection, { response, isIdle, since: now });
+    } else if (underWay === undefined) {
+      // Node counts from the last byte that came, and empty lines between requests are bytes.
+      if (took > HTTP_LIMITS.keepAliveTimeout + HTTP_LIMITS.headersTimeout) {
         socket.destroy();
+      }
+    } else if (isArriving(underWay.req as Request)) {
+      // A request that does not arrive is Node's to end: HTTP_LIMITS.requestTimeout.
+      connection.since = now;
+    } else if (!underWay.headersSent) {
+      if (took > HTTP_LIMITS.answerTimeout) {
+        this.onOverdue(underWay);
+      }
+    } else if (took > HTTP_LIMITS.takeTimeout) {
+      socket.destroy();
+    }
+  }
+
+  /** Cuts the connections whose clients have taken the least of their answers, while that is too much in all. */
+  private cutGreediest(): void {
+    const unsent = [...this.open].map(([socket, { pipelined }]): [Socket, number] => [
+      socket,
+      [...pipelined].reduce((bytes, response) => bytes + unsentOf(response), socket.writableLength),
+    ]);
+    let all = unsent.reduce((sum, [, bytes]) => sum + bytes, 0);
+    if (all > HTTP_LIMITS.unsentBytes) {
+      unsent.sort(([, one], [, other]) => other - one);
+      for (const [socket, bytes] of unsent) {
+        if (all > HTTP_LIMITS.unsentBytes) {
+          socket.destroy();
+          all -= bytes;
+        }
       }
     }
   }
+}
+
+/** What of an answer waits for those before it; once it is its turn, it waits in the socket. */
+function unsentOf(response: ServerResponse): number {
+  return response.socket === null ? response.writableLength : 0;
 }
 
 function isArriving({ complete, refuseBody }: Request): boolean {

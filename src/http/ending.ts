@@ -18,14 +18,15 @@ export function takeNoMore(socket: Duplex): void {
 export const takesMore = (socket: Duplex): boolean => !complete.has(socket);
 
 /**
- * Ends a connection after `text`. What the client still sends is read and dropped for a while: closing at once would
- * reset the connection, and the client might never see its answer (RFC 9112, section 9.6).
+ * Ends a connection after `text`. What the client still sends is read and dropped for a while, unparsed: closing at once
+ * would reset the connection, and the client might never see its answer (RFC 9112, section 9.6).
  */
 export function endSoon(socket: Duplex, text = ''): void {
   ending.add(socket);
   complete.add(socket);
   // Node has no listener left on some of these sockets.
   socket.on('error', () => socket.destroy());
+  stopParsing(socket as ParsedSocket);
   socket.end(text);
   socket.resume();
   setTimeout(() => socket.destroy(), HTTP_LIMITS.lingerTimeout).unref();
@@ -36,3 +37,15 @@ export function endGently(socket: Socket, isAllRead: () => boolean): void {
   socket.destroySoon = () =>
     isAllRead() ? Socket.prototype.destroySoon.call(socket) : endSoon(socket);
 }
+
+/** Node's parser takes what a socket reads before anyone else sees it, until it is told to stop. */
+function stopParsing(socket: ParsedSocket): void {
+  if (socket.parser?._consumed) {
+    socket.parser.unconsume();
+    socket.parser._consumed = false;
+  }
+  socket.removeAllListeners('data');
+}
+
+/** What Node's types leave out. */
+type ParsedSocket = Duplex & { parser?: { _consumed: boolean; unconsume(): void } | null };

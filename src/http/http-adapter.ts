@@ -6,7 +6,7 @@ import { type ErrorCode, ERRORS, errorBody, type ErrorBody } from '../errors/err
 import type { Logger } from '../logging/logger.js';
 import { Admission } from './admission.js';
 import { type ClientAddress, clientAddress } from './client-address.js';
-import { onClientError, onConnect, rememberLatest } from './client-error.js';
+import { latestResponse, onClientError, onConnect, rememberLatest } from './client-error.js';
 import { Connections } from './connections.js';
 import { takeNoMore, takesMore } from './ending.js';
 import { Cors } from './cors.js';
@@ -24,7 +24,7 @@ import { traceIdOf } from './trace.js';
 
 /**
  * The way in and the way out of every request: Node's HTTP server with this service's limits, the answers that need no
- * handler (404, 405, OPTIONS, 503 under overload, malformed requests), and one function that writes every answer.
+ * handler (404, 405, OPTIONS, 503 under overload), and one function that writes every answer of a handler or of these.
  */
 export class HttpAdapter extends NestAdapter {
   private connections!: Connections;
@@ -67,13 +67,13 @@ export class HttpAdapter extends NestAdapter {
       this.refuseOverdue(response as Response),
     );
     this.httpServer.on('connection', () => this.newcomers.arrived());
-    // Headers are bounded by bytes. Node would drop those after the first thousand, a second Authorization too.
-    this.httpServer.maxHeadersCount = 0;
+    // Node drops what is beyond: one more than a request may have tells that there were more.
+    this.httpServer.maxHeadersCount = HTTP_LIMITS.headerFields + 1;
     // A client may end its side once its request is complete, and still wants the answer.
     Object.assign(this.httpServer, { httpAllowHalfOpen: true });
     this.httpServer.on('clientError', (error, socket) => onClientError(error, socket, this.log));
-    this.httpServer.on('connect', (_request: IncomingMessage, socket) =>
-      onConnect(socket, this.log),
+    this.httpServer.on('connect', (request: IncomingMessage, socket) =>
+      onConnect(requestId(request.headers), socket, this.log),
     );
     // An expectation other than 100-continue may be ignored (RFC 9110, section 10.1.1).
     this.httpServer.on('checkExpectation', (request, response) =>
@@ -92,7 +92,7 @@ export class HttpAdapter extends NestAdapter {
   }
 
   /**
-   * Prepares for {@link close} so that no client loses a request. First all is served as ever, and only readiness says
+   * Prepares for {@link close} so that clients lose no request, or next to none (docs/reliability.md). First all is served as ever, and only readiness says
    * that the service is stopping: whoever asks for it sends the next requests elsewhere. Then the service stops
    * listening, and ends each connection with its next answer: a proxy that did not ask finds new connections refused,
    * which it can try elsewhere without doubt.
@@ -141,7 +141,9 @@ export class HttpAdapter extends NestAdapter {
       return;
     }
     request.receivedAt = performance.now();
-    skipEmptyBody(request);
+    if (!hasTooManyFields(request)) {
+      skipEmptyBody(request);
+    }
     rememberLatest(response);
     // Node gives a response its socket when those before it on the connection are done.
     if (response.socket === null) {
@@ -155,17 +157,19 @@ export class HttpAdapter extends NestAdapter {
 
   private handle(request: Request, response: Response): void {
     this.admission.arrived();
+    const { httpVersion } = request;
+    const isTooLarge = hasTooManyFields(request);
     if (
+      isTooLarge ||
       request.headers.upgrade !== undefined ||
       this.stage === 'closing' ||
-      (request.httpVersion === '1.0' && request.headers['transfer-encoding'] !== undefined)
+      (httpVersion !== '1.1' && request.headers['transfer-encoding'] !== undefined)
     ) {
       // Node drops what else came in the packet of a request that asks for another protocol. Before HTTP/1.1 nobody knew
       // chunks, so where such a body ends is in doubt (RFC 9112, section 6.1).
-      response.shouldKeepAlive = false;
-      takeNoMore(request.socket);
+      endWith(response);
     }
-    request.id = requestId(request.headers['x-request-id']);
+    request.id = requestId(request.headers);
     request.url = pathAndQuery(request.url);
     if (this.cors !== undefined) {
       addHeaders(response, this.cors.headers(request));
@@ -176,8 +180,18 @@ export class HttpAdapter extends NestAdapter {
         return;
       }
     }
-    if (request.httpVersion === '1.1' && !isHost(request.headers.host)) {
-      this.replyError(response, 'invalid_request', 'A request needs one Host header.');
+    if (isTooLarge) {
+      const { headerFields } = HTTP_LIMITS;
+      const message = `A request may have ${headerFields} header fields.`;
+      this.replyError(response, 'headers_too_large', message);
+      return;
+    }
+    if (httpVersion !== '1.1' && httpVersion !== '1.0') {
+      this.replyError(response, 'invalid_request', 'The version of HTTP must be 1.1 or 1.0.');
+      return;
+    }
+    if (httpVersion === '1.1' && !isHost(request.headers.host)) {
+      this.replyError(response, 'invalid_request', 'A request needs one valid Host header.');
       return;
     }
     if (request.url.startsWith('/health/')) {
@@ -248,10 +262,27 @@ export class HttpAdapter extends NestAdapter {
       this.admission.letIn();
       return;
     }
+    if (this.isLast(response)) {
+      endWith(response);
+    }
     const data = writeHead(response, body, status);
     if (this.ready.push({ response, data, status }) === 1) {
       process.nextTick(() => this.sendReady());
     }
+  }
+
+  /**
+   * Whether a connection ends with this answer: because the service is stopping and nothing else is under way on it;
+   * because its body is still coming in chunks, which cost more to skip than a new connection does; or because someone
+   * without a key sends requests without end.
+   */
+  private isLast(response: Response): boolean {
+    const { req: request } = response;
+    return (
+      (this.stage === 'closing' && latestResponse(request.socket) === response) ||
+      (!request.complete && request.headers['transfer-encoding'] !== undefined) ||
+      this.connections.isFlooded(request)
+    );
   }
 
   /**
@@ -340,7 +371,20 @@ type HttpSettings = Partial<
   Pick<Environment, 'CORS_ORIGINS' | 'RATE_LIMIT_PER_MINUTE' | 'TRUST_PROXY'>
 >;
 
-/** Present, and only once: Node joins repeated headers with a comma and a space (RFC 9112, section 3.2). */
+/** Has a connection end with this answer; what follows on it is not begun (RFC 9112, section 9.6). */
+function endWith(response: Response): void {
+  response.shouldKeepAlive = false;
+  takeNoMore(response.req.socket);
+}
+
+function hasTooManyFields({ rawHeaders }: Request): boolean {
+  return rawHeaders.length > 2 * HTTP_LIMITS.headerFields;
+}
+
+/**
+ * Present, and of the characters that a host and port have (RFC 9112, section 3.2; RFC 3986, section 3.2). Repeated
+ * headers, which Node joins with a comma and a space, are none.
+ */
 function isHost(host: string | undefined): boolean {
-  return host !== undefined && !host.includes(' ');
+  return host !== undefined && /^[\w.~!$&'()*+,;=:%[\]-]*$/.test(host);
 }

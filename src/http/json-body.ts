@@ -10,6 +10,8 @@ import { shaped } from './request-shape.js';
 /**
  * The request's JSON body as a handler's argument, {@link shaped} as the class says. It is read here, after the guard,
  * so that a request without a key is refused before anyone looks at what it sent.
+ *
+ * @throws ApiError whatever {@link readJson} and {@link shaped} throw; `invalid_request` for what is no object.
  */
 export const JsonBody = createParamDecorator(async (shape: Shape, context: ExecutionContext) => {
   const body = await readJson(context.switchToHttp().getRequest<Request>());
@@ -25,7 +27,7 @@ export const JsonBody = createParamDecorator(async (shape: Shape, context: Execu
  * @returns the value: a number is a bigint where its exact value is an int64, else NaN; of a repeated key the last
  *   value counts, as with JSON.parse.
  * @throws ApiError `unsupported_media_type`, `payload_too_large`, `invalid_json`, or `invalid_request` for one
- *   nested deeper than the limit.
+ *   nested deeper than the limit, or that ends before its length.
  */
 async function readJson(request: Request): Promise<unknown> {
   requireJson(request);
@@ -108,20 +110,21 @@ function readBody(request: Request): Promise<Buffer> {
     }
     const chunks: Buffer[] = [];
     let bytes = 0;
-    const refuse = () => {
+    const refuse = (what: string) => {
       request.removeAllListeners('data').resume();
-      reject(new ApiError('payload_too_large', `The body is over ${HTTP_LIMITS.bodyBytes} bytes.`));
+      reject(new ApiError('payload_too_large', `The body is over ${what}.`));
     };
-    if (Number(request.headers['content-length'] ?? 0) > HTTP_LIMITS.bodyBytes) {
-      refuse();
+    const { bodyBytes, bodyPieces } = HTTP_LIMITS;
+    if (Number(request.headers['content-length'] ?? 0) > bodyBytes) {
+      refuse(`${bodyBytes} bytes`);
       return;
     }
     request.on('data', (chunk: Buffer) => {
       bytes += chunk.length;
-      if (bytes > HTTP_LIMITS.bodyBytes) {
-        refuse();
-      } else {
-        chunks.push(chunk);
+      if (bytes > bodyBytes) {
+        refuse(`${bodyBytes} bytes`);
+      } else if (chunks.push(chunk) > bodyPieces) {
+        refuse(`${bodyPieces} chunks`);
       }
     });
     request.once('end', () => {

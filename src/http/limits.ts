@@ -9,7 +9,7 @@ export const HTTP_LIMITS = {
   connections: 10_000,
   /** Milliseconds of an event loop's turn above which connections that wait to be accepted come first. */
   longTurn: 5,
-  /** Milliseconds that accepting them may take; no request is let in to its handler meanwhile. */
+  /** Milliseconds that accepting them may take; unless the service stops, no request is let in to its handler meanwhile. */
   acceptTime: 200,
   /** Milliseconds that requests are then let in at least, and for as long as they were not. */
   acceptPause: 20,
@@ -17,7 +17,7 @@ export const HTTP_LIMITS = {
   underWay: 6_000,
   /** Milliseconds for which the connection of such a one is not read then, or up to 250 more. */
   refusedRest: 250,
-  /** Requests that are in their handlers at once; more wait at the door. */
+  /** Requests in their handlers above which others wait at the door. */
   handled: 128,
   /** Milliseconds that a request waits at the door, or up to a quarter more, however many are in their handlers then. */
   turnTime: 100,
@@ -27,19 +27,27 @@ export const HTTP_LIMITS = {
   pipelinedInCrowd: 1,
   /** Requests of all connections that wait so; for one more, the connection that has most of them is cut. */
   held: 20_000,
+  /** Requests that may wait so on a connection that brought no valid key yet; with more, its next answer is its last. */
+  heldWithoutKey: 256,
+  /** Bytes of answers that the clients of all connections have not taken; above it, those with most of them are cut. */
+  unsentBytes: 96 * 1024 * 1024,
   /** Bytes of a request body; more is 413. */
   bodyBytes: 16 * 1024,
+  /** Pieces, such as chunks, in which a body may come; more are 413. */
+  bodyPieces: 1_000,
   /** Levels of arrays and objects in a JSON body; more is 400. */
   jsonDepth: 32,
-  /** Bytes of a request's line and headers together; more is 431. */
+  /** Bytes of a request's target, and of its headers' names and values, together; more is 431. */
   headerBytes: 16 * 1024,
+  /** Header fields of a request; more are 431. */
+  headerFields: 250,
   /** Milliseconds from a request's first byte to the end of its headers; then 408. */
   headersTimeout: 10_000,
   /** Milliseconds from a request's first byte to the end of its body; then 408. */
   requestTimeout: 15_000,
-  /** Milliseconds from a request's end to its answer; then 503. */
+  /** Milliseconds from a request's end, and from the answer before it on its connection, to its answer; then 503. */
   answerTimeout: 4_250,
-  /** Milliseconds from a request's end until its client has taken the answer; then the connection is cut. */
+  /** Milliseconds, counted likewise, until a request's client has taken the answer; then the connection is cut. */
   takeTimeout: 30_000,
   /** Milliseconds a connection may stay open between two requests. */
   keepAliveTimeout: 65_000,

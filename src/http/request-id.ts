@@ -1,12 +1,22 @@
 import { randomUUID } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
 import { KEY_PREFIX } from '../auth/api-key.js';
 
 /** What an `X-Request-Id` looks like. */
 export const WELL_FORMED_ID = /^[A-Za-z0-9._~:/+=@-]{1,128}$/;
 
-/** @returns a request's `X-Request-Id` where it may be logged, which one that holds an API key may not; else a new one. */
-export function requestId(header: string | string[] | undefined): string {
+/** Characters of an API key that follow its prefix: the secret and its checksum. */
+const SECRET_LENGTH = 48;
+
+/**
+ * @returns a request's `X-Request-Id` where it may be logged, else a new one. One that holds an API key, or the secret of
+ *   the one in its `Authorization`, may not.
+ */
+export function requestId({ 'x-request-id': id, authorization = '' }: IncomingHttpHeaders): string {
   const isTaken =
-    typeof header === 'string' && WELL_FORMED_ID.test(header) && !header.includes(KEY_PREFIX);
-  return isTaken ? header : randomUUID();
+    typeof id === 'string' &&
+    WELL_FORMED_ID.test(id) &&
+    !id.toLowerCase().includes(KEY_PREFIX) &&
+    !(id.length >= SECRET_LENGTH && id.includes(authorization.slice(-SECRET_LENGTH).trim() || ' '));
+  return isTaken ? id : randomUUID();
 }

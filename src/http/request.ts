@@ -10,7 +10,7 @@ export interface Caller {
 export class Request extends IncomingMessage {
   declare method: string;
   declare url: string;
-  /** The client's `X-Request-Id` where it is well-formed, else one made here. */
+  /** The client's `X-Request-Id` where it is well-formed and holds no API key, else one made here. */
   id = '';
   /** `performance.now()` when its headers had arrived, in milliseconds. */
   receivedAt = 0;

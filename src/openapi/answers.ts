@@ -80,7 +80,6 @@ const UNCOUNTED: readonly ErrorCode[] = [
   'missing_api_key',
   'invalid_api_key',
   'method_not_allowed',
-  'request_timeout',
   'headers_too_large',
 ];
 

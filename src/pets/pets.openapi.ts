@@ -13,7 +13,8 @@ const NAME_PATTERN = `^[^\\u0000]*[^\\u0000${WHITE_SPACE}][^\\u0000]*$`;
 
 const NAME: OpenAPIV3_1.SchemaObject = {
   type: 'string',
-  description: "The animal's name, kept exactly as sent. Not only white space, without U+0000.",
+  description:
+    "The animal's name, kept exactly as sent. Not only white space, without U+0000 and lone surrogates.",
   minLength: 1,
   maxLength: NAME_LENGTH,
   pattern: NAME_PATTERN,
@@ -40,7 +41,7 @@ const IDEMPOTENCY_KEY_PARAMETER: OpenAPIV3_1.ParameterObject = {
 const SCHEMAS: Record<string, OpenAPIV3_1.SchemaObject> = {
   PetStatus: {
     type: 'string',
-    description: 'Whether the animal is to be had.',
+    description: 'Whether the animal is available.',
     enum: [...PET_STATUSES],
   },
   NewPet: {

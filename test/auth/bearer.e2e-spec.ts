@@ -1,12 +1,14 @@
 import { newApiKey } from '../../src/auth/api-key.js';
 import { expectError } from '../answers.js';
+import { HTTP_LIMITS } from '../../src/http/limits.js';
 import { exchange, request } from '../http/raw-http.js';
 import { startService, type TestService } from '../service.js';
 
 const CHALLENGE = 'Bearer realm="animal-store"';
 const INVALID_TOKEN = `${CHALLENGE}, error="invalid_token"`;
 
-const OTHERS = Array<string>(2_000).fill('X: y');
+/** With Host and two more there are as many as there may be. */
+const OTHERS = Array<string>(HTTP_LIMITS.headerFields - 3).fill('X: y');
 
 describe('the Authorization header', () => {
   let service: TestService;
@@ -37,7 +39,7 @@ describe('the Authorization header', () => {
     expect((await listPets(header)).status).toBe(200);
   });
 
-  it('lets in a valid one behind 2,000 other headers', async () => {
+  it('lets in a valid one behind as many other headers as there may be', async () => {
     expect((await listPets(...OTHERS, 'Authorization: Bearer KEY')).status).toBe(200);
   });
 
@@ -76,7 +78,7 @@ describe('the Authorization header', () => {
     ['an empty header first', ['Authorization:', 'Authorization: Bearer KEY']],
     ['an empty header second', ['Authorization: Bearer KEY', 'Authorization:']],
     [
-      'two valid headers, 2,000 others between them',
+      'two valid headers, as many others between them as there may be',
       ['Authorization: Bearer KEY', ...OTHERS, 'Authorization: Bearer KEY'],
     ],
     ['Basic beside a valid one', ['Authorization: Basic x', 'Authorization: Bearer KEY']],

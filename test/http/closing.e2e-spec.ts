@@ -27,7 +27,8 @@ describe('a service that is told to stop', () => {
     expect(await silent.rest()).toBe('');
     expect(await idle.rest()).toBe('');
     busy.send(bytes.slice(-1));
-    expect((await busy.answer()).status).toBe(201);
+    const { status, headers: last } = await busy.answer();
+    expect([status, last['connection']]).toEqual([201, 'close']);
     expect(await busy.rest()).toBe('');
     await stopped;
   });

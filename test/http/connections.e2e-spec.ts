@@ -1,4 +1,7 @@
+import { jest } from '@jest/globals';
+import { until } from '../process/until.js';
 import { expectError } from '../answers.js';
+import { HTTP_LIMITS } from '../../src/http/limits.js';
 import { startService, type TestService } from '../service.js';
 import { RawConnection, request } from './raw-http.js';
 
@@ -69,6 +72,52 @@ describe('a connection', () => {
     expect(count).toBe(1);
   });
 
+  it.each([
+    ['a chunked body that no key came with', [], 401],
+    ['a chunked body over the limit', ['KEY'], 413],
+  ])('ends with the answer to %s, while more of it comes', async (_title, headers, status) => {
+    const connection = await RawConnection.open(service.port);
+    connection.send(
+      request('POST /v1/pets', [
+        json,
+        'Transfer-Encoding: chunked',
+        ...headers.map(() => authorization),
+      ]),
+    );
+    const chunk = `1000\r\n${'x'.repeat(0x1000)}\r\n`;
+    connection.send(chunk.repeat(5));
+    const answer = await connection.answer();
+    expect([answer.status, answer.headers['connection']]).toEqual([status, 'close']);
+    connection.send(chunk.repeat(100) + list());
+    expect(await connection.rest()).toBe('');
+  });
+
+  it('takes a body in as many pieces as there may be, and no more', async () => {
+    const body = '{"name":"Rex","categoryId":1}';
+    for (const [pieces, status] of [
+      [HTTP_LIMITS.bodyPieces, 201],
+      [HTTP_LIMITS.bodyPieces + 1, 413],
+    ] as const) {
+      const text = body.padEnd(pieces, ' ');
+      const chunks = Array.from(text, (character) => `1\r\n${character}\r\n`).join('');
+      const connection = await RawConnection.open(service.port);
+      connection.send(
+        request('POST /v1/pets', [authorization, json, 'Transfer-Encoding: chunked']),
+      );
+      connection.send(`${chunks}0\r\n\r\n`);
+      expect((await connection.answer()).status).toBe(status);
+      connection.vanish();
+    }
+  });
+
+  it('ends soon where someone without a key sends requests without end', async () => {
+    const connection = await RawConnection.open(service.port);
+    connection.send(request('GET /v1/pets').repeat(1_500));
+    const answers = (await connection.rest()).split('HTTP/1.1 401').length - 1;
+    expect(answers).toBeGreaterThan(0);
+    expect(answers).toBeLessThan(100);
+  });
+
   it('takes a request byte by byte', async () => {
     const connection = await RawConnection.open(service.port);
     for (const byte of create('{"name":"Slow","categoryId":1}')) {
@@ -109,13 +158,6 @@ describe('a connection', () => {
       401,
     ],
     ['a body over the limit', () => create('x'.repeat(100_000)), 413],
-    [
-      'a chunked body over the limit',
-      () =>
-        request('POST /v1/pets', [authorization, json, 'Transfer-Encoding: chunked']) +
-        `${`4000\r\n${'x'.repeat(0x4000)}\r\n`.repeat(5)}0\r\n\r\n`,
-      413,
-    ],
     [
       'a bad media type',
       () => request('POST /v1/pets', [authorization, 'Content-Type: x'], 'y'),
@@ -222,5 +264,44 @@ describe('a connection', () => {
       }
       await service.api.get('/v1/pets').expect(200);
     });
+  });
+});
+
+describe('a connection between two requests', () => {
+  let service: TestService;
+  beforeAll(async () => {
+    const limits = HTTP_LIMITS as { keepAliveTimeout: number; headersTimeout: number };
+    jest.replaceProperty(limits, 'keepAliveTimeout', 300);
+    jest.replaceProperty(limits, 'headersTimeout', 200);
+    service = await startService();
+  });
+  afterAll(async () => {
+    jest.restoreAllMocks();
+    await service.stop();
+  });
+
+  it('ends in time although empty lines come', async () => {
+    const connection = await RawConnection.open(service.port);
+    connection.send(request('GET /health/live'));
+    expect((await connection.answer()).status).toBe(200);
+    let isEnded = false;
+    void connection
+      .rest()
+      .catch(() => {})
+      .finally(() => (isEnded = true));
+    await until('it ends', () => {
+      connection.send('\r\n');
+      return isEnded;
+    });
+  });
+
+  it('stays while requests come, one after the other', async () => {
+    const connection = await RawConnection.open(service.port);
+    const end = performance.now() + 1_500;
+    while (performance.now() < end) {
+      connection.send(request('GET /health/live'));
+      expect((await connection.answer()).status).toBe(200);
+    }
+    connection.vanish();
   });
 });

@@ -88,6 +88,17 @@ describe('the headers of an answer', () => {
     });
   });
 
+  it.each([
+    ['a key', (key: string) => `id-${key}`],
+    ['a key in capitals', (key: string) => key.toUpperCase()],
+    ['the secret of its key alone', (key: string) => key.replace('animalstore_', '')],
+  ])('replace an X-Request-Id that holds %s', async (_title, idOf) => {
+    const id = idOf(service.key);
+    const answer = await send('GET /v1/pets', [`X-Request-Id: ${id}`]);
+    expect(answer.status).toBe(200);
+    expect(answer.headers['x-request-id']).toMatch(UUID);
+  });
+
   it.each(['a', '0', 'x'.repeat(128), 'A-Z_a.z~0:9/+=@', '1bc29b36-f623-4ba2-8a5e-1d4c2f2f7b1d'])(
     'return X-Request-Id %s',
     async (id) => {

@@ -169,6 +169,17 @@ describe('a request that is not well-formed HTTP', () => {
     expectError(await connection.answer(), 431, 'headers_too_large');
   });
 
+  it('gets 431 where it has too many header fields, however small, and is its connection\u2019s last', async () => {
+    const fields = (count: number) => Array<string>(count).fill('a:');
+    // Host is one.
+    const most = request('GET /health/live', fields(HTTP_LIMITS.headerFields - 1));
+    expect((await exchange(service.port, most)).status).toBe(200);
+    for (const count of [HTTP_LIMITS.headerFields, 8_000]) {
+      const bytes = request('POST /v1/pets', fields(count), '{}');
+      expectError(await lastAnswer(bytes), 431, 'headers_too_large');
+    }
+  });
+
   it('is taken up to the limit of its headers', async () => {
     const filler = `X: ${'x'.repeat(HTTP_LIMITS.headerBytes - 500)}`;
     const answer = await exchange(service.port, request('GET /health/live', [filler]));
@@ -181,6 +192,10 @@ describe('a request that is not well-formed HTTP', () => {
     ['the same Host twice', 'GET /v1/pets HTTP/1.1\r\nHost: a\r\nhost: a\r\n\r\n'],
     ['a Host with a space', 'GET /v1/pets HTTP/1.1\r\nHost: a b\r\n\r\n'],
     ['an empty Host and another', 'GET /v1/pets HTTP/1.1\r\nHost:\r\nHost: a\r\n\r\n'],
+    ['a Host that is a path', 'GET /v1/pets HTTP/1.1\r\nHost: a/b@<x>\r\n\r\n'],
+    ['a Host with a tab', 'GET /v1/pets HTTP/1.1\r\nHost: a\tb\r\n\r\n'],
+    ['a later version', 'GET /v1/pets HTTP/2.0\r\nHost: a\r\n\r\n'],
+    ['an earlier version', 'GET /v1/pets HTTP/0.9\r\nHost: a\r\n\r\n'],
   ])('gets 400: %s', async (_title, bytes) => {
     expectError(await exchange(service.port, bytes), 400, 'invalid_request');
   });

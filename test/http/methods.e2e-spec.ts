@@ -97,8 +97,12 @@ describe('the method of a request', () => {
 
   it('is not CONNECT: an Error, and the connection ends', async () => {
     const connection = await RawConnection.open(service.port);
-    connection.send('CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n\r\n');
-    expectError(await connection.answer(), 404, 'route_not_found');
+    connection.send(
+      'CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\nX-Request-Id: a\r\n\r\n',
+    );
+    const answer = await connection.answer();
+    expectError(answer, 404, 'route_not_found');
+    expect(answer.headers['x-request-id']).toBe('a');
     expect(await connection.rest()).toBe('');
   });
 
