@@ -149,9 +149,10 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
     if (used.length === 0) {
       return;
     }
+    let valid: Map<string, ValidKey>;
     try {
       const askedAt = Date.now();
-      const valid = await this.findValid(used);
+      valid = await this.findValid(used);
       for (const hash of used) {
         const key = valid.get(hash);
         const entry = this.remembered.get(hash);
@@ -161,9 +162,14 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
           entry.trustedUntil = trustEnd(key, askedAt);
         }
       }
-      await this.noteUse([...valid.values()].map(({ id }) => id));
     } catch (error) {
       this.logger.warn({ reason: String(error) }, 'API keys could not be verified again');
+      return;
+    }
+    try {
+      await run(this.pool, NOTE_KEY_USE, [[...valid.values()].map(({ id }) => id)]);
+    } catch (error) {
+      this.logger.warn({ reason: String(error) }, 'The use of API keys could not be noted');
     }
   }
 
@@ -176,10 +182,6 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
     return new Map(
       rows.map(([id, hash, expiresAt]) => [hash, { id, expiresAt: Number(expiresAt ?? Infinity) }]),
     );
-  }
-
-  private async noteUse(ids: string[]): Promise<void> {
-    await run(this.pool, NOTE_KEY_USE, [ids]);
   }
 }
 

@@ -1,3 +1,4 @@
+import { writeSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { isApiKey } from '../auth/api-key.js';
 import { type ApiKey, ApiKeys } from '../auth/api-keys.js';
@@ -14,6 +15,12 @@ const USAGE = `Usage:
   npm run -s keys -- admit --name NAME                    makes the key in LOCAL_API_KEY valid
 NAME has 1 to 100 characters; --expires takes a number of s, m, h or d.`;
 
+/** What each command takes. */
+const OPTIONS: Readonly<Record<string, readonly string[]>> = {
+  create: ['name', 'expires'],
+  admit: ['name'],
+};
+
 type Command = (keys: ApiKeys) => Promise<void>;
 
 /** @throws OperatorError where the arguments make no command. */
@@ -25,8 +32,14 @@ function commandOf(args: string[]): Command {
       const expiresAt = expires === undefined ? null : instantIn(expires);
       return async (keys) => {
         const { id, key } = await keys.issue(keyName, expiresAt);
+        try {
+          // console.log would not say that nobody reads it, or that the disk is full.
+          writeSync(1, `${key}\n`);
+        } catch (error) {
+          await keys.revoke(id);
+          throw new OperatorError(`Key ${id} could not be shown, and is revoked: ${error}`);
+        }
         console.error(`Key ${id} for ${JSON.stringify(keyName)}; it is shown this once.`);
-        console.log(key);
       };
     }
     case 'list':
@@ -67,8 +80,9 @@ function readArguments(args: string[]) {
       allowPositionals: true,
       options: { name: { type: 'string' }, expires: { type: 'string' } },
     });
-    const [command, argument, ...rest] = positionals;
-    if (rest.length === 0 && (argument === undefined || command === 'revoke')) {
+    const [command = '', argument, ...rest] = positionals;
+    const areTaken = Object.keys(values).every((option) => OPTIONS[command]?.includes(option));
+    if (areTaken && rest.length === 0 && (argument === undefined || command === 'revoke')) {
       return { command, argument, ...values };
     }
   } catch {

@@ -1,6 +1,7 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
+import { parseEnv } from 'node:util';
 import { Field, oneOf, OptionalField, readFields } from '../fields.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { PROJECT_ROOT } from './project-root.js';
@@ -42,9 +43,14 @@ const TLS_PARAMETERS: Readonly<Record<string, (value: string) => boolean>> = {
 
 function readDatabaseUrl(text: string): string | undefined {
   const [, query = ''] = text.split('?', 2);
-  const isTlsKnown = [...new URLSearchParams(query)].every(
-    ([name, value]) => !/^ssl/i.test(name) || TLS_PARAMETERS[name]?.(value) === true,
+  const tls = [...new URLSearchParams(query)].filter(([name]) =>
+    /^(ssl|uselibpqcompat)/i.test(name),
   );
+  // Of two that contradict each other, pg would take one.
+  const names = new Set(tls.map(([name]) => (name === 'ssl' ? 'sslmode' : name)));
+  const isTlsKnown =
+    names.size === tls.length &&
+    tls.every(([name, value]) => TLS_PARAMETERS[name]?.(value) === true);
   return /^postgres(ql)?:\/\/./.test(text) && isTlsKnown ? text : undefined;
 }
 
@@ -92,7 +98,7 @@ export class Environment {
   /** The database; its parameters set TLS. Without it, outside production, the embedded PostgreSQL runs. */
   @OptionalField(
     readDatabaseUrl,
-    `must be a postgres:// URL; of TLS it takes ${Object.keys(TLS_PARAMETERS).join(', ')}, and as sslmode ${SSL_MODES.join(', ')}`,
+    `must be a postgres:// URL; of TLS it takes ${Object.keys(TLS_PARAMETERS).join(', ')}, each once, ssl or sslmode, and as sslmode ${SSL_MODES.join(', ')}`,
   )
   DATABASE_URL?: string;
 
@@ -168,6 +174,10 @@ export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
 export function loadDotEnv(): void {
   const file = join(PROJECT_ROOT, '.env');
   if (existsSync(file)) {
-    process.loadEnvFile(file);
+    // process.loadEnvFile would say of one that may not be read that there is none.
+    const set = parseEnv(readFileSync(file, 'utf8'));
+    for (const [name, value] of Object.entries(set)) {
+      process.env[name] ??= value;
+    }
   }
 }

@@ -11,6 +11,12 @@ import { administrativeConfig } from './pool.js';
 const MIGRATION_LOCK = 7_236_102_511;
 
 /**
+ * Milliseconds that a migration may wait for a table, with all requests that need the table behind it: a dump, for
+ * instance, may hold one for long.
+ */
+const TABLE_LOCK_TIMEOUT = 3_000;
+
+/**
  * Applies what is pending, in one transaction.
  *
  * @returns the names of what was applied.
@@ -60,6 +66,7 @@ async function underLock<T>(
     const session = dataSource.createQueryRunner();
     await requireFit((sql) => session.query(sql));
     await session.query('select pg_advisory_lock($1)', [MIGRATION_LOCK]);
+    await session.query(`set lock_timeout = '${TABLE_LOCK_TIMEOUT}ms'`);
     const executor = new MigrationExecutor(dataSource, session);
     executor.transaction = 'all';
     return await work(executor);

@@ -1,7 +1,7 @@
 import type { Server } from 'node:http';
 import { AbstractHttpAdapter } from '@nestjs/core';
 import type { Request } from './request.js';
-import { addHeaders, type Response } from './response.js';
+import type { Response } from './response.js';
 import { ROUTE_METHODS, type RouteHandler, Routes } from './routes.js';
 
 /**
@@ -29,28 +29,12 @@ export abstract class NestAdapter extends AbstractHttpAdapter<Server, Request, R
     return handler;
   }
 
-  override getRequestMethod(request: Request): string {
-    return request.method;
-  }
-
-  override getRequestUrl(request: Request): string {
-    return request.url;
-  }
-
   override status(response: Response, status: number): void {
     response.statusCode = status;
   }
 
   override isHeadersSent(response: Response): boolean {
     return response.headersSent;
-  }
-
-  override getHeader(response: Response, name: string) {
-    return response.addedHeaders?.[name];
-  }
-
-  override setHeader(response: Response, name: string, value: string): void {
-    addHeaders(response, { [name]: value });
   }
 
   /** The body is read after the guard, by whoever wants one (`JsonBody`). */
@@ -66,9 +50,13 @@ export abstract class NestAdapter extends AbstractHttpAdapter<Server, Request, R
   override createMiddlewareFactory = unsupported;
   override enableCors = unsupported;
   override end = unsupported;
+  override getHeader = unsupported;
   override getRequestHostname = unsupported;
+  override getRequestMethod = unsupported;
+  override getRequestUrl = unsupported;
   override redirect = unsupported;
   override render = unsupported;
+  override setHeader = unsupported;
   override setViewEngine = unsupported;
   override useStaticAssets = unsupported;
 }

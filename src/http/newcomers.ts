@@ -29,9 +29,8 @@ export class Newcomers {
       return;
     }
     this.state = 'accepting';
-    this.isAccepted = true;
     this.admission.shut();
-    // A turn in which all that came is read may take long by itself.
+    // The turn under way is as long as what was read before the door was shut.
     setImmediate(() => this.acceptSince(performance.now()));
   }
 

@@ -1,5 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { Client } from 'pg';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { administer } from '../../src/database/database.js';
@@ -43,6 +44,18 @@ describe('the migrations', () => {
 
     expect(await runMigrations(url)).toEqual(names);
     expect(await catalog(url)).toEqual(migrated);
+  });
+
+  it('give up soon where someone holds a table, and change nothing', async () => {
+    const holder = new Client({ connectionString: url });
+    await holder.connect();
+    try {
+      await holder.query('begin; select from orders');
+      await expect(revertMigration(url)).rejects.toMatchObject({ code: '55P03' });
+    } finally {
+      await holder.end();
+    }
+    expect(await administer(url, pendingMigrations)).toEqual([]);
   });
 
   it('are undone in the order in which they were applied, as far as this code has them', async () => {

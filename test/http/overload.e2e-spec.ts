@@ -1,6 +1,7 @@
 import { jest } from '@jest/globals';
 import { expectError } from '../answers.js';
 import { HTTP_LIMITS } from '../../src/http/limits.js';
+import { Newcomers } from '../../src/http/newcomers.js';
 import { startService, type TestService } from '../service.js';
 import { RawConnection, request } from './raw-http.js';
 
@@ -38,6 +39,18 @@ describe('under overload', () => {
     expect(status).toBe(200);
     expect(new Set((await Promise.all(statusesOf)).flat())).toEqual(new Set([200]));
     last.vanish();
+  });
+
+  it('the probes are answered all the same, and whoever connects is let in early', async () => {
+    mostUnderWay(0);
+    const arrived = jest.spyOn(Newcomers.prototype, 'arrived');
+    for (const path of ['/health/live', '/health/ready']) {
+      const connection = await open();
+      connection.send(request(`GET ${path}`));
+      expect((await connection.answer()).status).toBe(200);
+      connection.vanish();
+    }
+    expect(arrived).toHaveBeenCalledTimes(2);
   });
 
   it('a request too many is 503, and its connection is not read for a moment', async () => {

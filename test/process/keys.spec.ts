@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { createDatabase, dropDatabase } from '../service.js';
 import { statusWith } from './pets.js';
 import { Project } from './project.js';
@@ -80,6 +81,19 @@ describe('the key command', () => {
     expect([code, stderr]).toEqual([1, expect.stringMatching(/LOCAL_API_KEY is revoked/)]);
   });
 
+  it('revokes a key that it could not print, and says so', async () => {
+    const command = `{ node dist/src/cli/keys.js create --name lost; echo "left with $?" >&2; } | true`;
+    const { stderr } = spawnSync('sh', ['-c', command], {
+      cwd: project.folder,
+      env: { PATH: process.env['PATH'], ...variables },
+      encoding: 'utf8',
+    });
+    expect(stderr).toMatch(/^Key \d+ could not be shown, and is revoked: .+\nleft with 1\n$/);
+    expect((await list()).at(-1)).toEqual(
+      expect.arrayContaining(['"lost"', expect.stringMatching(/^revoked /)]),
+    );
+  });
+
   it('takes a name of 100 characters, however many bytes they have', async () => {
     const { code } = await keys(['create', '--name', '🐈'.repeat(100)]);
     expect(code).toBe(0);
@@ -95,6 +109,8 @@ describe('the key command', () => {
       ['list', '--colour', 'red'],
       ['create', 'collar', '--name', 'x'],
       ['list', 'all'],
+      ['admit', '--name', 'x', '--expires', '5s'],
+      ['revoke', '1', '--name', 'x'],
       ['revoke', 'x'],
       ['revoke', '9223372036854775808'],
     ];
