@@ -50,12 +50,11 @@ export function readFields<Shaped extends object>(
   const faults: string[] = [];
   for (const { name, read, message, isOptional } of rulesByShape.get(shape) ?? []) {
     const sent = Object.hasOwn(given, name) ? (given as Record<string, unknown>)[name] : undefined;
-    if (sent !== undefined) {
+    const isGiven = sent !== undefined;
+    if (isGiven) {
       instance[name] = read(sent);
-    } else if (isOptional) {
-      continue;
     }
-    if (instance[name] === undefined) {
+    if (instance[name] === undefined && (isGiven || !isOptional)) {
       faults.push(`${name} ${message}`);
     }
   }

@@ -16,6 +16,9 @@ export interface ApiKey {
   lastUsedAt: Date | null;
 }
 
+/** Of a row of `api_keys`. */
+export const IS_VALID = 'revoked_at is null and (expires_at is null or expires_at > now())';
+
 /** What an operator does with keys. */
 export class ApiKeys {
   constructor(private readonly pool: Pool) {}
@@ -47,8 +50,7 @@ export class ApiKeys {
     );
     const { rowCount } = await this.pool.query(
       `select from api_keys
-        where hash = decode($1, 'hex') and revoked_at is null
-          and (expires_at is null or expires_at > now())`,
+        where hash = decode($1, 'hex') and ${IS_VALID}`,
       [hashApiKey(key)],
     );
     return rowCount === 1;

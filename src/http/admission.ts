@@ -44,7 +44,7 @@ export class Admission {
     this.waiting.push(response);
     this.letIn();
     if (this.waiting.length > 0) {
-      this.lateness ??= setTimeout(() => this.letInLate(), HTTP_LIMITS.turnTime);
+      this.lateness ??= setTimeout(() => this.letInLate(), HTTP_LIMITS.doorTime);
     }
   }
 
@@ -70,13 +70,13 @@ export class Admission {
 
   /** Lets in all that have waited long: what those inside wait for may be nothing that these need. */
   private letInLate(): void {
-    const late = performance.now() - HTTP_LIMITS.turnTime;
+    const late = performance.now() - HTTP_LIMITS.doorTime;
     while (this.isOpen && this.waiting.length > 0 && this.waiting[0]!.req.receivedAt < late) {
       this.letInNext();
     }
     this.lateness =
       this.waiting.length > 0
-        ? setTimeout(() => this.letInLate(), HTTP_LIMITS.turnTime / 4)
+        ? setTimeout(() => this.letInLate(), HTTP_LIMITS.doorTime / 4)
         : undefined;
   }
 

@@ -5,6 +5,7 @@ import type { Duplex } from 'node:stream';
 import { type ErrorCode, ERRORS, errorBody } from '../errors/errors.js';
 import type { Logger } from '../logging/logger.js';
 import { endSoon, isEnding } from './ending.js';
+import { JSON_MEDIA_TYPE } from './representation.js';
 import type { Response } from './response.js';
 
 /**
@@ -43,10 +44,10 @@ function answerFault(error: NodeJS.ErrnoException, socket: Duplex, log: Logger):
   if (!isInBody || (isBodyWanted && !latest.headersSent)) {
     refuse(socket, code, message, log);
   } else if (latest.writableFinished) {
+    // It has its answer; a second one would be taken for the next request's.
     endSoon(socket);
   } else if (latest.req.refuseBody === undefined) {
-    // It was, or may be, answered without a look at its body: it has no key, or no use for a body. A second answer would
-    // be taken for the next request's.
+    // Its answer may need no body: it has no key, or no use for one. The handler asks for the body, or answers without.
     latest.req.refuseBody = () => refuse(socket, code, message, log);
     latest.once('finish', () => endSoon(socket));
   }
@@ -89,7 +90,7 @@ export function refuse(
   endSoon(
     socket,
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n` +
-      'Content-Type: application/json; charset=utf-8\r\n' +
+      `Content-Type: ${JSON_MEDIA_TYPE}\r\n` +
       `Content-Length: ${Buffer.byteLength(body)}\r\n` +
       `X-Request-Id: ${id}\r\n` +
       'Cache-Control: no-store\r\n' +

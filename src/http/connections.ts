@@ -40,7 +40,7 @@ export class Connections {
   /** How many were accepted so far. */
   private accepted = 0;
   /** Requests that {@link Connection.held} has of all of them. */
-  private held = 0;
+  private heldInAll = 0;
 
   /** @param onOverdue answers a request whose answer took too long. */
   constructor(
@@ -86,9 +86,9 @@ export class Connections {
       return;
     }
     connection.held.push(begin);
-    this.held += 1;
+    this.heldInAll += 1;
     socket.pause();
-    if (this.held > HTTP_LIMITS.held) {
+    if (this.heldInAll > HTTP_LIMITS.held) {
       this.cutLongest();
     }
   }
@@ -116,14 +116,14 @@ export class Connections {
   }
 
   private forgetHeld(connection: Connection): void {
-    this.held -= connection.held.length;
+    this.heldInAll -= connection.held.length;
     connection.held = [];
   }
 
   private beginNext(connection: Connection): void {
     const begin = connection.held.shift();
     if (begin !== undefined) {
-      this.held -= 1;
+      this.heldInAll -= 1;
       begin();
     }
   }
@@ -200,10 +200,10 @@ export class Connections {
       this.forgetHeld(connection);
     });
     endGently(socket, () => isAllRead(socket));
-    // Node resumes a connection on its own account whenever it is done with a request.
+    // Node resumes a connection whenever it is done with a request; one that is held back stays paused.
     const isHeldBack = () => connection.held.length > 0 || connection.restsSince !== undefined;
     socket.resume = () => (isHeldBack() ? socket : Socket.prototype.resume.call(socket));
-    // It takes effect later, and then has the connection read although it was paused meanwhile.
+    // That takes effect later, and undoes a pause that came meanwhile: Node's server stops reading on this event.
     socket.on('resume', () => {
       if (isHeldBack() && socket.isPaused()) {
         socket.emit('pause');

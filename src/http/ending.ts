@@ -6,16 +6,16 @@ import { HTTP_LIMITS } from './limits.js';
 const ending = new WeakSet<Duplex>();
 
 /** Connections whose last request has come: what follows on them is not begun (RFC 9112, section 9.6). */
-const complete = new WeakSet<Duplex>();
+const takingNoMore = new WeakSet<Duplex>();
 
 export const isEnding = (socket: Duplex): boolean => ending.has(socket);
 
 /** Takes no request on a connection after the one that came last. */
 export function takeNoMore(socket: Duplex): void {
-  complete.add(socket);
+  takingNoMore.add(socket);
 }
 
-export const takesMore = (socket: Duplex): boolean => !complete.has(socket);
+export const takesMore = (socket: Duplex): boolean => !takingNoMore.has(socket);
 
 /**
  * Ends a connection after `text`. What the client still sends is read and dropped for a while, unparsed: closing at once
@@ -23,7 +23,7 @@ export const takesMore = (socket: Duplex): boolean => !complete.has(socket);
  */
 export function endSoon(socket: Duplex, text = ''): void {
   ending.add(socket);
-  complete.add(socket);
+  takingNoMore.add(socket);
   // Node has no listener left on some of these sockets.
   socket.on('error', () => socket.destroy());
   stopParsing(socket as ParsedSocket);

@@ -11,11 +11,10 @@ import { Connections } from './connections.js';
 import { takeNoMore, takesMore } from './ending.js';
 import { Cors } from './cors.js';
 import { skipEmptyBody } from './empty-body.js';
-import { JsonText } from './json-text.js';
 import { HTTP_LIMITS } from './limits.js';
 import { NestAdapter } from './nest-adapter.js';
 import { Newcomers } from './newcomers.js';
-import { Representation } from './representation.js';
+import { JSON_MEDIA_TYPE, Representation } from './representation.js';
 import { Request } from './request.js';
 import { requestId } from './request-id.js';
 import { pathAndQuery } from './request-target.js';
@@ -29,7 +28,7 @@ import { traceIdOf } from './trace.js';
 export class HttpAdapter extends NestAdapter {
   private connections!: Connections;
   /** Answers to send in this turn of the event loop. */
-  private ready: Answer[] = [];
+  private toSend: Answer[] = [];
   private readonly admission = new Admission((request, response) => this.route(request, response));
   private readonly newcomers = new Newcomers(this.admission);
   private stage: 'serving' | 'draining' | 'closing' = 'serving';
@@ -251,8 +250,7 @@ export class HttpAdapter extends NestAdapter {
    * Sends an answer and logs it. Every answer leaves through here that is not `client-error.ts`'s, nor that of
    * {@link refuseOverdue}.
    *
-   * @param body a {@link JsonText}, a {@link Representation}, or anything that JSON.stringify takes; `undefined` sends
-   *   none.
+   * @param body a {@link Representation}, or anything that JSON.stringify takes; `undefined` sends none.
    */
   override reply(response: Response, body: unknown, status: number = response.statusCode): void {
     const request = response.req;
@@ -266,8 +264,8 @@ export class HttpAdapter extends NestAdapter {
       endWith(response);
     }
     const data = writeHead(response, body, status);
-    if (this.ready.push({ response, data, status }) === 1) {
-      process.nextTick(() => this.sendReady());
+    if (this.toSend.push({ response, data, status }) === 1) {
+      process.nextTick(() => this.sendAll());
     }
   }
 
@@ -289,9 +287,9 @@ export class HttpAdapter extends NestAdapter {
    * Answers of one batch become ready together. They are written one right after the other, so that the client, or a
    * proxy, wakes up once for all, and logged while it reads them.
    */
-  private sendReady(): void {
-    const answers = this.ready;
-    this.ready = [];
+  private sendAll(): void {
+    const answers = this.toSend;
+    this.toSend = [];
     const now = performance.now();
     for (const { response, data } of answers) {
       send(response, data);
@@ -331,15 +329,15 @@ function errorAnswer(response: Response, code: ErrorCode, message: string): Erro
 
 /** Writes the head of an answer. @returns the body as it goes out. */
 function writeHead(response: Response, body: unknown, status: number): Answer['data'] {
-  const isOther = body instanceof Representation;
-  const data = body instanceof JsonText ? body.text : isOther ? body.data : JSON.stringify(body);
+  const isMade = body instanceof Representation;
+  const data = isMade ? body.data : JSON.stringify(body);
   const headers: Headers = {
     'X-Request-Id': response.req.id,
     'X-Content-Type-Options': 'nosniff',
     'Cache-Control': 'no-store',
   };
   if (data !== undefined) {
-    headers['Content-Type'] = isOther ? body.mediaType : 'application/json; charset=utf-8';
+    headers['Content-Type'] = isMade ? body.mediaType : JSON_MEDIA_TYPE;
     headers['Content-Length'] = Buffer.byteLength(data);
   }
   response.writeHead(status, Object.assign(headers, response.addedHeaders));

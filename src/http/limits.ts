@@ -7,11 +7,11 @@ export const HTTP_LIMITS = {
   backlog: 4096,
   /** Open connections; one more is closed at once. */
   connections: 10_000,
-  /** Milliseconds of an event loop's turn above which connections that wait to be accepted come first. */
+  /** Milliseconds: a turn of the event loop that takes longer delays new connections, and they go first then. */
   longTurn: 5,
-  /** Milliseconds that accepting them may take; unless the service stops, no request is let in to its handler meanwhile. */
+  /** Milliseconds for which they go first at most: no request is let in to its handler. So long a stop accepts, too. */
   acceptTime: 200,
-  /** Milliseconds that requests are then let in at least, and for as long as they were not. */
+  /** Milliseconds before they may go first again, at least; as many as they took, where that is more. */
   acceptPause: 20,
   /** Requests under way in this process; one more is 503 before anything else is done for it. */
   underWay: 6_000,
@@ -20,7 +20,7 @@ export const HTTP_LIMITS = {
   /** Requests in their handlers above which others wait at the door. */
   handled: 128,
   /** Milliseconds that a request waits at the door, or up to a quarter more, however many are in their handlers then. */
-  turnTime: 100,
+  doorTime: 100,
   /** Requests of one connection that are worked on while an earlier one of it is being answered; more wait. */
   pipelined: 32,
   /** The same while requests wait at the door: so no client gets more than others by sending many at a time. */

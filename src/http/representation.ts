@@ -1,10 +1,16 @@
-/**
- * An answer that is not JSON: a page, a style sheet, a script. The adapter sends `data` as it stands, with
- * `mediaType` as its `Content-Type`.
- */
+/** An answer's body, written already: the adapter sends `data` as it stands, with `mediaType` as its `Content-Type`. */
 export class Representation {
   constructor(
     readonly data: string | Uint8Array,
     readonly mediaType: string,
   ) {}
+}
+
+export const JSON_MEDIA_TYPE = 'application/json; charset=utf-8';
+
+/** A body that is JSON text already, so that nothing parses and writes it again. */
+export class JsonText extends Representation {
+  constructor(text: string) {
+    super(text, JSON_MEDIA_TYPE);
+  }
 }

@@ -1,5 +1,5 @@
 import { addHeaders, type Response } from '../http/response.js';
-import { JsonText } from '../http/json-text.js';
+import { JsonText } from '../http/representation.js';
 import type { Cursors } from './cursors.js';
 import type { Page } from './pages.js';
 

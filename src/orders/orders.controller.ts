@@ -1,6 +1,6 @@
 import { Controller, Get, Inject, Res } from '@nestjs/common';
 import { Environment } from '../config/environment.js';
-import type { JsonText } from '../http/json-text.js';
+import type { JsonText } from '../http/representation.js';
 import { ShapedQuery } from '../http/request-shape.js';
 import { pageAnswer } from '../listing/page-answer.js';
 import { Operation } from '../openapi/operation.decorator.js';

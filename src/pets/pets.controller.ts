@@ -5,7 +5,7 @@ import { addHeaders, type Response } from '../http/response.js';
 import { IdempotencyKeyHeader } from '../http/idempotency-key.js';
 import { int64FromDecimal } from '../int64.js';
 import { JsonBody } from '../http/json-body.js';
-import { JsonText } from '../http/json-text.js';
+import { JsonText } from '../http/representation.js';
 import type { Request } from '../http/request.js';
 import { ShapedQuery } from '../http/request-shape.js';
 import { pageAnswer } from '../listing/page-answer.js';

@@ -38,9 +38,9 @@ describe('Admission', () => {
 
   it('lets in whoever has waited long, although nothing is answered', () => {
     const { started } = admission(HTTP_LIMITS.handled + 10);
-    jest.advanceTimersByTime(HTTP_LIMITS.turnTime - 1);
+    jest.advanceTimersByTime(HTTP_LIMITS.doorTime - 1);
     expect(started).toEqual(upTo(HTTP_LIMITS.handled));
-    jest.advanceTimersByTime(HTTP_LIMITS.turnTime);
+    jest.advanceTimersByTime(HTTP_LIMITS.doorTime);
     expect(started).toEqual(upTo(HTTP_LIMITS.handled + 10));
     expect(jest.getTimerCount()).toBe(0);
   });
@@ -49,11 +49,11 @@ describe('Admission', () => {
     const { admission: shut, started, answer } = admission(HTTP_LIMITS.handled + 10);
     shut.shut();
     answer(3);
-    jest.advanceTimersByTime(HTTP_LIMITS.turnTime * 2);
+    jest.advanceTimersByTime(HTTP_LIMITS.doorTime * 2);
     expect(started).toEqual(upTo(HTTP_LIMITS.handled));
     shut.open();
     expect(started).toEqual(upTo(HTTP_LIMITS.handled + 3));
-    jest.advanceTimersByTime(HTTP_LIMITS.turnTime);
+    jest.advanceTimersByTime(HTTP_LIMITS.doorTime);
     expect(started).toEqual(upTo(HTTP_LIMITS.handled + 10));
   });
 
