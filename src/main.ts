@@ -69,7 +69,7 @@ async function serveFrom(
   hurrying: AbortSignal,
 ): Promise<void> {
   const logger = createLogger(environment.LOG_LEVEL);
-  const pool = servingPool(url, environment.DATABASE_POOL_SIZE);
+  const pool = await usable(async () => servingPool(url, environment.DATABASE_POOL_SIZE));
   try {
     (await usable(() => pool.connect())).release();
     const app = await createApp({ environment, pool, logger });

@@ -29,7 +29,7 @@ export const ERRORS = {
   },
   payload_too_large: {
     status: 413,
-    when: `The body is over ${HTTP_LIMITS.bodyBytes / 1024} KiB, or in over ${HTTP_LIMITS.bodyPieces} chunks.`,
+    when: `The body is over ${HTTP_LIMITS.bodyBytes / 1024} KiB, or in over ${HTTP_LIMITS.bodyChunks} chunks.`,
   },
   unsupported_media_type: {
     status: 415,

@@ -41,7 +41,7 @@ function answerFault(error: NodeJS.ErrnoException, socket: Duplex, log: Logger):
   const [code, message] = CLIENT_ERRORS[error.code ?? ''] ?? MALFORMED;
   const isInBody = latest !== undefined && !latest.req.complete;
   const isBodyWanted = latest?.req.isBodyRead || error.code === NO_END;
-  if (!isInBody || (isBodyWanted && !latest.headersSent)) {
+  if (!isInBody || (isBodyWanted && !latest.isAnswered)) {
     refuse(socket, code, message, log);
   } else if (latest.writableFinished) {
     // It has its answer; a second one would be taken for the next request's.

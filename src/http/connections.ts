@@ -1,9 +1,10 @@
 import type { Server, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { isAllRead, latestResponse, responseUnderWay } from './client-error.js';
-import { endGently, takesMore } from './ending.js';
+import { endGently, takeNoMore, takesMore } from './ending.js';
 import { HTTP_LIMITS } from './limits.js';
 import type { Request } from './request.js';
+import type { Response } from './response.js';
 
 interface Connection {
   /** The response under way when the connection was last looked at, or else the one to the request that came last. */
@@ -16,8 +17,14 @@ interface Connection {
   pipelined: Set<ServerResponse>;
   /** What starts the work on further ones. */
   held: (() => void)[];
-  /** Whether a request on it had a valid API key. */
+  /** The response to the one of {@link pipelined} that was begun last. */
+  begunLast?: ServerResponse;
+  /** Requests answered. */
+  answered: number;
+  /** Whether one of these had a valid API key. */
   hasKey: boolean;
+  /** Whether no further request is begun, as too many came without one. */
+  isFlooded: boolean;
   /** Since when it is not read: `performance.now()`. */
   restsSince?: number;
 }
@@ -78,6 +85,7 @@ export class Connections {
     const begin = () => {
       if (takesMore(socket)) {
         connection.pipelined.add(response);
+        connection.begunLast = response;
         start();
       }
     };
@@ -93,14 +101,29 @@ export class Connections {
     }
   }
 
-  /** Whether someone without a valid key has too many requests waiting behind `request`, which is being answered. */
-  isFlooded({ socket, caller }: Request): boolean {
+  /**
+   * Takes notice of an answer. Where many went out on a connection, none to a request with a valid key, and too many
+   * requests wait, no further one is begun there.
+   *
+   * @returns whether `response` is then the last one to what was begun.
+   */
+  isLastOfFlood(response: Response): boolean {
+    const { socket, caller } = response.req;
     const connection = this.open.get(socket);
     if (connection === undefined) {
       return false;
     }
     connection.hasKey ||= caller !== undefined;
-    return !connection.hasKey && connection.held.length > HTTP_LIMITS.heldWithoutKey;
+    connection.answered += 1;
+    if (
+      !connection.hasKey &&
+      connection.answered >= HTTP_LIMITS.pipelined &&
+      connection.held.length > HTTP_LIMITS.heldWithoutKey
+    ) {
+      takeNoMore(socket);
+      connection.isFlooded = true;
+    }
+    return connection.isFlooded && connection.begunLast === response;
   }
 
   private cutLongest(): void {
@@ -189,7 +212,10 @@ export class Connections {
       since: performance.now(),
       pipelined: new Set(),
       held: [],
+      begunLast: undefined,
+      answered: 0,
       hasKey: false,
+      isFlooded: false,
       restsSince: undefined,
     };
     this.open.set(socket, connection);

@@ -236,6 +236,7 @@ export class HttpAdapter extends NestAdapter {
   /** The handler's own answer, when it comes, is only logged. */
   private refuseOverdue(response: Response): void {
     const body = errorAnswer(response, 'unavailable', 'The answer takes too long; try again.');
+    response.isAnswered = true;
     response.req.refusedWith = body.status;
     send(response, writeHead(response, body, body.status));
   }
@@ -260,7 +261,17 @@ export class HttpAdapter extends NestAdapter {
       this.admission.letIn();
       return;
     }
-    if (this.isLast(response)) {
+    response.isAnswered = true;
+    if (isComingInChunks(request)) {
+      // The rest of it may have come, and is parsed when this returns.
+      setImmediate(() => this.prepare(response, body, status));
+    } else {
+      this.prepare(response, body, status);
+    }
+  }
+
+  private prepare(response: Response, body: unknown, status: number): void {
+    if (this.isLast(response, body)) {
       endWith(response);
     }
     const data = writeHead(response, body, status);
@@ -271,15 +282,17 @@ export class HttpAdapter extends NestAdapter {
 
   /**
    * Whether a connection ends with this answer: because the service is stopping and nothing else is under way on it;
-   * because its body is still coming in chunks, which cost more to skip than a new connection does; or because someone
-   * without a key sends requests without end.
+   * because the request's body is still coming in chunks, which cost more to skip than a new connection does; because
+   * the answer has no length, which before HTTP/1.1 nothing else tells; or because someone without a key sends requests
+   * without end.
    */
-  private isLast(response: Response): boolean {
+  private isLast(response: Response, body: unknown): boolean {
     const { req: request } = response;
     return (
       (this.stage === 'closing' && latestResponse(request.socket) === response) ||
-      (!request.complete && request.headers['transfer-encoding'] !== undefined) ||
-      this.connections.isFlooded(request)
+      isComingInChunks(request) ||
+      (request.httpVersion === '1.0' && body === undefined) ||
+      this.connections.isLastOfFlood(response)
     );
   }
 
@@ -373,6 +386,10 @@ type HttpSettings = Partial<
 function endWith(response: Response): void {
   response.shouldKeepAlive = false;
   takeNoMore(response.req.socket);
+}
+
+function isComingInChunks({ complete, headers }: Request): boolean {
+  return !complete && headers['transfer-encoding'] !== undefined;
 }
 
 function hasTooManyFields({ rawHeaders }: Request): boolean {

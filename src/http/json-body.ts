@@ -114,7 +114,8 @@ function readBody(request: Request): Promise<Buffer> {
       request.removeAllListeners('data').resume();
       reject(new ApiError('payload_too_large', `The body is over ${what}.`));
     };
-    const { bodyBytes, bodyPieces } = HTTP_LIMITS;
+    const { bodyBytes, bodyChunks } = HTTP_LIMITS;
+    const isChunked = request.headers['transfer-encoding'] !== undefined;
     if (Number(request.headers['content-length'] ?? 0) > bodyBytes) {
       refuse(`${bodyBytes} bytes`);
       return;
@@ -123,8 +124,8 @@ function readBody(request: Request): Promise<Buffer> {
       bytes += chunk.length;
       if (bytes > bodyBytes) {
         refuse(`${bodyBytes} bytes`);
-      } else if (chunks.push(chunk) > bodyPieces) {
-        refuse(`${bodyPieces} chunks`);
+      } else if (chunks.push(chunk) > bodyChunks && isChunked) {
+        refuse(`${bodyChunks} chunks`);
       }
     });
     request.once('end', () => {

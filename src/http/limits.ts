@@ -27,14 +27,14 @@ export const HTTP_LIMITS = {
   pipelinedInCrowd: 1,
   /** Requests of all connections that wait so; for one more, the connection that has most of them is cut. */
   held: 20_000,
-  /** Requests that may wait so on a connection that brought no valid key yet; with more, its next answer is its last. */
+  /** Requests that may wait so on a connection that brought no valid key yet; with more, those begun are its last. */
   heldWithoutKey: 256,
   /** Bytes of answers that the clients of all connections have not taken; above it, those with most of them are cut. */
   unsentBytes: 96 * 1024 * 1024,
   /** Bytes of a request body; more is 413. */
   bodyBytes: 16 * 1024,
-  /** Pieces, such as chunks, in which a body may come; more are 413. */
-  bodyPieces: 1_000,
+  /** Chunks in which a body may come; more are 413. */
+  bodyChunks: 1_000,
   /** Levels of arrays and objects in a JSON body; more is 400. */
   jsonDepth: 32,
   /** Bytes of a request's target, and of its headers' names and values, together; more is 431. */

@@ -17,6 +17,6 @@ export function requestId({ 'x-request-id': id, authorization = '' }: IncomingHt
     typeof id === 'string' &&
     WELL_FORMED_ID.test(id) &&
     !id.toLowerCase().includes(KEY_PREFIX) &&
-    !(id.length >= SECRET_LENGTH && id.includes(authorization.slice(-SECRET_LENGTH).trim() || ' '));
+    !(authorization.length > SECRET_LENGTH && id.includes(authorization.slice(-SECRET_LENGTH)));
   return isTaken ? id : randomUUID();
 }

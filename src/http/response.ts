@@ -8,6 +8,8 @@ export type Headers = Record<string, string | number>;
 export class Response extends ServerResponse<Request> {
   /** What {@link addHeaders} was given. */
   addedHeaders?: Headers = undefined;
+  /** Whether its answer is made, and sent or about to be. */
+  isAnswered?: boolean = undefined;
 }
 
 /**

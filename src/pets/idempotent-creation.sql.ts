@@ -7,14 +7,22 @@ const IS_OLD = `created_at < now() - interval '24 hours'`;
  * New pets and the records of their keys, of each both or none. Of each request: `$1` the API key's id, `$2` the
  * Idempotency-Key, `$3` the body's hash, `$4` to `$6` name, category and status; no two have the same key.
  *
- * A row for each, in any order: the key's two parts, whether no other transaction is about to record it, and the new pet
- * where it stood for none. That is asked of an advisory lock, as a wait for one key would be one for all of them.
+ * A row for each, in any order: the key's two parts, `is_free`, and the new pet where the key stood for none. A key with a
+ * record, of which `is_free` is null, is not touched, as someone may hold the record; of any other an advisory lock tells
+ * whether another transaction is about to record it. A wait for one key would be one for all of them.
  */
 export const INSERT_PETS_ONCE: Statement = {
   name: 'insert-pets-once',
   text: `
   with wanted as materialized (
-    select *, pg_try_advisory_xact_lock(hashtextextended(api_key_id || ' ' || key, 0)) as is_free
+    select *,
+           case (select 1 from idempotency_keys as known
+                  where known.api_key_id = request.api_key_id and known.key = request.key
+                    and not known.${IS_OLD}
+                  limit 1)
+             when 1 then null
+             else pg_try_advisory_xact_lock(hashtextextended(api_key_id || ' ' || key, 0))
+           end as is_free
       from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[])
         as request (api_key_id, key, body_hash, name, category_id, status)
   ), record as (
@@ -37,14 +45,20 @@ export const INSERT_PETS_ONCE: Statement = {
     left join pets on pets.id = record.pet_id`,
 };
 
-/** The pets that were created under the keys of which `$1` are the API keys' ids and `$2` the Idempotency-Keys. */
+/**
+ * The pets that were created under the keys of which `$1` are the API keys' ids and `$2` the Idempotency-Keys. Each is
+ * looked up by itself: a join might be planned, for a table that was empty then, as a walk through all of it.
+ */
 export const PETS_BY_IDEMPOTENCY_KEY: Statement = {
   name: 'pets-by-idempotency-key',
   text: `
-  select api_key_id, key, encode(body_hash, 'hex'), id, ${PET_JSON}
+  select wanted.api_key_id, wanted.key, encode(known.body_hash, 'hex'), id, ${PET_JSON}
     from unnest($1::bigint[], $2::text[]) as wanted (api_key_id, key)
-    join idempotency_keys using (api_key_id, key)
-    join pets on pets.id = pet_id`,
+   cross join lateral (
+         select body_hash, pet_id from idempotency_keys as record
+          where record.api_key_id = wanted.api_key_id and record.key = wanted.key
+          limit 1) as known
+    join pets on pets.id = known.pet_id`,
 };
 
 /** At most 1,000, so that no transaction is long. */

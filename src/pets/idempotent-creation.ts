@@ -22,15 +22,17 @@ export interface IdempotentRequest {
   pet: NewPet;
 }
 
-interface Creation {
-  pet: StoredPet;
-  /** Whether an earlier request created the animal. */
-  isReplayed: boolean;
-}
-
 interface HashedRequest extends IdempotentRequest {
   /** SHA-256 in hexadecimal, the same for bodies of the same meaning. */
   bodyHash: string;
+}
+
+/** What a key stands for. */
+interface Creation {
+  pet: StoredPet;
+  bodyHash: string;
+  /** Whether an earlier request created the animal. */
+  isReplayed: boolean;
 }
 
 /** Milliseconds between two rounds in which records older than 24 hours are deleted. */
@@ -51,8 +53,8 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     (requests: HashedRequest[]) => this.createAll(requests),
     { ...BATCH_LIMITS, size: 64 },
   );
-  /** The first request of each key, by {@link nameOf}. */
-  private readonly underWay = new Map<string, { bodyHash: string; creation: Promise<Creation> }>();
+  /** What becomes of the keys of requests under way, by {@link nameOf}. */
+  private readonly underWay = new Map<string, Promise<Creation>>();
 
   constructor(
     private readonly pool: Pool,
@@ -72,38 +74,62 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
    * @throws ApiError `idempotency_key_reused` where the key stands for another body, `idempotency_key_in_use` where
    *   another process is working on its first request.
    */
-  async create(request: IdempotentRequest): Promise<Creation> {
+  async create(request: IdempotentRequest): Promise<{ pet: StoredPet; isReplayed: boolean }> {
     const { name, categoryId, status } = request.pet;
     const bodyHash = hash('sha256', JSON.stringify([name, String(categoryId), status]), 'hex');
     const key = nameOf(request.apiKeyId, request.key);
-    for (let first; (first = this.underWay.get(key)) !== undefined;) {
-      if (first.bodyHash === bodyHash) {
-        return { ...(await first.creation), isReplayed: true };
-      }
-      if (await isCreated(first.creation)) {
-        throw reused();
-      }
+    const first = this.underWay.get(key);
+    const creation = first ?? this.createFirst(key, { ...request, bodyHash });
+    const { pet, bodyHash: created, isReplayed } = await creation;
+    if (created !== bodyHash) {
+      throw new ApiError(
+        'idempotency_key_reused',
+        'This Idempotency-Key was used for another body.',
+      );
     }
-    const creation = this.createNow({ ...request, bodyHash }).finally(() =>
-      this.underWay.delete(key),
-    );
-    this.underWay.set(key, { bodyHash, creation });
+    return { pet, isReplayed: isReplayed || first !== undefined };
+  }
+
+  private createFirst(key: string, request: HashedRequest): Promise<Creation> {
+    const creation = this.creations
+      .ask(request)
+      .then((outcome) => {
+        if (outcome instanceof Error) {
+          throw outcome;
+        }
+        return outcome;
+      })
+      .finally(() => this.underWay.delete(key));
+    this.underWay.set(key, creation);
     return creation;
   }
 
-  private async createNow(request: HashedRequest): Promise<Creation> {
-    const outcome = await this.creations.ask(request);
-    if (outcome instanceof ApiError) {
-      throw outcome;
+  /** @param requests of which no two have the same key. */
+  private async createAll(requests: HashedRequest[]): Promise<(Creation | Error)[]> {
+    const outcomes = new Map<string, Creation | Error>();
+    const others: HashedRequest[] = [];
+    const created = await this.insert(requests);
+    for (const request of requests) {
+      const name = nameOf(request.apiKeyId, request.key);
+      const pet = created.get(name);
+      if (pet === 'in use') {
+        outcomes.set(name, inUse());
+      } else if (pet !== undefined) {
+        outcomes.set(name, { pet, bodyHash: request.bodyHash, isReplayed: false });
+      } else {
+        others.push(request);
+      }
     }
-    return outcome;
+    if (others.length > 0) {
+      await this.findEarlier(others, outcomes);
+    }
+    return requests.map(({ apiKeyId, key }) => outcomes.get(nameOf(apiKeyId, key)) ?? expired());
   }
 
-  /** @param requests of which no two have the same key. */
-  private async createAll(requests: HashedRequest[]): Promise<(Creation | ApiError)[]> {
-    const outcomes = new Map<string, Creation | ApiError>();
+  /** @returns by {@link nameOf} the new pets, and which keys another process is working on. */
+  private async insert(requests: HashedRequest[]): Promise<Map<string, StoredPet | 'in use'>> {
     const rows = await run<
-      [apiKeyId: string, key: string, isFree: string, id: string | null, json: string | null]
+      [apiKeyId: string, key: string, isFree: string | null, id: string | null, json: string | null]
     >(this.pool, INSERT_PETS_ONCE, [
       requests.map(({ apiKeyId }) => apiKeyId),
       requests.map(({ key }) => key),
@@ -112,37 +138,36 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
       requests.map(({ pet }) => pet.categoryId),
       requests.map(({ pet }) => pet.status),
     ]);
+    const created = new Map<string, StoredPet | 'in use'>();
     for (const [apiKeyId, key, isFree, id, json] of rows) {
-      if (isFree !== 't') {
-        outcomes.set(nameOf(apiKeyId, key), inUse());
+      if (isFree === 'f') {
+        created.set(nameOf(apiKeyId, key), 'in use');
       } else if (id !== null && json !== null) {
-        outcomes.set(nameOf(apiKeyId, key), { pet: { id, json }, isReplayed: false });
+        created.set(nameOf(apiKeyId, key), { id, json });
       }
     }
-    const others = requests.filter(({ apiKeyId, key }) => !outcomes.has(nameOf(apiKeyId, key)));
-    if (others.length > 0) {
-      await this.findEarlier(others, outcomes);
-    }
-    return requests.map(({ apiKeyId, key }) => outcomes.get(nameOf(apiKeyId, key)) ?? expired());
+    return created;
   }
 
+  /** Where this fails, what was created for others stays so. */
   private async findEarlier(
     requests: HashedRequest[],
-    outcomes: Map<string, Creation | ApiError>,
+    outcomes: Map<string, Creation | Error>,
   ): Promise<void> {
-    const rows = await run<
-      [apiKeyId: string, key: string, bodyHash: string, id: string, json: string]
-    >(this.pool, PETS_BY_IDEMPOTENCY_KEY, [
-      requests.map(({ apiKeyId }) => apiKeyId),
-      requests.map(({ key }) => key),
-    ]);
-    const hashes = new Map(
-      requests.map(({ apiKeyId, key, bodyHash }) => [nameOf(apiKeyId, key), bodyHash]),
-    );
-    for (const [apiKeyId, key, bodyHash, id, json] of rows) {
-      const name = nameOf(apiKeyId, key);
-      const isSame = bodyHash === hashes.get(name);
-      outcomes.set(name, isSame ? { pet: { id, json }, isReplayed: true } : reused());
+    try {
+      const rows = await run<
+        [apiKeyId: string, key: string, bodyHash: string, id: string, json: string]
+      >(this.pool, PETS_BY_IDEMPOTENCY_KEY, [
+        requests.map(({ apiKeyId }) => apiKeyId),
+        requests.map(({ key }) => key),
+      ]);
+      for (const [apiKeyId, key, bodyHash, id, json] of rows) {
+        outcomes.set(nameOf(apiKeyId, key), { pet: { id, json }, bodyHash, isReplayed: true });
+      }
+    } catch (error) {
+      for (const { apiKeyId, key } of requests) {
+        outcomes.set(nameOf(apiKeyId, key), error as Error);
+      }
     }
   }
 
@@ -158,27 +183,6 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
 
 /** A key among those of all API keys. */
 const nameOf = (apiKeyId: string, key: string) => `${apiKeyId} ${key}`;
-
-/**
- * Waits for the first request with a key.
- *
- * @returns whether it stands for the key now; not where an earlier one does.
- * @throws whatever else became of it.
- */
-async function isCreated(creation: Promise<Creation>): Promise<boolean> {
-  try {
-    await creation;
-    return true;
-  } catch (error) {
-    if (error instanceof ApiError && error.code === 'idempotency_key_reused') {
-      return false;
-    }
-    throw error;
-  }
-}
-
-const reused = () =>
-  new ApiError('idempotency_key_reused', 'This Idempotency-Key was used for another body.');
 
 const inUse = () =>
   new ApiError(

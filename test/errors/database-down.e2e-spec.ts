@@ -176,6 +176,20 @@ describe('while the database cannot serve', () => {
     await expectRecovery();
   });
 
+  it('with other defaults for its sessions: they have what the service relies on', async () => {
+    const name = new URL(service.databaseUrl).pathname.slice(1);
+    const settings = { jit: 'off', default_transaction_isolation: 'read committed' };
+    await operator.query(
+      `alter database ${name} set default_transaction_isolation = 'serializable'`,
+    );
+    await terminate('true');
+    await expectRecovery();
+    for (const [setting, value] of Object.entries(settings)) {
+      expect(await service.query(`show ${setting}`)).toEqual([{ [setting]: value }]);
+    }
+    await operator.query(`alter database ${name} reset default_transaction_isolation`);
+  });
+
   it('busy beyond statement_timeout, as in a commit: it is told to give up', async () => {
     const client = await service.pool.connect();
     await client.query('set statement_timeout = 0');

@@ -92,11 +92,50 @@ describe('a connection', () => {
     expect(await connection.rest()).toBe('');
   });
 
-  it('takes a body in as many pieces as there may be, and no more', async () => {
+  it.each([
+    ['POST /v1/pets', 401],
+    ['POST /nowhere', 404],
+    ['DELETE /v1/pets', 405],
+    ['OPTIONS /v1/pets', 204],
+    ['GET /health/live', 200],
+  ])('stays usable after %s with a small chunked body', async (line, status) => {
+    const connection = await RawConnection.open(service.port);
+    connection.send(
+      `${request(line, [json, 'Transfer-Encoding: chunked'])}2\r\n{}\r\n0\r\n\r\n${list()}`,
+    );
+    expect((await connection.answer()).status).toBe(status);
+    expect((await connection.answer()).status).toBe(200);
+    await expectUsable(connection);
+  });
+
+  it('of HTTP/1.0 begins nothing behind an answer without a length', async () => {
+    const before = (await service.query('select count(*) from pets'))[0].count;
+    const connection = await RawConnection.open(service.port);
+    const old = (bytes: string) =>
+      bytes.replace('HTTP/1.1', 'HTTP/1.0').replace('Host: test', 'Connection: keep-alive');
+    connection.send(
+      old(request('OPTIONS /v1/pets')) + old(create('{"name":"Rex","categoryId":1}')),
+    );
+    expect((await connection.answer()).status).toBe(204);
+    expect(await connection.rest()).toBe('');
+    expect((await service.query('select count(*) from pets'))[0].count).toBe(before);
+  });
+
+  it('that begins without a key carries out what follows with one, and answers it', async () => {
+    const connection = await RawConnection.open(service.port);
+    const count = HTTP_LIMITS.heldWithoutKey + 100;
+    connection.send(request('GET /health/ready') + list().repeat(count));
+    for (let i = 0; i <= count; i += 1) {
+      expect((await connection.answer()).status).toBe(200);
+    }
+    connection.vanish();
+  });
+
+  it('takes a body in as many chunks as there may be, and no more', async () => {
     const body = '{"name":"Rex","categoryId":1}';
     for (const [pieces, status] of [
-      [HTTP_LIMITS.bodyPieces, 201],
-      [HTTP_LIMITS.bodyPieces + 1, 413],
+      [HTTP_LIMITS.bodyChunks, 201],
+      [HTTP_LIMITS.bodyChunks + 1, 413],
     ] as const) {
       const text = body.padEnd(pieces, ' ');
       const chunks = Array.from(text, (character) => `1\r\n${character}\r\n`).join('');

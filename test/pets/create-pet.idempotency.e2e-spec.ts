@@ -6,6 +6,10 @@ import { expectError } from '../answers.js';
 import { until } from '../process/until.js';
 import { startService, type TestService } from '../service.js';
 
+/** The sessions of this database that wait for a lock. */
+const WAITING = `
+  select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+
 describe('createPet with an Idempotency-Key', () => {
   let service: TestService;
   beforeAll(async () => {
@@ -65,6 +69,29 @@ describe('createPet with an Idempotency-Key', () => {
     expect(await count('pets')).toBe(300);
     expect((await createAll()).map(({ text }) => text)).toEqual(answers.map(({ text }) => text));
     expect(await count('pets')).toBe(300);
+  });
+
+  it('answers hundreds of other bodies at once with 422', async () => {
+    await create('used').expect(201);
+    const answers = await Promise.all(
+      Array.from({ length: 300 }, (_, n) => create('used', { name: `${n}`, categoryId: n })),
+    );
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 422));
+    expect(await count('pets')).toBe(1);
+  });
+
+  it('neither waits for a record that someone holds, nor lets others wait', async () => {
+    const first = await create('held').expect(201);
+    const holder = new Client({ connectionString: service.databaseUrl });
+    await holder.connect();
+    try {
+      await holder.query(`begin; select from idempotency_keys where key = 'held' for update`);
+      const answers = await Promise.all([create('held'), create('free')]);
+      expect(answers.map(({ status }) => status)).toEqual([201, 201]);
+      expect(answers[0]!.text).toBe(first.text);
+    } finally {
+      await holder.end();
+    }
   });
 
   it('takes a body of the same meaning for the same body', async () => {
@@ -139,6 +166,23 @@ describe('createPet with an Idempotency-Key', () => {
 
     const slow = { name: 'slow', categoryId: 1 };
 
+    it('answers retries that come to both at once with the animal, and uses no id up', async () => {
+      const created = await create('known').expect(201);
+      const retry = ({ anonymous }: TestService) =>
+        anonymous
+          .post('/v1/pets')
+          .set('Authorization', `Bearer ${service.key}`)
+          .set('Idempotency-Key', 'known')
+          .send({ name: 'Rex', categoryId: 1 });
+      for (let i = 0; i < 50; i += 1) {
+        for (const answer of await Promise.all([retry(service), retry(first)])) {
+          expect([answer.status, answer.text]).toEqual([201, created.text]);
+        }
+      }
+      const next = await create('next').expect(201);
+      expect(next.body.id).toBe(created.body.id + 1);
+    });
+
     it('answers twins at once with 409, keeps no other key waiting, and creates one animal', async () => {
       await locker.query('begin; select pg_advisory_xact_lock(1)');
       const creation = first.anonymous
@@ -149,7 +193,7 @@ describe('createPet with an Idempotency-Key', () => {
         .then((answer) => answer);
       await until('it waits', async () => {
         const [{ waiting }] = await service.query(
-          `select count(*)::int as waiting from pg_locks where not granted`,
+          `select count(*)::int as waiting from (${WAITING}) as session`,
         );
         return waiting > 0;
       });
@@ -177,7 +221,7 @@ describe('createPet with an Idempotency-Key', () => {
       await locker.query('begin; lock table pets in access exclusive mode');
       const answers = bodies.map((body) => create(key, body).then((answer) => answer));
       await until('it waits', async () => {
-        const { rowCount } = await locker.query(`select from pg_locks where not granted`);
+        const { rowCount } = await locker.query(WAITING);
         return rowCount! > 0;
       });
       await locker.end();
