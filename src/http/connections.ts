@@ -1,7 +1,7 @@
 import type { Server, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { isAllRead, latestResponse, responseUnderWay } from './client-error.js';
-import { endGently, takeNoMore, takesMore } from './ending.js';
+import { endGently, takesMore } from './ending.js';
 import { HTTP_LIMITS } from './limits.js';
 import type { Request } from './request.js';
 import type { Response } from './response.js';
@@ -23,8 +23,6 @@ interface Connection {
   answered: number;
   /** Whether one of these had a valid API key. */
   hasKey: boolean;
-  /** Whether no further request is begun, as too many came without one. */
-  isFlooded: boolean;
   /** Since when it is not read: `performance.now()`. */
   restsSince?: number;
 }
@@ -102,10 +100,10 @@ export class Connections {
   }
 
   /**
-   * Takes notice of an answer. Where many went out on a connection, none to a request with a valid key, and too many
-   * requests wait, no further one is begun there.
+   * Takes notice of an answer.
    *
-   * @returns whether `response` is then the last one to what was begun.
+   * @returns whether many went out on its connection, none to a request with a valid key, while too many requests wait
+   *   there, and nothing behind this one was begun.
    */
   isLastOfFlood(response: Response): boolean {
     const { socket, caller } = response.req;
@@ -115,15 +113,12 @@ export class Connections {
     }
     connection.hasKey ||= caller !== undefined;
     connection.answered += 1;
-    if (
+    return (
       !connection.hasKey &&
       connection.answered >= HTTP_LIMITS.pipelined &&
-      connection.held.length > HTTP_LIMITS.heldWithoutKey
-    ) {
-      takeNoMore(socket);
-      connection.isFlooded = true;
-    }
-    return connection.isFlooded && connection.begunLast === response;
+      connection.held.length > HTTP_LIMITS.heldWithoutKey &&
+      connection.begunLast === response
+    );
   }
 
   private cutLongest(): void {
@@ -215,7 +210,6 @@ export class Connections {
       begunLast: undefined,
       answered: 0,
       hasKey: false,
-      isFlooded: false,
       restsSince: undefined,
     };
     this.open.set(socket, connection);

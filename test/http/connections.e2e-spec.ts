@@ -151,9 +151,10 @@ describe('a connection', () => {
 
   it('ends soon where someone without a key sends requests without end', async () => {
     const connection = await RawConnection.open(service.port);
-    connection.send(request('GET /v1/pets').repeat(1_500));
-    const answers = (await connection.rest()).split('HTTP/1.1 401').length - 1;
-    expect(answers).toBeGreaterThan(0);
+    // The first is answered last of those that are begun with it.
+    connection.send(request('GET /health/ready') + request('GET /nowhere').repeat(1_500));
+    const answers = (await connection.rest()).split('HTTP/1.1 ').length - 1;
+    expect(answers).toBeGreaterThan(1);
     expect(answers).toBeLessThan(100);
   });
 
