@@ -2,7 +2,7 @@ import { type ExecutionContext, Injectable } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
 import { AuthGuard } from '@nestjs/passport';
 import { ApiError } from '../errors/api-error.js';
-import type { Caller, Request } from '../http/request.js';
+import { type Caller, type Request, requestOf } from '../http/request.js';
 import { ApiKeyVerifier } from './api-key-verifier.js';
 import { REALM } from './bearer.strategy.js';
 import { IS_PUBLIC } from './public.decorator.js';
@@ -29,7 +29,7 @@ export class BearerGuard extends AuthGuard('bearer') {
     if (this.isPublic(context)) {
       return true;
     }
-    const request = context.switchToHttp().getRequest<Request>();
+    const request = requestOf(context);
     const caller = this.verifier.recall(bearerToken(request));
     if (caller === undefined) {
       return super.canActivate(context) as Promise<boolean>;
@@ -53,7 +53,7 @@ export class BearerGuard extends AuthGuard('bearer') {
 
   /** What passport sees of the request. */
   override getRequest(context: ExecutionContext) {
-    const token = bearerToken(context.switchToHttp().getRequest<Request>());
+    const token = bearerToken(requestOf(context));
     return { headers: { authorization: `Bearer ${token}` } };
   }
 
@@ -69,7 +69,7 @@ export class BearerGuard extends AuthGuard('bearer') {
     if (!caller) {
       throw invalidKey();
     }
-    context.switchToHttp().getRequest<Request>().caller = caller as Caller;
+    requestOf(context).caller = caller as Caller;
     return caller;
   }
 }

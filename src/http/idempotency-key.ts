@@ -1,11 +1,11 @@
 import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import { ApiError } from '../errors/api-error.js';
-import type { Request } from './request.js';
+import { requestOf } from './request.js';
 
 /** The request's `Idempotency-Key` as a handler's argument, `undefined` where it has none. */
 export const IdempotencyKeyHeader = createParamDecorator(
   (_data: unknown, context: ExecutionContext) =>
-    readIdempotencyKey(context.switchToHttp().getRequest<Request>().headers['idempotency-key']),
+    readIdempotencyKey(requestOf(context).headers['idempotency-key']),
 );
 
 /**

@@ -4,7 +4,7 @@ import { ApiError } from '../errors/api-error.js';
 import type { Shape } from '../fields.js';
 import { int64FromJson } from '../int64.js';
 import { HTTP_LIMITS } from './limits.js';
-import type { Request } from './request.js';
+import { type Request, requestOf } from './request.js';
 import { shaped } from './request-shape.js';
 
 /**
@@ -14,7 +14,7 @@ import { shaped } from './request-shape.js';
  * @throws ApiError whatever {@link readJson} and {@link shaped} throw; `invalid_request` for what is no object.
  */
 export const JsonBody = createParamDecorator(async (shape: Shape, context: ExecutionContext) => {
-  const body = await readJson(context.switchToHttp().getRequest<Request>());
+  const body = await readJson(requestOf(context));
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     throw new ApiError('invalid_request', 'The body must be a JSON object.');
   }

@@ -2,7 +2,7 @@ import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import { ApiError } from '../errors/api-error.js';
 import { readFields, type Shape } from '../fields.js';
 import { queryOf } from './query.js';
-import type { Request } from './request.js';
+import { requestOf } from './request.js';
 
 /**
  * The request's query as a handler's argument, {@link shaped} as the class says.
@@ -10,7 +10,7 @@ import type { Request } from './request.js';
  * It is no pipe, as for those Nest makes six promises a parameter.
  */
 export const ShapedQuery = createParamDecorator((shape: Shape, context: ExecutionContext) =>
-  shaped(shape, queryOf(context.switchToHttp().getRequest<Request>())),
+  shaped(shape, queryOf(requestOf(context))),
 );
 
 /**

@@ -1,4 +1,5 @@
 import { IncomingMessage } from 'node:http';
+import type { ExecutionContext } from '@nestjs/common';
 
 /** Whose request it is: set by the guard, after the key was checked. */
 export interface Caller {
@@ -25,4 +26,9 @@ export class Request extends IncomingMessage {
   refuseBody?: () => void = undefined;
   /** The status that it was answered with past its handler: its body was malformed or late, or the answer overdue. */
   refusedWith?: number = undefined;
+}
+
+/** The request that a guard or a parameter's decorator is asked about. Nest's `switchToHttp` makes three functions. */
+export function requestOf(context: ExecutionContext): Request {
+  return context.getArgByIndex(0);
 }

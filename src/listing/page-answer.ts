@@ -1,6 +1,5 @@
 import { addHeaders, type Response } from '../http/response.js';
 import { JsonText } from '../http/representation.js';
-import type { Cursors } from './cursors.js';
 import type { Page } from './pages.js';
 
 /**
@@ -8,14 +7,9 @@ import type { Page } from './pages.js';
  *
  * @param address of this list with its `limit` and filter, to which the next page's cursor is added.
  */
-export function pageAnswer(
-  response: Response,
-  cursors: Cursors,
-  { json, last }: Page,
-  address: string,
-): JsonText {
-  if (last !== undefined) {
-    addHeaders(response, { Link: `<${address}&cursor=${cursors.after(last)}>; rel="next"` });
+export function pageAnswer(response: Response, { json, next }: Page, address: string): JsonText {
+  if (next !== undefined) {
+    addHeaders(response, { Link: `<${address}&cursor=${next}>; rel="next"` });
   }
   return new JsonText(json);
 }

@@ -1,6 +1,7 @@
 import type { Pool } from 'pg';
 import { run, type Statement } from '../database/statement.js';
 import { INT64_MIN } from '../int64.js';
+import type { Cursors } from './cursors.js';
 
 export interface PageRequest {
   /** 1 to 100. */
@@ -14,19 +15,21 @@ export interface PageRequest {
 export interface Page {
   /** A JSON array, by id. */
   json: string;
-  /** The id that the next page follows; `undefined` on the last page. */
-  last: bigint | undefined;
+  /** The cursor of the next page; `undefined` on the last page. */
+  next: string | undefined;
 }
 
 /**
  * Asks the database once for all pages. Requests for the same page share it.
  *
  * @param statement of `pageStatement`.
+ * @param cursors of the same list.
  * @returns the pages in the order of `requests`.
  */
 export async function findPages(
   pool: Pool,
   statement: Statement,
+  cursors: Cursors,
   requests: PageRequest[],
 ): Promise<Page[]> {
   const wanted = new Map(requests.map((request) => [pageKey(request), request]));
@@ -37,19 +40,25 @@ export async function findPages(
     distinct.map(({ after }) => (after === undefined ? INT64_MIN : after + 1n)),
     distinct.map(({ limit }) => limit),
   ]);
-  const pages = new Map(rows.map(([key, items]) => [key, pageFrom(items, wanted.get(key)!.limit)]));
+  const pages = new Map(
+    rows.map(([key, items]) => [key, pageFrom(items, wanted.get(key)!.limit, cursors)]),
+  );
   return requests.map((request) => pages.get(pageKey(request))!);
 }
 
 /** @param items the page's items and one more where more follow, a line each; `null` for none. */
-function pageFrom(items: string | null, limit: number): Page {
+function pageFrom(items: string | null, limit: number, cursors: Cursors): Page {
   const lines = items?.split('\n') ?? [];
   const hasMore = lines.length > limit;
   if (hasMore) {
     lines.pop();
   }
-  const last = hasMore ? BigInt(/^\{"id":(-?[0-9]+)/.exec(lines.at(-1)!)![1]!) : undefined;
-  return { json: `[${lines.join(',')}]`, last };
+  const next = hasMore ? cursors.after(idOf(lines.at(-1)!)) : undefined;
+  return { json: `[${lines.join(',')}]`, next };
+}
+
+function idOf(item: string): bigint {
+  return BigInt(/^\{"id":(-?[0-9]+)/.exec(item)![1]!);
 }
 
 function pageKey({ limit, filter, after }: PageRequest): string {

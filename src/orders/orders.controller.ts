@@ -4,7 +4,7 @@ import type { JsonText } from '../http/representation.js';
 import { ShapedQuery } from '../http/request-shape.js';
 import { pageAnswer } from '../listing/page-answer.js';
 import { Operation } from '../openapi/operation.decorator.js';
-import { ListOrdersQuery, ORDER_CURSORS } from './list-orders-query.js';
+import { ListOrdersQuery } from './list-orders-query.js';
 import { LIST_ORDERS } from './orders.openapi.js';
 import { OrdersService } from './orders.service.js';
 import type { Response } from '../http/response.js';
@@ -29,6 +29,6 @@ export class OrdersController {
     @Res({ passthrough: true }) response: Response,
   ): Promise<JsonText> {
     const page = await this.orders.list({ limit, after: cursor });
-    return pageAnswer(response, ORDER_CURSORS, page, `${this.address}?limit=${limit}`);
+    return pageAnswer(response, page, `${this.address}?limit=${limit}`);
   }
 }

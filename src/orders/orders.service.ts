@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { Pool } from 'pg';
 import { Batcher } from '../database/batcher.js';
 import { findPages, type Page, type PageRequest } from '../listing/pages.js';
+import { ORDER_CURSORS } from './list-orders-query.js';
 import { ORDER_PAGES } from './orders.sql.js';
 
 /** The orders, which the store's own systems write. */
@@ -10,7 +11,7 @@ export class OrdersService {
   private readonly pages: Batcher<PageRequest, Page>;
 
   constructor(pool: Pool) {
-    this.pages = new Batcher((requests) => findPages(pool, ORDER_PAGES, requests));
+    this.pages = new Batcher((requests) => findPages(pool, ORDER_PAGES, ORDER_CURSORS, requests));
   }
 
   /** listOrders: the orders that follow `after`, by id. */

@@ -10,7 +10,7 @@ import type { Request } from '../http/request.js';
 import { ShapedQuery } from '../http/request-shape.js';
 import { pageAnswer } from '../listing/page-answer.js';
 import { Operation } from '../openapi/operation.decorator.js';
-import { ListPetsQuery, PET_CURSORS } from './list-pets-query.js';
+import { ListPetsQuery } from './list-pets-query.js';
 import { NewPet } from './new-pet.js';
 import { IdempotentCreation, type IdempotentRequest } from './idempotent-creation.js';
 import { CREATE_PET, GET_PET, LIST_PETS } from './pets.openapi.js';
@@ -40,7 +40,7 @@ export class PetsController {
     const page = await this.pets.list({ limit, filter: status, after: cursor });
     const filter = status === undefined ? '' : `&status=${status}`;
     const address = `${this.address}?limit=${limit}${filter}`;
-    return pageAnswer(response, PET_CURSORS, page, address);
+    return pageAnswer(response, page, address);
   }
 
   @Post()

@@ -4,6 +4,7 @@ import { Batcher } from '../database/batcher.js';
 import { run } from '../database/statement.js';
 import { ApiError } from '../errors/api-error.js';
 import { findPages, type Page, type PageRequest } from '../listing/pages.js';
+import { PET_CURSORS } from './list-pets-query.js';
 import type { NewPet } from './new-pet.js';
 import { INSERT_PETS, PET_PAGES, PET_PAGES_OF_STATUS, PETS_BY_ID } from './pets.sql.js';
 
@@ -17,10 +18,10 @@ export interface StoredPet {
 @Injectable()
 export class PetsService {
   private readonly pages = new Batcher((requests: PageRequest[]) =>
-    findPages(this.pool, PET_PAGES, requests),
+    findPages(this.pool, PET_PAGES, PET_CURSORS, requests),
   );
   private readonly pagesOfStatus = new Batcher((requests: PageRequest[]) =>
-    findPages(this.pool, PET_PAGES_OF_STATUS, requests),
+    findPages(this.pool, PET_PAGES_OF_STATUS, PET_CURSORS, requests),
   );
   private readonly ids = new Batcher((ids: bigint[]) => this.findByIds(ids));
   private readonly additions = new Batcher((pets: NewPet[]) => this.insert(pets));
