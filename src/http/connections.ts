@@ -27,9 +27,6 @@ interface Connection {
   restsSince?: number;
 }
 
-/** Milliseconds of an event loop's turn in which next to nothing can have come. */
-const SHORT_TURN = 0.02;
-
 /** Milliseconds between two looks at all connections. */
 const WATCH_EVERY = 250;
 
@@ -42,8 +39,6 @@ const WATCH_EVERY = 250;
 export class Connections {
   private readonly open = new Map<Socket, Connection>();
   private readonly watching: NodeJS.Timeout;
-  /** How many were accepted so far. */
-  private accepted = 0;
   /** Requests that {@link Connection.held} has of all of them. */
   private heldInAll = 0;
 
@@ -158,28 +153,6 @@ export class Connections {
     }
   }
 
-  /**
-   * Calls `close`, which stops listening, when no connection waits to be accepted: those that do then are reset, maybe
-   * with a request on its way. libuv accepts one in each turn of the event loop, so none waits after a turn that brought
-   * none, and hardly one has come since where that turn was short. Without such a turn it is called after
-   * {@link HTTP_LIMITS.acceptTime}.
-   */
-  onceAllAccepted(close: () => void): Promise<void> {
-    const end = performance.now() + HTTP_LIMITS.acceptTime;
-    return new Promise((resolve) => {
-      const endOfTurn = (since: number, accepted: number) => {
-        const now = performance.now();
-        if ((this.accepted === accepted && now - since < SHORT_TURN) || now >= end) {
-          close();
-          resolve();
-        } else {
-          setImmediate(endOfTurn, now, this.accepted);
-        }
-      };
-      endOfTurn(-Infinity, this.accepted);
-    });
-  }
-
   /** Ends every connection that no request is under way on. */
   endIdle(): void {
     for (const socket of this.open.keys()) {
@@ -200,7 +173,6 @@ export class Connections {
   }
 
   private add(socket: Socket): void {
-    this.accepted += 1;
     const connection: Connection = {
       response: undefined,
       isIdle: true,

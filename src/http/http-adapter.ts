@@ -21,6 +21,9 @@ import { pathAndQuery } from './request-target.js';
 import { addHeaders, type Headers, Response } from './response.js';
 import { traceIdOf } from './trace.js';
 
+/** Milliseconds of an event loop's turn in which next to nothing can have come. */
+const SHORT_TURN = 0.02;
+
 /**
  * The way in and the way out of every request: Node's HTTP server with this service's limits, the answers that need no
  * handler (404, 405, OPTIONS, 503 under overload), and one function that writes every answer of a handler or of these.
@@ -103,11 +106,11 @@ export class HttpAdapter extends NestAdapter {
     this.stage = 'draining';
     try {
       await wait(milliseconds, undefined, { signal: hurry });
-      await this.connections.onceAllAccepted(() => {
-        // Of net.Server: http.Server's own would end idle connections too.
-        Server.prototype.close.call(this.httpServer);
-        this.stage = 'closing';
-      });
+      // Connections that wait to be accepted are reset when listening stops, maybe with a request on its way.
+      await this.newcomers.onceAllAccepted(SHORT_TURN);
+      // Of net.Server: http.Server's own would end idle connections too.
+      Server.prototype.close.call(this.httpServer);
+      this.stage = 'closing';
       const end = performance.now() + HTTP_LIMITS.lastRequestTime;
       while (this.connections.count > 0 && performance.now() < end) {
         await wait(10, undefined, { signal: hurry });

@@ -8,13 +8,14 @@ import { HTTP_LIMITS } from './limits.js';
  */
 export class Newcomers {
   private state: 'quiet' | 'measuring' | 'accepting' | 'resting' = 'quiet';
-  private isAccepted = false;
+  /** How many were accepted so far. */
+  private accepted = 0;
 
   constructor(private readonly admission: Admission) {}
 
   /** A connection was accepted. */
   arrived(): void {
-    this.isAccepted = true;
+    this.accepted += 1;
     if (this.state === 'quiet') {
       this.state = 'measuring';
       const since = performance.now();
@@ -31,18 +32,36 @@ export class Newcomers {
     this.state = 'accepting';
     this.admission.shut();
     // The turn under way is as long as what was read before the door was shut.
-    setImmediate(() => this.acceptSince(performance.now()));
+    setImmediate(() => void this.acceptAll());
   }
 
-  private acceptSince(start: number): void {
-    const took = performance.now() - start;
-    if (this.isAccepted && took < HTTP_LIMITS.acceptTime) {
-      this.isAccepted = false;
-      setImmediate(() => this.acceptSince(start));
-      return;
-    }
+  private async acceptAll(): Promise<void> {
+    const start = performance.now();
+    await this.onceAllAccepted();
     this.state = 'resting';
     this.admission.open();
-    setTimeout(() => (this.state = 'quiet'), Math.max(took, HTTP_LIMITS.acceptPause)).unref();
+    const rest = Math.max(performance.now() - start, HTTP_LIMITS.acceptPause);
+    setTimeout(() => (this.state = 'quiet'), rest).unref();
+  }
+
+  /**
+   * Resolves at the end of a turn that brought no connection: then none waits to be accepted, and hardly one has come
+   * since where the turn was short. Without such a turn it resolves after {@link HTTP_LIMITS.acceptTime}.
+   *
+   * @param shorterThan milliseconds that the turn has to be shorter than.
+   */
+  onceAllAccepted(shorterThan = Infinity): Promise<void> {
+    const end = performance.now() + HTTP_LIMITS.acceptTime;
+    return new Promise((resolve) => {
+      const endOfTurn = (since: number, accepted: number) => {
+        const now = performance.now();
+        if ((this.accepted === accepted && now - since < shorterThan) || now >= end) {
+          resolve();
+        } else {
+          setImmediate(endOfTurn, now, this.accepted);
+        }
+      };
+      setImmediate(endOfTurn, performance.now(), this.accepted);
+    });
   }
 }
