@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
+import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type ErrorCode, ERRORS, errorBody } from '../errors/errors.js';
@@ -82,7 +82,7 @@ export function refuse(
   madeId: string = randomUUID(),
 ): void {
   const { status } = ERRORS[code];
-  const response = responseUnderWay(socket) as Response | undefined;
+  const response = responseUnderWay(socket);
   const request = response?.req;
   const id = request?.id ?? madeId;
   const body = JSON.stringify(errorBody(code, message));
@@ -140,6 +140,6 @@ const CLIENT_ERRORS: Readonly<Record<string, [ErrorCode, string]>> = {
 const MALFORMED: [ErrorCode, string] = ['invalid_request', 'The request is not well-formed HTTP.'];
 
 /** The response that a connection is busy with. Node keeps it on the socket, and nowhere else. */
-export function responseUnderWay(socket: Duplex): ServerResponse<IncomingMessage> | undefined {
-  return (socket as { _httpMessage?: ServerResponse<IncomingMessage> })._httpMessage ?? undefined;
+export function responseUnderWay(socket: Duplex): Response | undefined {
+  return (socket as { _httpMessage?: Response | null })._httpMessage ?? undefined;
 }

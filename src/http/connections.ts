@@ -1,24 +1,21 @@
-import type { Server, ServerResponse } from 'node:http';
+import type { Server } from 'node:http';
 import { Socket } from 'node:net';
 import { isAllRead, latestResponse, responseUnderWay } from './client-error.js';
 import { endGently, takesMore } from './ending.js';
 import { HTTP_LIMITS } from './limits.js';
-import type { Request } from './request.js';
 import type { Response } from './response.js';
 
 interface Connection {
   /** The response under way when the connection was last looked at, or else the one to the request that came last. */
-  response?: ServerResponse;
+  response?: Response;
   /** Whether no response was under way then. */
   isIdle: boolean;
   /** Since when that is so: `performance.now()`. */
   since: number;
-  /** To the requests that are worked on although an earlier one of the connection is not answered yet. */
-  pipelined: Set<ServerResponse>;
+  /** To the requests that are worked on although an earlier one of the connection is not answered yet, as they were begun. */
+  pipelined: Set<Response>;
   /** What starts the work on further ones. */
   held: (() => void)[];
-  /** The response to the one of {@link pipelined} that was begun last. */
-  begunLast?: ServerResponse;
   /** Requests answered. */
   answered: number;
   /** Whether one of these had a valid API key. */
@@ -45,7 +42,7 @@ export class Connections {
   /** @param onOverdue answers a request whose answer took too long. */
   constructor(
     server: Server,
-    private readonly onOverdue: (response: ServerResponse) => void,
+    private readonly onOverdue: (response: Response) => void,
   ) {
     server.maxConnections = HTTP_LIMITS.connections;
     server.on('connection', (socket: Socket) => this.add(socket));
@@ -63,7 +60,7 @@ export class Connections {
    * memory. What came with its last bytes is held; of all connections {@link HTTP_LIMITS.held} requests at most: for one
    * more, the connection that has most of them is cut.
    */
-  startInTurn(response: ServerResponse, most: number, start: () => void): void {
+  startInTurn(response: Response, most: number, start: () => void): void {
     const { socket } = response.req;
     const connection = this.open.get(socket);
     // Of one that was cut, what is left of the last bytes still comes.
@@ -78,7 +75,6 @@ export class Connections {
     const begin = () => {
       if (takesMore(socket)) {
         connection.pipelined.add(response);
-        connection.begunLast = response;
         start();
       }
     };
@@ -112,7 +108,7 @@ export class Connections {
       !connection.hasKey &&
       connection.answered >= HTTP_LIMITS.pipelined &&
       connection.held.length > HTTP_LIMITS.heldWithoutKey &&
-      connection.begunLast === response
+      [...connection.pipelined].at(-1) === response
     );
   }
 
@@ -179,7 +175,6 @@ export class Connections {
       since: performance.now(),
       pipelined: new Set(),
       held: [],
-      begunLast: undefined,
       answered: 0,
       hasKey: false,
       restsSince: undefined,
@@ -230,7 +225,7 @@ export class Connections {
       if (took > HTTP_LIMITS.keepAliveTimeout + HTTP_LIMITS.headersTimeout) {
         socket.destroy();
       }
-    } else if (isArriving(underWay.req as Request)) {
+    } else if (isArriving(underWay)) {
       // A request that does not arrive is Node's to end: HTTP_LIMITS.requestTimeout.
       connection.since = now;
     } else if (!underWay.headersSent) {
@@ -250,22 +245,21 @@ export class Connections {
     ]);
     let all = unsent.reduce((sum, [, bytes]) => sum + bytes, 0);
     if (all > HTTP_LIMITS.unsentBytes) {
-      unsent.sort(([, one], [, other]) => other - one);
-      for (const [socket, bytes] of unsent) {
-        if (all > HTTP_LIMITS.unsentBytes) {
-          socket.destroy();
-          all -= bytes;
-        }
-      }
+      unsent.sort(([, one], [, other]) => one - other);
+    }
+    while (all > HTTP_LIMITS.unsentBytes) {
+      const [socket, bytes] = unsent.pop()!;
+      socket.destroy();
+      all -= bytes;
     }
   }
 }
 
 /** What of an answer waits for those before it; once it is its turn, it waits in the socket. */
-function unsentOf(response: ServerResponse): number {
+function unsentOf(response: Response): number {
   return response.socket === null ? response.writableLength : 0;
 }
 
-function isArriving({ complete, refuseBody }: Request): boolean {
+function isArriving({ req: { complete, refuseBody } }: Response): boolean {
   return !complete && refuseBody === undefined;
 }

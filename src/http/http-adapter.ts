@@ -65,9 +65,7 @@ export class HttpAdapter extends NestAdapter {
       },
       (request, response) => this.accept(request, response),
     );
-    this.connections = new Connections(this.httpServer, (response) =>
-      this.refuseOverdue(response as Response),
-    );
+    this.connections = new Connections(this.httpServer, (response) => this.refuseOverdue(response));
     this.httpServer.on('connection', () => this.newcomers.arrived());
     // Node drops what is beyond: one more than a request may have tells that there were more.
     this.httpServer.maxHeadersCount = HTTP_LIMITS.headerFields + 1;
