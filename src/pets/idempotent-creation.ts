@@ -106,30 +106,25 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
 
   /** @param requests of which no two have the same key. */
   private async createAll(requests: HashedRequest[]): Promise<(Creation | Error)[]> {
-    const outcomes = new Map<string, Creation | Error>();
-    const others: HashedRequest[] = [];
-    const created = await this.insert(requests);
-    for (const request of requests) {
-      const name = nameOf(request.apiKeyId, request.key);
-      const pet = created.get(name);
-      if (pet === 'in use') {
-        outcomes.set(name, inUse());
-      } else if (pet !== undefined) {
-        outcomes.set(name, { pet, bodyHash: request.bodyHash, isReplayed: false });
-      } else {
-        others.push(request);
-      }
-    }
+    const outcomes = await this.insert(requests);
+    const others = requests.filter(({ apiKeyId, key }) => !outcomes.has(nameOf(apiKeyId, key)));
     if (others.length > 0) {
       await this.findEarlier(others, outcomes);
     }
     return requests.map(({ apiKeyId, key }) => outcomes.get(nameOf(apiKeyId, key)) ?? expired());
   }
 
-  /** @returns by {@link nameOf} the new pets, and which keys another process is working on. */
-  private async insert(requests: HashedRequest[]): Promise<Map<string, StoredPet | 'in use'>> {
+  /** @returns by {@link nameOf} the outcomes for all keys but those that stand for an animal already. */
+  private async insert(requests: HashedRequest[]): Promise<Map<string, Creation | Error>> {
     const rows = await run<
-      [apiKeyId: string, key: string, isFree: string | null, id: string | null, json: string | null]
+      [
+        apiKeyId: string,
+        key: string,
+        bodyHash: string,
+        isFree: string | null,
+        id: string | null,
+        json: string | null,
+      ]
     >(this.pool, INSERT_PETS_ONCE, [
       requests.map(({ apiKeyId }) => apiKeyId),
       requests.map(({ key }) => key),
@@ -138,15 +133,15 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
       requests.map(({ pet }) => pet.categoryId),
       requests.map(({ pet }) => pet.status),
     ]);
-    const created = new Map<string, StoredPet | 'in use'>();
-    for (const [apiKeyId, key, isFree, id, json] of rows) {
+    const outcomes = new Map<string, Creation | Error>();
+    for (const [apiKeyId, key, bodyHash, isFree, id, json] of rows) {
       if (isFree === 'f') {
-        created.set(nameOf(apiKeyId, key), 'in use');
+        outcomes.set(nameOf(apiKeyId, key), inUse());
       } else if (id !== null && json !== null) {
-        created.set(nameOf(apiKeyId, key), { id, json });
+        outcomes.set(nameOf(apiKeyId, key), { pet: { id, json }, bodyHash, isReplayed: false });
       }
     }
-    return created;
+    return outcomes;
   }
 
   /** Where this fails, what was created for others stays so. */
