@@ -2,11 +2,11 @@ import { writeSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { isApiKey } from '../auth/api-key.js';
 import { type ApiKey, ApiKeys } from '../auth/api-keys.js';
-import { administer } from '../database/database.js';
+import { administer, onDatabase } from '../database/database.js';
 import { requireMigrated } from '../database/pending-migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { INT64_MAX } from '../int64.js';
-import { onDatabase, program, sayWhere } from './program.js';
+import { program, sayWhere } from './program.js';
 
 const USAGE = `Usage:
   npm run -s keys -- create --name NAME [--expires 90d]   prints the new key, this once

@@ -1,9 +1,9 @@
 import { MIGRATION_NAMES } from '../../migrations/index.js';
-import { administer, type Database } from '../database/database.js';
+import { administer, type Database, onDatabase } from '../database/database.js';
 import { revertMigration, runMigrations } from '../database/migrations.js';
 import { pendingMigrations } from '../database/pending-migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
-import { onDatabase, program, sayWhere } from './program.js';
+import { program, sayWhere } from './program.js';
 
 /** `npm run migration:run`, `migration:revert` and `migration:show`. */
 async function migrate(database: Database): Promise<void> {

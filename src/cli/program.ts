@@ -1,5 +1,5 @@
 import { type Environment, loadDotEnv, readEnvironment } from '../config/environment.js';
-import { DATA_FOLDER, type Database, openDatabase } from '../database/database.js';
+import { DATA_FOLDER, type Database } from '../database/database.js';
 import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 
@@ -22,19 +22,6 @@ export async function program(work: (environment: Environment) => Promise<void>)
 export function sayWhere({ isEmbedded }: Database): void {
   if (isEmbedded) {
     console.error(`DATABASE_URL is not set: this is the embedded PostgreSQL in ${DATA_FOLDER}.`);
-  }
-}
-
-/** Opens the service's database, whatever state its schema is in, for the time of `work`. */
-export async function onDatabase(
-  environment: Environment,
-  work: (database: Database) => Promise<void>,
-): Promise<void> {
-  const database = await openDatabase(environment);
-  try {
-    await work(database);
-  } finally {
-    await database.release();
   }
 }
 

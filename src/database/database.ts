@@ -14,21 +14,28 @@ export interface Database {
   /** A `postgres://` URL. */
   url: string;
   isEmbedded: boolean;
-  /** Stops what was started for it. */
-  release(): Promise<void>;
 }
 
 /**
- * The database that `DATABASE_URL` names, or else the embedded one, started.
+ * Calls `work` with the database that `DATABASE_URL` names, whatever state it is in, or else with the embedded one, which
+ * runs meanwhile.
  *
- * @throws NoEmbeddedPostgres
+ * @throws NoEmbeddedPostgres, and whatever `work` throws.
  */
-export async function openDatabase({ DATABASE_URL }: Environment): Promise<Database> {
+export async function onDatabase(
+  { DATABASE_URL }: Environment,
+  work: (database: Database) => Promise<void>,
+): Promise<void> {
   if (DATABASE_URL !== undefined) {
-    return { url: DATABASE_URL, isEmbedded: false, release: async () => undefined };
+    await work({ url: DATABASE_URL, isEmbedded: false });
+    return;
   }
   const server = await EmbeddedPostgres.start(DATA_FOLDER);
-  return { url: server.url, isEmbedded: true, release: () => server.stop() };
+  try {
+    await work({ url: server.url, isEmbedded: true });
+  } finally {
+    await server.stop();
+  }
 }
 
 /**
