@@ -1,5 +1,4 @@
-import type { IncomingMessage } from 'node:http';
-import type { Headers } from './response.js';
+import { addHeaders, type Headers, type Response, varyBy } from './response.js';
 
 /** What a page is told before it sends a request that is not a simple one. */
 const PREFLIGHT: Headers = {
@@ -35,34 +34,32 @@ export class Cors {
     this.exposed = isLimited ? `${EXPOSED}, RateLimit, RateLimit-Policy` : EXPOSED;
   }
 
-  /** @returns what the answer to `request` carries. */
-  headers({ headers: { origin } }: IncomingMessage): Headers {
-    if (this.isOpen) {
-      return {
-        'Access-Control-Allow-Origin': '*',
-        'Access-Control-Expose-Headers': this.exposed,
-      };
-    }
-    if (origin === undefined || !this.origins.has(origin)) {
-      return { Vary: 'Origin' };
-    }
-    return {
-      'Access-Control-Allow-Origin': origin,
-      'Access-Control-Expose-Headers': this.exposed,
-      Vary: 'Origin',
-    };
-  }
-
   /**
-   * @returns what the answer to `request` carries besides, where it is a preflight of a page that is let in; else
-   *   `undefined`.
+   * Adds what the answer to a request carries.
+   *
+   * @returns whether the request is a preflight of a page that is let in, which needs no other answer.
    */
-  preflightHeaders({ method, headers }: IncomingMessage): Headers | undefined {
+  addTo(response: Response): boolean {
+    const { method, headers } = response.req;
+    const { origin } = headers;
+    if (!this.isOpen) {
+      varyBy(response, 'Origin');
+    }
+    const allowed = this.isOpen ? '*' : origin;
+    if (allowed === undefined || !this.origins.has(allowed)) {
+      return false;
+    }
+    addHeaders(response, {
+      'Access-Control-Allow-Origin': allowed,
+      'Access-Control-Expose-Headers': this.exposed,
+    });
     const isPreflight =
       method === 'OPTIONS' &&
-      headers['access-control-request-method'] !== undefined &&
-      headers.origin !== undefined &&
-      (this.isOpen || this.origins.has(headers.origin));
-    return isPreflight ? PREFLIGHT : undefined;
+      origin !== undefined &&
+      headers['access-control-request-method'] !== undefined;
+    if (isPreflight) {
+      addHeaders(response, PREFLIGHT);
+    }
+    return isPreflight;
   }
 }

@@ -171,14 +171,9 @@ export class HttpAdapter extends NestAdapter {
     }
     request.id = requestId(request.headers);
     request.url = pathAndQuery(request.url);
-    if (this.cors !== undefined) {
-      addHeaders(response, this.cors.headers(request));
-      const preflightHeaders = this.cors.preflightHeaders(request);
-      if (preflightHeaders !== undefined) {
-        addHeaders(response, preflightHeaders);
-        this.reply(response, undefined, 204);
-        return;
-      }
+    if (this.cors?.addTo(response)) {
+      this.reply(response, undefined, 204);
+      return;
     }
     if (isTooLarge) {
       const { headerFields } = HTTP_LIMITS;
