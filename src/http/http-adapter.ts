@@ -214,12 +214,11 @@ export class HttpAdapter extends NestAdapter {
       found.handler(request, response);
       return;
     }
-    const allowed = this.routes.methodsOf(url);
-    if (allowed.length === 0) {
+    const allow = this.routes.allow(url);
+    if (allow === undefined) {
       this.replyError(response, 'route_not_found', 'No such path.');
       return;
     }
-    const allow = allowed.join(', ');
     addHeaders(response, { Allow: allow });
     if (method === 'OPTIONS') {
       this.reply(response, undefined, 204);

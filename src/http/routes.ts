@@ -14,8 +14,17 @@ interface FoundRoute {
   params: Record<string, string>;
 }
 
-/** The methods that a route may have. A GET route answers HEAD too (RFC 9110, section 9.3.2). */
+/** The methods that a route may have. */
 export const ROUTE_METHODS = ['DELETE', 'GET', 'PATCH', 'POST', 'PUT'] as const;
+
+/**
+ * What `Allow` says of a path whose routes have `methods`, in alphabetical order: a GET route answers HEAD too, and every
+ * path OPTIONS (RFC 9110, sections 9.3.2 and 9.3.7).
+ */
+export function allowOf(methods: string[]): string {
+  const heads = methods.includes('GET') ? ['HEAD'] : [];
+  return [...methods, ...heads, 'OPTIONS'].toSorted().join(', ');
+}
 
 /**
  * The routes of the service, by method and path. Paths are case-sensitive, without a trailing slash, and the same however
@@ -47,15 +56,9 @@ export class Routes {
     return { handler: found.handler as unknown as RouteHandler, path: found.store, params };
   }
 
-  /** What `Allow` says of a path, in alphabetical order; nothing where no method knows the path. */
-  methodsOf(url: string): string[] {
-    const methods: string[] = ROUTE_METHODS.filter((method) => this.find(method, url));
-    if (methods.length === 0) {
-      return [];
-    }
-    if (methods.includes('GET')) {
-      methods.push('HEAD');
-    }
-    return [...methods, 'OPTIONS'].toSorted();
+  /** @returns what `Allow` says of a path; `undefined` where no method knows the path. */
+  allow(url: string): string | undefined {
+    const methods = ROUTE_METHODS.filter((method) => this.find(method, url));
+    return methods.length === 0 ? undefined : allowOf(methods);
   }
 }

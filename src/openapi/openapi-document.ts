@@ -5,6 +5,7 @@ import type { OpenAPIV3_1 } from 'openapi-types';
 import type { Environment } from '../config/environment.js';
 import { type Deprecation, deprecationHeaders } from '../deprecation/deprecation.js';
 import { WELL_FORMED_ID } from '../http/request-id.js';
+import { allowOf } from '../http/routes.js';
 import { COMMON_HEADERS, ERROR_SCHEMA, methodNotAllowed, responsesOf } from './answers.js';
 import { OPERATION, type OperationDescription } from './operation.decorator.js';
 
@@ -135,7 +136,6 @@ function pathsOf(
   for (const path of new Set(operations.map((operation) => operation.path))) {
     const here = operations.filter((operation) => operation.path === path);
     const methods = here.map(({ method }) => method.toUpperCase());
-    const allow = [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'];
     paths[path] = {
       parameters: Object.keys(COMMON_PARAMETERS).map((name) => ({
         $ref: `#/components/parameters/${name}`,
@@ -144,7 +144,7 @@ function pathsOf(
         here.map((operation) => [operation.method, operationObject(operation, environment)]),
       ),
       // OpenAPI has no place for the answer to a method that a path does not know.
-      'x-method-not-allowed': methodNotAllowed(allow.toSorted().join(', ')),
+      'x-method-not-allowed': methodNotAllowed(allowOf(methods)),
     } as OpenAPIV3_1.PathItemObject;
   }
   return paths;
