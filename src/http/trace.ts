@@ -8,16 +8,11 @@ export function traceIdOf(traceparent: unknown): string | undefined {
   if (typeof traceparent !== 'string') {
     return undefined;
   }
-  const [, version, traceId, parentId, more] = TRACEPARENT.exec(traceparent) ?? [];
-  const isValid =
-    version !== undefined &&
-    version !== 'ff' &&
-    // A later version may append fields.
-    (version !== '00' || more === undefined) &&
-    !ZEROS.test(traceId!) &&
-    !ZEROS.test(parentId!);
-  return isValid ? traceId : undefined;
+  const [, version, traceId, more] = TRACEPARENT.exec(traceparent) ?? [];
+  // A later version may append fields.
+  return version === '00' && more !== undefined ? undefined : traceId;
 }
 
-const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?$/;
-const ZEROS = /^0+$/;
+/** No version is `ff`, and neither id is all zeros. */
+const TRACEPARENT =
+  /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?$/;
