@@ -33,17 +33,14 @@ export class RateLimitGuard implements CanActivate {
       // A public handler.
       return true;
     }
-    let isWithin = true;
-    const count = await this.counts.consume(caller.keyId).catch((exceeded: RateLimiterRes) => {
-      isWithin = false;
-      return exceeded;
-    });
+    // It rejects with the count that is over the limit.
+    const count = await this.counts.consume(caller.keyId).catch((over: RateLimiterRes) => over);
     const seconds = Math.ceil(count.msBeforeNext / 1000);
     addHeaders(http.getResponse<Response>(), {
       'RateLimit-Policy': this.policy,
       RateLimit: `"default";r=${count.remainingPoints};t=${seconds}`,
     });
-    if (!isWithin) {
+    if (count.consumedPoints > this.counts.points) {
       throw new ApiError('rate_limited', 'The API key made too many requests; try again later.', {
         headers: { 'Retry-After': String(seconds) },
       });
