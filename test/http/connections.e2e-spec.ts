@@ -131,6 +131,17 @@ describe('a connection', () => {
     connection.vanish();
   });
 
+  it('goes on although what was begun last needs no key, and is answered before all that have one', async () => {
+    const connection = await RawConnection.open(service.port);
+    const before = HTTP_LIMITS.pipelined;
+    const after = HTTP_LIMITS.heldWithoutKey + 1;
+    connection.send(list().repeat(before) + request('GET /health/live') + list().repeat(after));
+    for (let i = 0; i <= before + after; i += 1) {
+      expect((await connection.answer()).status).toBe(200);
+    }
+    connection.vanish();
+  });
+
   it('takes a body in as many chunks as there may be, and no more', async () => {
     const body = '{"name":"Rex","categoryId":1}';
     for (const [pieces, status] of [
