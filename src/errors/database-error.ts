@@ -7,9 +7,10 @@ export function sqlState(error: unknown): string | undefined {
 /**
  * Whether `error` says that the database cannot serve now and may later: the client gets 503.
  *
- * SQLSTATE (PostgreSQL, appendix A): class 08 connection; 28, 3D and 55000 a role, a database, or a database that takes no
- * connections, which only connecting meets; 25006 read-only, 53 resources (connections, memory, disk), 40001 and 40P01
- * serialisation and deadlock, 55P03 lock not available, 57014 time-out, 57P0x shutdown and recovery, 58 system; otherwise an error of the socket or of the connection pool, which carry no SQLSTATE.
+ * SQLSTATE (PostgreSQL, appendix A): class 08 connection; 28, 3D and 55000 a role, a database, or a database that takes
+ * no connections, which only connecting meets; 25006 read-only, 53 resources (connections, memory, disk), 40001 and
+ * 40P01 serialisation and deadlock, 55P03 lock not available, 57014 time-out, 57P0x shutdown and recovery, 58 system;
+ * otherwise an error of the socket or of the connection pool, which carry no SQLSTATE.
  */
 export function isUnavailable(error: unknown): boolean {
   const state = sqlState(error);

@@ -9,8 +9,9 @@ import { JSON_MEDIA_TYPE } from './representation.js';
 import type { Response } from './response.js';
 
 /**
- * Answers a request that Node's HTTP parser refused, which no application code ever sees, with an Error body, and
- * closes the connection: after a malformed message nobody knows where the next one begins (RFC 9112, section 2.2).
+ * Answers a request that Node's HTTP parser refused with an Error body, unless its body was the fault and its handler
+ * answers without, and closes the connection: after a malformed message nobody knows where the next one begins (RFC
+ * 9112, section 2.2).
  */
 export function onClientError(error: NodeJS.ErrnoException, socket: Duplex, log: Logger): void {
   // After the first, Node reports one for all that is read.

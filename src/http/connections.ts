@@ -12,7 +12,10 @@ interface Connection {
   isIdle: boolean;
   /** Since when that is so: `performance.now()`. */
   since: number;
-  /** To the requests that are worked on although an earlier one of the connection is not answered yet, as they were begun. */
+  /**
+   * To the requests that are worked on although an earlier one of the connection is not answered yet, in the order in
+   * which they were begun.
+   */
   pipelined: Set<Response>;
   /** What starts the work on further ones. */
   held: (() => void)[];
@@ -30,7 +33,7 @@ const WATCH_EVERY = 250;
 /**
  * The open connections of the HTTP server: watched, and ended when the service stops.
  *
- * Watching them from outside, a few times a second, bounds what a request and its client may take without any work
+ * What a request and its client may take is bounded by looking at all of them a few times a second, at next to no cost
  * for each request.
  */
 export class Connections {
@@ -55,10 +58,10 @@ export class Connections {
 
   /**
    * Calls `start` for a request that came before its predecessor on the connection was answered (RFC 9112, section
-   * 9.3.2): at once, or when fewer than `most` such are under way. Until then the connection is not read, so that a
-   * client that takes no answers, or sends faster than it is served, fills its own buffers and not this process's
-   * memory. What came with its last bytes is held; of all connections {@link HTTP_LIMITS.held} requests at most: for one
-   * more, the connection that has most of them is cut.
+   * 9.3.2): at once where none waits and fewer than `most` such are under way, else in its turn, one whenever one of them
+   * is answered. Until then the connection is not read, so that a client that takes no answers, or sends faster than it
+   * is served, fills its own buffers and not this process's memory. What came with its last bytes is held; of all
+   * connections {@link HTTP_LIMITS.held} requests at most: for one more, the connection that has most of them is cut.
    */
   startInTurn(response: Response, most: number, start: () => void): void {
     const { socket } = response.req;

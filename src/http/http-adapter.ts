@@ -92,10 +92,10 @@ export class HttpAdapter extends NestAdapter {
   }
 
   /**
-   * Prepares for {@link close} so that clients lose no request, or next to none (docs/reliability.md). First all is served
-   * as ever, and only readiness says that the service is stopping: whoever asks for it sends the next requests elsewhere. Then the service stops
-   * listening, and ends each connection with its next answer: a proxy that did not ask finds new connections refused,
-   * which it can try elsewhere without doubt.
+   * Prepares for {@link close} so that clients lose no request, or next to none (docs/reliability.md). First all is
+   * served as ever, and only readiness says that the service is stopping: whoever asks for it sends the next requests
+   * elsewhere. Then the service stops listening, and ends each connection with its next answer: a proxy that did not ask
+   * finds new connections refused, which it can try elsewhere without doubt.
    *
    * @param milliseconds that readiness has to be noticed.
    * @param hurry ends this at once.

@@ -13,7 +13,7 @@ export const HTTP_LIMITS = {
   acceptTime: 200,
   /** Milliseconds before they may go first again, at least; as many as they took, where that is more. */
   acceptPause: 20,
-  /** Requests under way in this process; one more is 503 before anything else is done for it. */
+  /** Requests under way in this process; one more is 503 before its route is looked for, unless it is for `/health`. */
   underWay: 6_000,
   /** Milliseconds for which the connection of such a one is not read then, or up to 250 more. */
   refusedRest: 250,
@@ -27,7 +27,10 @@ export const HTTP_LIMITS = {
   pipelinedInCrowd: 1,
   /** Requests of all connections that wait so; for one more, the connection that has most of them is cut. */
   held: 20_000,
-  /** Requests that may wait so on a connection that brought no valid key yet; with more, those begun are its last. */
+  /**
+   * Requests that may wait so on a connection that brought no valid key yet; with more, those begun are its last, once it
+   * was given as many answers as {@link HTTP_LIMITS.pipelined}.
+   */
   heldWithoutKey: 256,
   /** Bytes of answers that the clients of all connections have not taken; above it, those with most of them are cut. */
   unsentBytes: 96 * 1024 * 1024,
@@ -51,7 +54,7 @@ export const HTTP_LIMITS = {
   takeTimeout: 30_000,
   /** Milliseconds a connection may stay open between two requests. */
   keepAliveTimeout: 65_000,
-  /** Milliseconds for which a refused connection is still read, so that its answer arrives. */
+  /** Milliseconds for which a connection that was ended is still read, so that its last answer arrives. */
   lingerTimeout: 1_000,
   /**
    * Milliseconds for which a service that drains keeps connections open, after it stopped listening, for a request that

@@ -4,8 +4,8 @@ import type { Deprecation } from '../deprecation/deprecation.js';
 import type { ErrorCode } from '../errors/errors.js';
 
 /**
- * What the OpenAPI document says of an operation and the code does not say already. Its path, method, operationId (the
- * handler's name), status and security are read from the handler's own decorators.
+ * What the OpenAPI document says of an operation and the code does not say already. Its operationId is the handler's
+ * name; its path, method and status are read from Nest's own decorators. Security is the same for all.
  */
 export interface OperationDescription {
   tag: OpenAPIV3_1.TagObject;

@@ -72,7 +72,8 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   /**
    * @returns the animal, and whether an earlier request created it.
    * @throws ApiError `idempotency_key_reused` where the key stands for another body, `idempotency_key_in_use` where
-   *   another process is working on its first request.
+   *   another process is working on its first request, `unavailable` where its record expires at this moment, and
+   *   whatever {@link Batcher.ask} throws.
    */
   async create(request: IdempotentRequest): Promise<{ pet: StoredPet; isReplayed: boolean }> {
     const { name, categoryId, status } = request.pet;
