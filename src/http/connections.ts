@@ -3,7 +3,16 @@ import { Socket } from 'node:net';
 import { isAllRead, latestResponse, responseUnderWay } from './client-error.js';
 import { endGently, takesMore } from './ending.js';
 import { HTTP_LIMITS } from './limits.js';
+import type { Request } from './request.js';
 import type { Response } from './response.js';
+
+/** A request that waits for others of its connection. */
+interface Held {
+  response: Response;
+  /** How many may be worked on beside the first. */
+  most: number;
+  start: () => void;
+}
 
 interface Connection {
   /** The response under way when the connection was last looked at, or else the one to the request that came last. */
@@ -17,8 +26,8 @@ interface Connection {
    * which they were begun.
    */
   pipelined: Set<Response>;
-  /** What starts the work on further ones. */
-  held: (() => void)[];
+  /** Further ones. */
+  held: Held[];
   /** Requests answered. */
   answered: number;
   /** Whether one of these had a valid API key. */
@@ -58,10 +67,10 @@ export class Connections {
 
   /**
    * Calls `start` for a request that came before its predecessor on the connection was answered (RFC 9112, section
-   * 9.3.2): at once where none waits and fewer than `most` such are under way, else in its turn, one whenever one of them
-   * is answered. Until then the connection is not read, so that a client that takes no answers, or sends faster than it
-   * is served, fills its own buffers and not this process's memory. What came with its last bytes is held; of all
-   * connections {@link HTTP_LIMITS.held} requests at most: for one more, the connection that has most of them is cut.
+   * 9.3.2): at once where none waits and it {@link mayBegin}, else as soon as it may. Until then the connection is not
+   * read, so that a client that takes no answers, or sends faster than it is served, fills its own buffers and not this
+   * process's memory. What came with its last bytes is held; of all connections {@link HTTP_LIMITS.held} requests at
+   * most: for one more, the connection that has most of them is cut.
    */
   startInTurn(response: Response, most: number, start: () => void): void {
     const { socket } = response.req;
@@ -75,18 +84,16 @@ export class Connections {
       this.beginNext(connection);
       socket.resume();
     });
-    const begin = () => {
-      if (takesMore(socket)) {
-        connection.pipelined.add(response);
-        start();
-      }
-    };
-    if (connection.held.length === 0 && connection.pipelined.size < most) {
-      begin();
+    if (connection.held.length === 0 && connection.pipelined.size === 0) {
+      // Of the first one no notice was taken.
+      responseUnderWay(socket)?.once('close', () => this.beginNext(connection));
+    }
+    connection.held.push({ response, most, start });
+    this.heldInAll += 1;
+    this.beginNext(connection);
+    if (connection.held.length === 0) {
       return;
     }
-    connection.held.push(begin);
-    this.heldInAll += 1;
     socket.pause();
     if (this.heldInAll > HTTP_LIMITS.held) {
       this.cutLongest();
@@ -133,10 +140,17 @@ export class Connections {
   }
 
   private beginNext(connection: Connection): void {
-    const begin = connection.held.shift();
-    if (begin !== undefined) {
+    for (
+      let [next] = connection.held;
+      next && mayBegin(connection, next);
+      [next] = connection.held
+    ) {
+      connection.held.shift();
       this.heldInAll -= 1;
-      begin();
+      if (takesMore(next.response.req.socket)) {
+        connection.pipelined.add(next.response);
+        next.start();
+      }
     }
   }
 
@@ -257,6 +271,22 @@ export class Connections {
     }
   }
 }
+
+/**
+ * Whether the work on a request may begin: when those before it are answered, or beside fewer than `most`. Only requests
+ * with safe methods are worked on at the same time (RFC 9112, section 9.3.2), so that one that lists finds what the one
+ * before it created.
+ */
+function mayBegin({ pipelined }: Connection, { response, most }: Held): boolean {
+  const first = responseUnderWay(response.req.socket);
+  return (
+    first === response ||
+    (pipelined.size < most && isSafe(response.req) && (first === undefined || isSafe(first.req)))
+  );
+}
+
+/** RFC 9110, section 9.2.1. */
+const isSafe = ({ method }: Request) => ['GET', 'HEAD', 'OPTIONS', 'TRACE'].includes(method);
 
 /** What of an answer waits for those before it; once it is its turn, it waits in the socket. */
 function unsentOf(response: Response): number {

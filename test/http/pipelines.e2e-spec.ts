@@ -149,6 +149,40 @@ describe('a client that sends requests without waiting for answers', () => {
     other!.vanish();
   });
 
+  it('has an animal created before a request behind it is worked on, and after those before it', async () => {
+    const authorization = `Authorization: Bearer ${service.key}`;
+    const json = 'Content-Type: application/json';
+    const create = (name: string, headers: string[] = []) =>
+      request(
+        'POST /v1/pets',
+        [authorization, json, ...headers],
+        `{"name":"${name}","categoryId":1}`,
+      );
+    const { body: last } = await service.api.post('/v1/pets').send({ name: 'x', categoryId: 1 });
+    const idOf = (text: string) => Number(/"id":(\d+)/.exec(text)?.[1]);
+    const get = (id: number) => request(`GET /v1/pets/${id}`, [authorization]);
+    for (let i = 0, id = last.id; i < 10; i += 1, id += 3) {
+      const connection = await RawConnection.open(service.port);
+      const keyed = create('keyed', [`Idempotency-Key: ${i}`]);
+      connection.send(
+        get(id + 1) + create('plain') + get(id + 1) + keyed + create('last') + get(id + 3),
+      );
+      const answers = [];
+      for (let n = 0; n < 6; n += 1) {
+        answers.push(await connection.answer());
+      }
+      expect(answers.map(({ status, text }) => [status, idOf(text) - id])).toEqual([
+        [404, NaN],
+        [201, 1],
+        [200, 1],
+        [201, 2],
+        [201, 3],
+        [200, 3],
+      ]);
+      connection.vanish();
+    }
+  });
+
   it('gets them in order, however many they are', async () => {
     const connection = await RawConnection.open(service.port);
     const count = HTTP_LIMITS.pipelined * 20;
