@@ -128,8 +128,15 @@ export function latestResponse(socket: Duplex): Response | undefined {
 /** Node's code for a body whose end nobody can find (RFC 9112, section 6.3): the fault is in the header already. */
 const NO_END = 'HPE_INVALID_TRANSFER_ENCODING';
 
+export const ONE_OF_VERSIONS = 'The version of HTTP must be 1.1 or 1.0.';
+
 /** Node's codes: `HPE_…` from its parser, `ERR_HTTP_REQUEST_TIMEOUT` from its time limits. */
 const CLIENT_ERRORS: Readonly<Record<string, [ErrorCode, string]>> = {
+  HPE_INVALID_METHOD: [
+    'invalid_request',
+    'The request is not well-formed HTTP, or has a method that nobody knows.',
+  ],
+  HPE_INVALID_VERSION: ['invalid_request', ONE_OF_VERSIONS],
   HPE_HEADER_OVERFLOW: ['headers_too_large', 'The request line and headers are too large.'],
   HPE_CHUNK_EXTENSIONS_OVERFLOW: [
     'payload_too_large',

@@ -11,7 +11,7 @@ const PREFLIGHT: Headers = {
 
 /** The headers of answers that a page may read, besides those that it may read anyway. */
 const EXPOSED =
-  'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id, Idempotent-Replayed';
+  'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id, Idempotent-Replayed, Allow, WWW-Authenticate';
 
 /**
  * Lets the pages of other origins read this service's answers, errors too (Fetch standard, section 3.2).

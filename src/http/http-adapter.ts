@@ -6,7 +6,13 @@ import { type ErrorCode, ERRORS, errorBody, type ErrorBody } from '../errors/err
 import type { Logger } from '../logging/logger.js';
 import { Admission } from './admission.js';
 import { type ClientAddress, clientAddress } from './client-address.js';
-import { latestResponse, onClientError, onConnect, rememberLatest } from './client-error.js';
+import {
+  latestResponse,
+  onClientError,
+  onConnect,
+  ONE_OF_VERSIONS,
+  rememberLatest,
+} from './client-error.js';
 import { Connections } from './connections.js';
 import { takeNoMore, takesMore } from './ending.js';
 import { Cors } from './cors.js';
@@ -57,7 +63,8 @@ export class HttpAdapter extends NestAdapter {
         joinDuplicateHeaders: true,
         // Node would answer without a body.
         requireHostHeader: false,
-        maxHeaderSize: HTTP_LIMITS.headerBytes,
+        // Node refuses as many as this already.
+        maxHeaderSize: HTTP_LIMITS.headerBytes + 1,
         headersTimeout: HTTP_LIMITS.headersTimeout,
         requestTimeout: HTTP_LIMITS.requestTimeout,
         keepAliveTimeout: HTTP_LIMITS.keepAliveTimeout,
@@ -172,6 +179,9 @@ export class HttpAdapter extends NestAdapter {
     request.id = requestId(request.headers);
     request.url = pathAndQuery(request.url);
     if (this.cors?.addTo(response)) {
+      const allow = this.routes.allow(request.url);
+      // Without a path there is none, and the page may read the 404 that its request then gets.
+      addHeaders(response, allow === undefined ? {} : { Allow: allow });
       this.reply(response, undefined, 204);
       return;
     }
@@ -182,7 +192,7 @@ export class HttpAdapter extends NestAdapter {
       return;
     }
     if (httpVersion !== '1.1' && httpVersion !== '1.0') {
-      this.replyError(response, 'invalid_request', 'The version of HTTP must be 1.1 or 1.0.');
+      this.replyError(response, 'invalid_request', ONE_OF_VERSIONS);
       return;
     }
     if (httpVersion === '1.1' && !isHost(request.headers.host)) {

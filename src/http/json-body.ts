@@ -44,12 +44,12 @@ function requireJson({ headers }: Request): void {
       'The body must be application/json in UTF-8: send Content-Type: application/json.',
     );
   }
-  const coding = headers['content-encoding'] ?? 'identity';
+  const coding = headers['content-encoding'] || 'identity';
   const transfer = headers['transfer-encoding'] ?? 'chunked';
   if (coding.toLowerCase() !== 'identity' || transfer.toLowerCase() !== 'chunked') {
     throw new ApiError(
       'unsupported_media_type',
-      'The body must be sent without a coding: leave out Content-Encoding.',
+      'The body must be sent without a coding: leave out Content-Encoding, and of Transfer-Encoding all but chunked.',
       { headers: { 'Accept-Encoding': 'identity' } },
     );
   }

@@ -4,7 +4,7 @@ import { type Answer, exchange, RawConnection, request } from './raw-http.js';
 
 const PAGE = 'https://app.example';
 const EXPOSED =
-  'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id, Idempotent-Replayed';
+  'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id, Idempotent-Replayed, Allow, WWW-Authenticate';
 const JSON_TYPE = 'Content-Type: application/json';
 
 /** Requests to all that can answer; KEY stands for a valid key. */
@@ -116,6 +116,7 @@ describe.each([
       connection.send(request(`OPTIONS ${path}`, [...headers, 'Connection: close']));
       const answer = await connection.answer();
       expect(answer.status).toBe(204);
+      expect(answer.headers['allow'] !== undefined).toBe(path !== '/nowhere');
       expect(answer.headers).toMatchObject({
         'cache-control': 'no-store',
         'x-content-type-options': 'nosniff',
