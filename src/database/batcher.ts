@@ -28,7 +28,8 @@ interface Waiting<Request, Answer> {
  * it returns, or once it is full. It is sent after its requests arrived and nothing is kept of its answer, so an
  * answer is never older than its request. A request that is alone travels as a batch of one.
  *
- * A batch is not a shared fate: where PostgreSQL refuses a value, each request of the batch is asked again alone.
+ * A batch is not a shared fate: where PostgreSQL refuses a value, its halves are asked again, down to the one request
+ * that has it.
  * A batch that fails for a reason of the database's is not: whether it was carried out is unknown.
  */
 export class Batcher<Request, Answer> {
@@ -96,9 +97,9 @@ export class Batcher<Request, Answer> {
       batch.forEach(({ resolve }, i) => resolve(answers[i]!));
     } catch (error) {
       if (batch.length > 1 && isRefusedValue(error)) {
-        for (const one of batch) {
-          await this.settle([one]);
-        }
+        const half = Math.ceil(batch.length / 2);
+        await this.settle(batch.slice(0, half));
+        await this.settle(batch.slice(half));
       } else {
         batch.forEach(({ reject }) => reject(error));
       }

@@ -34,8 +34,12 @@ export class PetsService {
   }
 
   /** createPet without an Idempotency-Key: committed when this resolves. */
-  create(pet: NewPet): Promise<StoredPet> {
-    return this.additions.ask(pet);
+  async create(pet: NewPet): Promise<StoredPet> {
+    const stored = await this.additions.ask(pet);
+    if (stored === undefined) {
+      throw new Error('PostgreSQL stored another animal than it was sent, or none.');
+    }
+    return stored;
   }
 
   /**
@@ -60,9 +64,9 @@ export class PetsService {
 
   /**
    * Rows come back in no promised order. Each new animal is given a row with its own content; animals alike in
-   * everything may have each other's, as only the id tells them apart.
+   * everything may have each other's, as only the id tells them apart. One that a trigger changed or left out has none.
    */
-  private async insert(pets: NewPet[]): Promise<StoredPet[]> {
+  private async insert(pets: NewPet[]): Promise<(StoredPet | undefined)[]> {
     const rows = await run<
       [id: string, name: string, categoryId: string, status: string, json: string]
     >(this.pool, INSERT_PETS, [
@@ -81,7 +85,7 @@ export class PetsService {
       }
     }
     return pets.map(({ name, categoryId, status }) =>
-      stored.get(contentKey(name, categoryId, status))!.pop()!,
+      stored.get(contentKey(name, categoryId, status))?.pop(),
     );
   }
 }

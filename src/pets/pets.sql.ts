@@ -25,11 +25,14 @@ export const PETS_BY_ID: Statement = {
   text: `select id, ${PET_JSON} as json from pets where id = any($1::bigint[])`,
 };
 
-/** New pets: `$1` their names, `$2` their categories, `$3` their statuses. Rows come back in any order. */
+/**
+ * New pets: `$1` their names, `$2` their categories, `$3` their statuses. Rows come back in any order, all as text: of a
+ * column whose type a later version changes, prepared statements could no longer be run.
+ */
 export const INSERT_PETS: Statement = {
   name: 'insert-pets',
   text: `
   insert into pets (name, category_id, status)
   select * from unnest($1::text[], $2::bigint[], $3::text[])
-  returning id, name, category_id, status, ${PET_JSON} as json`,
+  returning id::text, name::text, category_id::text, status::text, ${PET_JSON} as json`,
 };

@@ -9,6 +9,7 @@ const UNAVAILABLE = [
   '08003',
   '08006',
   '25006',
+  '25P04',
   '28000',
   '28P01',
   '3D000',
@@ -28,8 +29,18 @@ const UNAVAILABLE = [
   '58030',
   '58P01',
 ];
-const REFUSED_VALUE = ['22001', '22003', '22021', '22P02', '22P05', '23502', '23505', '23514'];
-const OUR_FAULT = ['42601', '42703', '42P01', '42501', '0A000', 'XX000', 'P0001', '26000'];
+const REFUSED_VALUE = [
+  '22001',
+  '22003',
+  '22021',
+  '22P02',
+  '22P05',
+  '23502',
+  '23505',
+  '23514',
+  'P0001',
+];
+const OUR_FAULT = ['42601', '42703', '42P01', '42501', '0A000', 'XX000', '26000'];
 
 describe('a database error', () => {
   it.each(UNAVAILABLE)('with SQLSTATE %s means that the database cannot serve now', (state) => {

@@ -151,9 +151,12 @@ describe('createPet 201', () => {
     expect(await create(REX, { 'Content-Type': type })).toContain('"Rex"');
   });
 
-  it.each(['', 'identity', 'Identity'])('takes the Content-Encoding %j for none', async (coding) => {
-    expect(await create(REX, { ...JSON_TYPE, 'Content-Encoding': coding })).toContain('"Rex"');
-  });
+  it.each(['', 'identity', 'Identity'])(
+    'takes the Content-Encoding %j for none',
+    async (coding) => {
+      expect(await create(REX, { ...JSON_TYPE, 'Content-Encoding': coding })).toContain('"Rex"');
+    },
+  );
 
   it.each([
     ['UTF-8', Buffer.from(named('Ünïcödé 😀')), '"Ünïcödé 😀"'],

@@ -143,7 +143,7 @@ describe('Batcher', () => {
     }
   });
 
-  it('refuses a request as unavailable where 2,000 wait, and takes requests again after that', async () => {
+  it('refuses a request as unavailable where too many wait, and takes requests again after that', async () => {
     const { batcher, calls, drain } = manual();
     const waiting = askAll(batcher, upTo(BATCH_LIMITS.waiting));
     await expect(batcher.ask(-1)).rejects.toMatchObject({ code: 'unavailable' });
@@ -173,10 +173,10 @@ describe('Batcher', () => {
     ]);
   });
 
-  it('asks for each request of a refused batch alone, once', async () => {
+  it('asks again for the halves of a refused batch, down to what was refused', async () => {
     const { batcher, calls } = failing(refused);
-    await askAll(batcher, [0, 1, 2]);
-    expect(calls).toEqual([[0, 1, 2], [0], [1], [2]]);
+    await askAll(batcher, [0, 2, 4, 6, 8, 9]);
+    expect(calls).toEqual([[0, 2, 4, 6, 8, 9], [0, 2, 4], [6, 8, 9], [6, 8], [9]]);
   });
 
   it('does not ask again for a lone request that was refused', async () => {
