@@ -137,28 +137,26 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
 
   /** Verifies the keys used since the last round again, notes their use, and forgets all others. */
   private async refresh(): Promise<void> {
-    const used: string[] = [];
+    const used = new Map<string, Remembered>();
     for (const [hash, entry] of this.remembered) {
       if (entry.isUsed) {
-        used.push(hash);
+        used.set(hash, entry);
         entry.isUsed = false;
       } else {
         this.remembered.delete(hash);
       }
     }
-    if (used.length === 0) {
+    if (used.size === 0) {
       return;
     }
-    let valid: Map<string, ValidKey>;
     try {
       const askedAt = Date.now();
-      valid = await this.findValid(used);
-      for (const hash of used) {
+      const valid = await this.findValid([...used.keys()]);
+      for (const [hash, entry] of used) {
         const key = valid.get(hash);
-        const entry = this.remembered.get(hash);
         if (key === undefined) {
           this.remembered.delete(hash);
-        } else if (entry !== undefined) {
+        } else {
           entry.trustedUntil = trustEnd(key, askedAt);
         }
       }
@@ -167,7 +165,7 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
       return;
     }
     try {
-      await run(this.pool, NOTE_KEY_USE, [[...valid.values()].map(({ id }) => id)]);
+      await run(this.pool, NOTE_KEY_USE, [[...used.values()].map(({ caller }) => caller.keyId)]);
     } catch (error) {
       this.logger.warn({ reason: String(error) }, 'The use of API keys could not be noted');
     }

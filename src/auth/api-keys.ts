@@ -7,14 +7,20 @@ export interface ApiKey {
   id: string;
   /** What a person calls it: 1 to 100 characters. */
   name: string;
-  createdAt: Date;
+  /** This and the others are instants in ISO 8601, in UTC. */
+  createdAt: string;
   /** From this instant on it is no longer valid. */
-  expiresAt: Date | null;
+  expiresAt: string | null;
+  isExpired: boolean;
   /** Once set, it is no longer valid. */
-  revokedAt: Date | null;
+  revokedAt: string | null;
   /** To the minute. */
-  lastUsedAt: Date | null;
+  lastUsedAt: string | null;
 }
+
+/** The column as text that no setting of the session changes; one of `infinity` is null. */
+const instant = (column: string) =>
+  `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
 
 /** Of a row of `api_keys`. */
 export const IS_VALID = 'revoked_at is null and (expires_at is null or expires_at > now())';
@@ -27,13 +33,15 @@ export class ApiKeys {
    * Issues a key. Its text is returned here and is nowhere else afterwards.
    *
    * @param name 1 to 100 characters.
-   * @param expiresAt from this instant on it is no longer valid.
+   * @param lifetime milliseconds for which it is valid, by PostgreSQL's clock; for good without it.
    */
-  async issue(name: string, expiresAt: Date | null = null): Promise<{ id: string; key: string }> {
+  async issue(name: string, lifetime: number | null = null): Promise<{ id: string; key: string }> {
     const key = newApiKey();
     const { rows } = await this.pool.query<{ id: string }>(
-      `insert into api_keys (name, hash, expires_at) values ($1, decode($2, 'hex'), $3) returning id`,
-      [name, hashApiKey(key), expiresAt],
+      `insert into api_keys (name, hash, expires_at)
+       values ($1, decode($2, 'hex'), now() + $3::float8 * interval '1 millisecond')
+       returning id`,
+      [name, hashApiKey(key), lifetime],
     );
     return { id: rows[0]!.id, key };
   }
@@ -68,8 +76,9 @@ export class ApiKeys {
   /** @returns all keys, by id. */
   async list(): Promise<ApiKey[]> {
     const { rows } = await this.pool.query<ApiKey>(
-      `select id, name, created_at as "createdAt", expires_at as "expiresAt",
-              revoked_at as "revokedAt", last_used_at as "lastUsedAt"
+      `select id, name, ${instant('created_at')} as "createdAt", ${instant('expires_at')} as "expiresAt",
+              coalesce(expires_at <= now(), false) as "isExpired",
+              ${instant('revoked_at')} as "revokedAt", ${instant('last_used_at')} as "lastUsedAt"
          from api_keys
         order by id`,
     );

@@ -29,9 +29,9 @@ function commandOf(args: string[]): Command {
   switch (command) {
     case 'create': {
       const keyName = requireName(name);
-      const expiresAt = expires === undefined ? null : instantIn(expires);
+      const lifetime = expires === undefined ? null : millisecondsOf(expires);
       return async (keys) => {
-        const { id, key } = await keys.issue(keyName, expiresAt);
+        const { id, key } = await keys.issue(keyName, lifetime);
         try {
           // console.log would not say that nobody reads it, or that the disk is full.
           writeSync(1, `${key}\n`);
@@ -107,33 +107,33 @@ function requireId(id: string | undefined): string {
 
 const UNITS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-function instantIn(duration: string): Date {
+function millisecondsOf(duration: string): number {
   const [, count, unit] = /^([1-9][0-9]{0,6})([smhd])$/.exec(duration) ?? [];
   if (count === undefined) {
     throw new OperatorError(`--expires takes a number of s, m, h or d, such as 90d.\n${USAGE}`);
   }
-  return new Date(Date.now() + Number(count) * UNITS[unit as keyof typeof UNITS]);
+  return Number(count) * UNITS[unit as keyof typeof UNITS];
 }
 
 /** One line, its fields separated by tabs. */
-function describe({ id, name, createdAt, expiresAt, revokedAt, lastUsedAt }: ApiKey): string {
+function describe(key: ApiKey): string {
   return [
-    id,
-    JSON.stringify(name),
-    `created ${createdAt.toISOString()}`,
-    stateOf(expiresAt, revokedAt),
-    lastUsedAt === null ? 'never used' : `used ${lastUsedAt.toISOString()}`,
+    key.id,
+    JSON.stringify(key.name),
+    `created ${key.createdAt}`,
+    stateOf(key),
+    key.lastUsedAt === null ? 'never used' : `used ${key.lastUsedAt}`,
   ].join('\t');
 }
 
-function stateOf(expiresAt: Date | null, revokedAt: Date | null): string {
+function stateOf({ expiresAt, isExpired, revokedAt }: ApiKey): string {
   if (revokedAt !== null) {
-    return `revoked ${revokedAt.toISOString()}`;
+    return `revoked ${revokedAt}`;
   }
   if (expiresAt === null) {
     return 'valid';
   }
-  return `${expiresAt <= new Date() ? 'expired' : 'valid until'} ${expiresAt.toISOString()}`;
+  return `${isExpired ? 'expired' : 'valid until'} ${expiresAt}`;
 }
 
 await program(async (environment) => {

@@ -60,12 +60,13 @@ export async function administer<T>(url: string, work: (pool: Pool) => Promise<T
  *   stored at all; and where its role may use no schema, in which it would find no table.
  */
 export async function requireFit(
-  ask: (sql: string) => Promise<{ encoding: string; schema: string | null }[]>,
+  ask: (sql: string) => Promise<{ encoding: string; schema: string | null; path: string }[]>,
 ): Promise<void> {
   const [row] = await ask(
-    `select current_setting('server_encoding') as encoding, current_schema() as schema`,
+    `select current_setting('server_encoding') as encoding, current_schema() as schema,
+            current_setting('search_path') as path`,
   );
-  const { encoding, schema } = row!;
+  const { encoding, schema, path } = row!;
   if (encoding !== 'UTF8') {
     throw new OperatorError(
       `The database of DATABASE_URL has the encoding ${encoding}, and must have UTF8: ` +
@@ -74,7 +75,8 @@ export async function requireFit(
   }
   if (schema === null) {
     throw new OperatorError(
-      'The role of DATABASE_URL may use no schema: grant usage on schema public to it.',
+      `The role of DATABASE_URL may use no schema of its search_path, which is ${path}: ` +
+        'grant usage on schema public to it, or set its search_path.',
     );
   }
 }

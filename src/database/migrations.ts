@@ -51,6 +51,27 @@ export async function revertMigration(url: string): Promise<string | undefined> 
   });
 }
 
+/**
+ * @throws OperatorError where the tables are in another schema than the one in which new ones would be made: TypeORM looks
+ *   for its own in that one alone, and would make a second, empty store there.
+ */
+async function requireOneSchema(
+  ask: (sql: string) => Promise<{ found: string; current: string }[]>,
+): Promise<void> {
+  const [other] = await ask(
+    `select nspname as found, current_schema() as current
+       from pg_class
+       join pg_namespace on pg_namespace.oid = relnamespace
+      where pg_class.oid = to_regclass('migrations') and nspname <> current_schema()`,
+  );
+  if (other !== undefined) {
+    throw new OperatorError(
+      `The tables are in the schema ${other.found}, and migrations would make theirs in ${other.current}, ` +
+        `which is first in the role's search_path: alter role … set search_path = ${other.found}.`,
+    );
+  }
+}
+
 async function underLock<T>(
   url: string,
   work: (executor: MigrationExecutor) => Promise<T>,
@@ -65,6 +86,7 @@ async function underLock<T>(
   try {
     const session = dataSource.createQueryRunner();
     await requireFit((sql) => session.query(sql));
+    await requireOneSchema((sql) => session.query(sql));
     await session.query('select pg_advisory_lock($1)', [MIGRATION_LOCK]);
     await session.query(`set lock_timeout = '${TABLE_LOCK_TIMEOUT}ms'`);
     const executor = new MigrationExecutor(dataSource, session);

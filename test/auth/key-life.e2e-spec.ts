@@ -60,7 +60,7 @@ describe('an API key', () => {
 
   it('stops when it expires, not before, however much it is used', async () => {
     const expiresAt = Date.now() + 1_000;
-    const { key } = await keys.issue('expiring', new Date(expiresAt));
+    const { key } = await keys.issue('expiring', 1_000);
     const late = (await refusal(key)) - expiresAt;
     expect(late).toBeGreaterThanOrEqual(0);
     expect(late).toBeLessThan(1_000);
@@ -69,7 +69,7 @@ describe('an API key', () => {
   it('that is malformed, unknown, revoked or expired gets one and the same answer, byte by byte', async () => {
     const revoked = await keys.issue('revoked');
     await keys.revoke(revoked.id);
-    const expired = await keys.issue('expired', new Date(Date.now() - 1));
+    const expired = await keys.issue('expired', -1);
     const unknown = newApiKey();
     const mistyped = unknown.slice(0, -1) + (unknown.endsWith('A') ? 'B' : 'A');
     const credentials = ['abc', mistyped, unknown, revoked.key, expired.key].map(
@@ -102,8 +102,17 @@ describe('an API key', () => {
     expect(await lastUse(used.id)).toBeNull();
     expect((await use(used.key)).status).toBe(200);
     await until('the use is noted', async () => (await lastUse(used.id)) !== null);
-    expect((await lastUse(used.id))!.getTime()).toBeGreaterThan(issuedAt - 1_000);
+    expect(Date.parse((await lastUse(used.id))!)).toBeGreaterThan(issuedAt - 1_000);
     expect(await lastUse(unused.id)).toBeNull();
+  });
+
+  it('has its last use noted although it is revoked at once', async () => {
+    const { id, key } = await keys.issue('leaked');
+    expect((await use(key)).status).toBe(200);
+    await keys.revoke(id);
+    await until('the use is noted', async () =>
+      (await keys.list()).some((one) => one.id === id && one.lastUsedAt !== null),
+    );
   });
 
   it('is not stored: the table holds neither its text nor its secret', async () => {

@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process';
+import { administer } from '../../src/database/database.js';
 import { createDatabase, dropDatabase } from '../service.js';
 import { statusWith } from './pets.js';
 import { Project } from './project.js';
@@ -66,6 +67,18 @@ describe('the key command', () => {
     const days = (Date.parse(validUntil!) - Date.now()) / 86_400_000;
     expect(days).toBeGreaterThan(89.9);
     expect(days).toBeLessThanOrEqual(90);
+  });
+
+  it('lists the same whatever the settings of the database, a key of infinite life as one without end', async () => {
+    const before = await list();
+    const onDatabase = (sql: string) =>
+      administer(variables.DATABASE_URL, (pool) => pool.query(sql));
+    const database = new URL(variables.DATABASE_URL).pathname.slice(1);
+    await onDatabase(`alter database ${database} set datestyle = 'German, DMY'`);
+    await onDatabase(`alter database ${database} set timezone = 'Asia/Kathmandu'`);
+    await onDatabase(`update api_keys set expires_at = 'infinity' where expires_at is null`);
+    expect(await list()).toEqual(before);
+    await onDatabase(`alter database ${database} reset all`);
   });
 
   it('admits a key chosen elsewhere, and again without change', async () => {

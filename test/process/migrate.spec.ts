@@ -38,6 +38,18 @@ describe('the migrations', () => {
     expect(await migrate('revert')).toBe('Nothing is applied.');
   });
 
+  it('are not made a second time in a schema that was put before theirs', async () => {
+    await migrate('run');
+    await administer(DATABASE_URL, (pool) => pool.query('create schema postgres'));
+    for (const command of ['run', 'revert']) {
+      const outcome = await project.run('cli/migrate', [command], { DATABASE_URL });
+      expect([outcome.code, outcome.stdout]).toEqual([1, '']);
+      expect(outcome.stderr).toMatch(/^The tables are in the schema public, .*\n$/);
+    }
+    await administer(DATABASE_URL, (pool) => pool.query('drop schema postgres'));
+    while ((await migrate('revert')) !== 'Nothing is applied.');
+  });
+
   it('stop a process that waits for those of another, and that then applies none', async () => {
     const variables = { DATABASE_URL, MIGRATE_ON_START: 'true' };
     await administer(DATABASE_URL, async (pool) => {

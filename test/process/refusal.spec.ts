@@ -100,7 +100,9 @@ describe('the service says in one clear message why it does not start', () => {
     for (const program of ['main', 'cli/migrate'] as const) {
       const outcome = await project.run(program, ['run'], { DATABASE_URL: url.href });
       expect([outcome.code, outcome.stdout]).toEqual([1, '']);
-      expect(outcome.stderr).toMatch(/may use no schema: grant usage on schema public/);
+      expect(outcome.stderr).toMatch(
+        /may use no schema of its search_path, which is .*public: grant usage on schema public/,
+      );
     }
     await asOwner(`grant usage on schema public to public; drop role ${role}`);
   });
