@@ -1,12 +1,18 @@
 // Builds the service before a command that runs the build, unless the build is newer than what it is made of.
-// In the container image there is only the build, and nothing to do.
-import { execFileSync } from 'node:child_process';
-import { existsSync, readdirSync, statSync } from 'node:fs';
+// In the container image there is only the build, and nothing to do. Refuses a version of Node that lacks what is needed.
+import { spawnSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const sources = ['src', 'migrations', 'nest-cli.json', 'tsconfig.json', 'tsconfig.build.json'];
+
+const { engines } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+if (!engines.node.split(' || ').some(isMet)) {
+  console.error(`This is Node ${process.versions.node}; the service needs ${engines.node}.`);
+  process.exit(1);
+}
 
 if (existsSync(join(root, 'src'))) {
   const built = statSync(join(root, 'dist/src/main.js'), { throwIfNoEntry: false })?.mtimeMs ?? 0;
@@ -19,11 +25,20 @@ if (existsSync(join(root, 'src'))) {
   }
   if (isStale) {
     // Standard output belongs to the command that follows.
-    execFileSync('npm', ['run', '--silent', 'build'], {
+    const { status } = spawnSync('npm', ['run', '--silent', 'build'], {
       cwd: root,
       stdio: ['ignore', process.stderr, process.stderr],
     });
+    process.exitCode = status ?? 1;
   }
+}
+
+/** @param range as `package.json` has them: `^20.19.0` or `>=24.11.0`. */
+function isMet(range) {
+  const [, operator, ...least] = /^(\^|>=)(\d+)\.(\d+)/.exec(range);
+  const [major, minor] = process.versions.node.split('.').map(Number);
+  const [leastMajor, leastMinor] = least.map(Number);
+  return major === leastMajor ? minor >= leastMinor : operator === '>=' && major > leastMajor;
 }
 
 function filesUnder(path) {
