@@ -31,7 +31,7 @@ const GUIDES = { title: 'the guides', path: '/docs/guides/getting-started' };
 const REQUEST_ID_PARAMETER: OpenAPIV3_1.ParameterObject = {
   name: 'X-Request-Id',
   in: 'header',
-  description: `A name for the request, which its answer and the log then carry. One that does not match \`${WELL_FORMED_ID.source}\`, or holds an API key, is replaced.`,
+  description: `A name for the request, which its answer and the log then carry. One that does not match \`${WELL_FORMED_ID.source}\`, or holds what an API key begins with, is replaced.`,
   schema: { type: 'string' },
 };
 
