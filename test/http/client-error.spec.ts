@@ -1,6 +1,7 @@
 import { EventEmitter, once } from 'node:events';
 import { Duplex } from 'node:stream';
-import { onClientError } from '../../src/http/client-error.js';
+import { onClientError, rememberLatest } from '../../src/http/client-error.js';
+import type { Response } from '../../src/http/response.js';
 import { createLogger } from '../../src/logging/logger.js';
 
 const log = createLogger('silent');
@@ -50,6 +51,28 @@ describe("what Node's HTTP server reports", () => {
       onClientError(new Error('the reason'), socket, log);
     }
     expect(answer.listenerCount('close')).toBe(1);
+  });
+
+  it('of a connection that is being ended leaves it open, so that its client reads the answer', async () => {
+    const socket = new Connection();
+    for (let i = 0; i < 2; i += 1) {
+      onClientError(new Error('the reason'), socket, log);
+    }
+    await once(socket, 'finish');
+    expect(socket.destroyed).toBe(false);
+    expect(socket.written.match(/HTTP\/1\.1/g)).toHaveLength(1);
+  });
+
+  it('of a body whose request has an answer on its way adds none to it, and ends the connection', () => {
+    const socket = new Connection();
+    const req = { complete: false, isBodyRead: true, socket };
+    const answer = Object.assign(new EventEmitter(), { req, isAnswered: true });
+    rememberLatest(answer as unknown as Response);
+    Object.assign(socket, { _httpMessage: answer });
+    onClientError(new Error('the reason'), socket, log);
+    expect([socket.written, socket.writableEnded]).toEqual(['', false]);
+    answer.emit('finish');
+    expect([socket.written, socket.writableEnded]).toEqual(['', true]);
   });
 
   it('as a reset connection is not answered', () => {
