@@ -41,6 +41,9 @@ const TLS_PARAMETERS: Readonly<Record<string, (value: string) => boolean>> = {
   sslnegotiation: (value) => ['postgres', 'direct'].includes(value),
 };
 
+/** What pg takes for `verify-full` too, with a warning that its next major version will not. */
+const AS_FULL = /([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/;
+
 function readDatabaseUrl(text: string): string | undefined {
   const [, query = ''] = text.split('?', 2);
   const tls = [...new URLSearchParams(query)].filter(([name]) =>
@@ -51,7 +54,9 @@ function readDatabaseUrl(text: string): string | undefined {
   const isTlsKnown =
     names.size === tls.length &&
     tls.every(([name, value]) => TLS_PARAMETERS[name]?.(value) === true);
-  return /^postgres(ql)?:\/\/./.test(text) && isTlsKnown ? text : undefined;
+  return /^postgres(ql)?:\/\/./.test(text) && isTlsKnown
+    ? text.replace(AS_FULL, '$1verify-full')
+    : undefined;
 }
 
 /** `*` alone, or origins as a browser writes them in `Origin` (RFC 6454, section 6.2), separated by commas. */

@@ -87,7 +87,13 @@ async function underLock<T>(
     const session = dataSource.createQueryRunner();
     await requireFit((sql) => session.query(sql));
     await requireOneSchema((sql) => session.query(sql));
-    await session.query('select pg_advisory_lock($1)', [MIGRATION_LOCK]);
+    const [lock] = await session.query('select pg_try_advisory_lock($1) as "isOurs"', [
+      MIGRATION_LOCK,
+    ]);
+    if (!lock.isOurs) {
+      console.error('Another process migrates this database; this one waits for it.');
+      await session.query('select pg_advisory_lock($1)', [MIGRATION_LOCK]);
+    }
     await session.query(`set lock_timeout = '${TABLE_LOCK_TIMEOUT}ms'`);
     const executor = new MigrationExecutor(dataSource, session);
     executor.transaction = 'all';

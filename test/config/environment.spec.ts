@@ -175,6 +175,12 @@ describe('readEnvironment', () => {
     expect(faultsOf({ DATABASE_URL: `postgres://u@db.example/animals?${parameters}` })).toEqual([]);
   });
 
+  it.each(['prefer', 'require', 'verify-ca'])('has sslmode %s check all, as documented', (mode) => {
+    const url = (one: string) => `postgres://u@db.example/animals?sslcert=/c.pem&sslmode=${one}`;
+    const { DATABASE_URL } = readEnvironment({ DATABASE_URL: url(mode) });
+    expect(DATABASE_URL).toBe(url('verify-full'));
+  });
+
   it('wants DATABASE_URL in production, and only there', () => {
     expect(faultsOf({ NODE_ENV: 'production', PORT: 'x' })).toEqual([
       expect.stringMatching('^PORT '),

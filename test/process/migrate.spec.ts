@@ -62,7 +62,11 @@ describe('the migrations', () => {
         );
         return rowCount === 1;
       });
-      expect(await waiting.end('SIGTERM')).toEqual({ code: 0, stdout: '', stderr: '' });
+      expect(await waiting.end('SIGTERM')).toEqual({
+        code: 0,
+        stdout: '',
+        stderr: 'Another process migrates this database; this one waits for it.\n',
+      });
     });
     expect(await migrate('show')).toBe(shown(0));
   });
