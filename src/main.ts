@@ -40,12 +40,19 @@ async function serve(environment: Environment): Promise<void> {
       stopping.abort();
     });
   }
-  await onDatabase(environment, async ({ url, isEmbedded }) => {
-    await requireMigrated(url, environment);
-    const key = isEmbedded ? await administer(url, localKey) : undefined;
-    isServing = true;
-    await serveFrom(url, environment, key, stopping.signal, hurrying.signal);
-  });
+  try {
+    await onDatabase(environment, async ({ url, isEmbedded }) => {
+      await requireMigrated(url, environment);
+      const key = isEmbedded ? await administer(url, localKey) : undefined;
+      isServing = true;
+      await serveFrom(url, environment, key, stopping.signal, hurrying.signal);
+    });
+  } catch (error) {
+    // Ctrl-C reaches what a first start runs too, and what fails by it is no news.
+    if (isServing || !stopping.signal.aborted) {
+      throw error;
+    }
+  }
 }
 
 /** The key that an embedded database is used with, made on its first start and kept beside it. */
