@@ -29,23 +29,26 @@ const baseUrl = [
   'must be an http(s):// URL that ends in /v1, in ASCII',
 ] as const;
 
-const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'];
+/** What pg takes for `verify-full` too, with a warning that its next major version will not. */
+const LIKE_FULL = ['prefer', 'require', 'verify-ca'];
+const SSL_MODES = ['disable', ...LIKE_FULL, 'verify-full', 'no-verify'];
 
 /** What pg knows of TLS: of anything else it would make something without a word. */
 const TLS_PARAMETERS: Readonly<Record<string, (value: string) => boolean>> = {
   ssl: (value) => ['true', '1', '0'].includes(value),
-  sslmode: (value) => SSL_MODES.includes(value),
+  // Those like `verify-full` were replaced by it, unless they were percent-encoded.
+  sslmode: (value) => SSL_MODES.includes(value) && !LIKE_FULL.includes(value),
   sslrootcert: () => true,
   sslcert: () => true,
   sslkey: () => true,
   sslnegotiation: (value) => ['postgres', 'direct'].includes(value),
 };
 
-/** What pg takes for `verify-full` too, with a warning that its next major version will not. */
-const AS_FULL = /([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/;
+const AS_FULL = new RegExp(`(?<=^|&)sslmode=(?:${LIKE_FULL.join('|')})(?=&|$)`);
 
 function readDatabaseUrl(text: string): string | undefined {
-  const [, query = ''] = text.split('?', 2);
+  const [address, ...rest] = text.split('?');
+  const query = rest.join('?').replace(AS_FULL, 'sslmode=verify-full');
   const tls = [...new URLSearchParams(query)].filter(([name]) =>
     /^(ssl|uselibpqcompat)/i.test(name),
   );
@@ -54,9 +57,8 @@ function readDatabaseUrl(text: string): string | undefined {
   const isTlsKnown =
     names.size === tls.length &&
     tls.every(([name, value]) => TLS_PARAMETERS[name]?.(value) === true);
-  return /^postgres(ql)?:\/\/./.test(text) && isTlsKnown
-    ? text.replace(AS_FULL, '$1verify-full')
-    : undefined;
+  const isKnown = /^postgres(ql)?:\/\/./.test(text) && isTlsKnown;
+  return isKnown ? [address, query].filter(Boolean).join('?') : undefined;
 }
 
 /** `*` alone, or origins as a browser writes them in `Origin` (RFC 6454, section 6.2), separated by commas. */

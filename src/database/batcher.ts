@@ -28,8 +28,9 @@ interface Waiting<Request, Answer> {
  * it returns, or once it is full. It is sent after its requests arrived and nothing is kept of its answer, so an
  * answer is never older than its request. A request that is alone travels as a batch of one.
  *
- * A batch is not a shared fate: where PostgreSQL refuses a value, its halves are asked again, down to the one request
- * that has it.
+ * A batch is not a shared fate: where PostgreSQL refuses a value, it is asked again in parts, as many as each has
+ * requests, and each request of a refused part alone: few statements where one is at fault, and few more than requests
+ * where all are.
  * A batch that fails for a reason of the database's is not: whether it was carried out is unknown.
  */
 export class Batcher<Request, Answer> {
@@ -91,15 +92,16 @@ export class Batcher<Request, Answer> {
     }
   }
 
-  private async settle(batch: Waiting<Request, Answer>[]): Promise<void> {
+  private async settle(batch: Waiting<Request, Answer>[], isPart = false): Promise<void> {
     try {
       const answers = await this.answer(batch.map(({ request }) => request));
       batch.forEach(({ resolve }, i) => resolve(answers[i]!));
     } catch (error) {
       if (batch.length > 1 && isRefusedValue(error)) {
-        const half = Math.ceil(batch.length / 2);
-        await this.settle(batch.slice(0, half));
-        await this.settle(batch.slice(half));
+        const size = isPart ? 1 : Math.ceil(Math.sqrt(batch.length));
+        for (let i = 0; i < batch.length; i += size) {
+          await this.settle(batch.slice(i, i + size), true);
+        }
       } else {
         batch.forEach(({ reject }) => reject(error));
       }

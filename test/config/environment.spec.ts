@@ -93,6 +93,7 @@ describe('readEnvironment', () => {
     ['DATABASE_URL', 'postgres://u@db.example/animals?sslnegotiation=drect'],
     ['DATABASE_URL', 'postgres://u@db.example/animals?sslmode=verify-full&sslmode=disable'],
     ['DATABASE_URL', 'postgres://u@db.example/animals?ssl=true&sslmode=disable'],
+    ['DATABASE_URL', 'postgres://u@db.example/animals?sslmode=verif%79-ca'],
     ['DATABASE_URL', 'postgres://u@db.example/animals?uselibpqcompat=true&sslmode=require'],
     ['DATABASE_POOL_SIZE', '1'],
     ['DATABASE_POOL_SIZE', '101'],

@@ -173,10 +173,17 @@ describe('Batcher', () => {
     ]);
   });
 
-  it('asks again for the halves of a refused batch, down to what was refused', async () => {
+  it('asks again for parts of a refused batch, and for each request of a refused part alone', async () => {
     const { batcher, calls } = failing(refused);
-    await askAll(batcher, [0, 2, 4, 6, 8, 9]);
-    expect(calls).toEqual([[0, 2, 4, 6, 8, 9], [0, 2, 4], [6, 8, 9], [6, 8], [9]]);
+    await askAll(batcher, [0, 2, 4, 6, 8, 10, 12, 14, 15]);
+    const parts = [[0, 2, 4], [6, 8, 10], [12, 14, 15], [12], [14], [15]];
+    expect(calls).toEqual([[0, 2, 4, 6, 8, 10, 12, 14, 15], ...parts]);
+  });
+
+  it('asks little more often than each alone where all are refused', async () => {
+    const { batcher, calls } = failing(refused);
+    await askAll(batcher, Array(BATCH_LIMITS.size).fill(1));
+    expect(calls).toHaveLength(1 + Math.sqrt(BATCH_LIMITS.size) + BATCH_LIMITS.size);
   });
 
   it('does not ask again for a lone request that was refused', async () => {
