@@ -107,8 +107,12 @@ export function refuse(
   }
 }
 
-/** The response to the request that came last on each connection. */
-const latestResponses = new WeakMap<Duplex, Response>();
+/**
+ * Where a connection has the response to the request that came last, as Node has the one under way. V8 would look through
+ * all of a WeakMap whenever it collects its young generation.
+ */
+const LATEST = Symbol('latest response');
+type WithLatest = Duplex & { [LATEST]?: Response };
 
 /** Whether the request that came last on a connection has come whole. */
 export function isAllRead(socket: Duplex): boolean {
@@ -117,12 +121,12 @@ export function isAllRead(socket: Duplex): boolean {
 
 /** Notes that the request of `response` is the last one, so far, of its connection. */
 export function rememberLatest(response: Response): void {
-  latestResponses.set(response.req.socket, response);
+  (response.req.socket as WithLatest)[LATEST] = response;
 }
 
 /** The response to the request that came last on a connection. */
 export function latestResponse(socket: Duplex): Response | undefined {
-  return latestResponses.get(socket);
+  return (socket as WithLatest)[LATEST];
 }
 
 /** Node's code for a body whose end nobody can find (RFC 9112, section 6.3): the fault is in the header already. */

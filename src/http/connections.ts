@@ -15,8 +15,12 @@ interface Held {
 }
 
 interface Connection {
-  /** The response under way when the connection was last looked at, or else the one to the request that came last. */
-  response?: Response;
+  /**
+   * Of the request under way when the connection was last looked at, or else of the one that came last. It stands for the
+   * request, as no two of a connection come at the same time: to keep the request itself until the next look would have
+   * V8 take it for old, and collect its whole heap all the more often.
+   */
+  receivedAt?: number;
   /** Whether no response was under way then. */
   isIdle: boolean;
   /** Since when that is so: `performance.now()`. */
@@ -187,7 +191,7 @@ export class Connections {
 
   private add(socket: Socket): void {
     const connection: Connection = {
-      response: undefined,
+      receivedAt: undefined,
       isIdle: true,
       since: performance.now(),
       pipelined: new Set(),
@@ -232,11 +236,11 @@ export class Connections {
 
   private endOverdue(socket: Socket, connection: Connection, now: number): void {
     const underWay = responseUnderWay(socket);
-    const response = underWay ?? latestResponse(socket);
+    const receivedAt = (underWay ?? latestResponse(socket))?.req.receivedAt;
     const isIdle = underWay === undefined;
     const took = now - connection.since;
-    if (response !== connection.response || isIdle !== connection.isIdle) {
-      Object.assign(connection, { response, isIdle, since: now });
+    if (receivedAt !== connection.receivedAt || isIdle !== connection.isIdle) {
+      Object.assign(connection, { receivedAt, isIdle, since: now });
     } else if (underWay === undefined) {
       // Node counts from the last byte that came, and empty lines between requests are bytes.
       if (took > HTTP_LIMITS.keepAliveTimeout + HTTP_LIMITS.headersTimeout) {
