@@ -5,7 +5,17 @@ import { Public } from '../auth/public.decorator.js';
 import { Batcher } from '../database/batcher.js';
 import { pendingMigrations } from '../database/pending-migrations.js';
 import { ApiError } from '../errors/api-error.js';
+import { sqlState } from '../errors/database-error.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
+
+/** SQLSTATE (PostgreSQL, appendix A). */
+const DISK_FULL = '53100';
+
+/**
+ * Milliseconds for which a statement that found no room on the database's disk is remembered: that it is full shows only
+ * when something is written, and requests may be kept away as long as readiness says no.
+ */
+const DISK_FULL_FOR = 1_500;
 
 /** For whatever starts, restarts and routes to this process. No key is needed. */
 @Public()
@@ -19,10 +29,19 @@ export class HealthController {
     return asking.map(() => state);
   });
 
+  /** When the last statement found the disk full: `performance.now()`. */
+  private diskFullAt = -Infinity;
+
   constructor(
     private readonly pool: Pool,
     private readonly host: HttpAdapterHost<HttpAdapter>,
-  ) {}
+  ) {
+    pool.on('release', (error: unknown) => {
+      if (sqlState(error) === DISK_FULL) {
+        this.diskFullAt = performance.now();
+      }
+    });
+  }
 
   /** 200 while the process answers at all: a failure means "restart me". */
   @Get('live')
@@ -39,6 +58,9 @@ export class HealthController {
     const { isReadOnly, pending } = await this.states.ask(undefined);
     if (isReadOnly) {
       throw new ApiError('unavailable', 'The database is read-only.');
+    }
+    if (performance.now() - this.diskFullAt < DISK_FULL_FOR) {
+      throw new ApiError('unavailable', "The database's disk is full.");
     }
     if (pending.length > 0) {
       throw new ApiError('unavailable', 'The database has pending migrations.');

@@ -106,8 +106,6 @@ const OUTAGES = {
   },
   'out of disk space': {
     canServe: (method) => method === 'GET',
-    // Lists are served, so requests may come.
-    isReady: true,
     async prepare({ postgres }) {
       const disk = join(postgres.folder, 'disk');
       await postgres.makeFolder(disk);

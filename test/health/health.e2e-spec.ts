@@ -1,5 +1,6 @@
 import { type Answer, expectError } from '../answers.js';
 import { Wire } from '../errors/wire.js';
+import { until } from '../process/until.js';
 import { startService, type TestService } from '../service.js';
 
 describe('health', () => {
@@ -75,6 +76,23 @@ describe('health', () => {
     await live().expect(200);
     await mend();
     await ready().expect(200);
+  });
+
+  it("is live, not ready, while creates find the database's disk full, and lists go on", async () => {
+    const create = () => service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 });
+    await service.query(`create function no_room() returns trigger language plpgsql as
+      $$ begin raise exception 'No space left on device' using errcode = 'disk_full'; end $$`);
+    await service.query(
+      'create trigger no_room before insert on pets for each row execute function no_room()',
+    );
+    await ready().expect(200);
+    expectError(await create(), 503, 'unavailable', ['database']);
+    expectNotReady(await ready(), ['disk']);
+    await live().expect(200);
+    await service.api.get('/v1/pets').expect(200);
+    await service.query('drop trigger no_room on pets');
+    await create().expect(201);
+    await until('the service is ready', async () => (await ready()).status === 200);
   });
 
   it.each(['/v1/health/live', '/v1/health/ready'])('is not at %s', async (path) => {
