@@ -11,8 +11,8 @@ const DATABASE_TIMEOUTS = {
   connection: 1_000,
   /** For a statement, watched by PostgreSQL. */
   statement: 1_500,
-  /** For a statement, watched here: covers a database that answers nothing at all. */
-  query: 1_750,
+  /** For a word from PostgreSQL while it has a statement: covers what that does not bound, and one that hangs. */
+  silence: 1_750,
   /** Silence on a connection before TCP asks whether the other side is still there. */
   keepAlive: 10_000,
 } as const;
@@ -45,11 +45,10 @@ export function servingPool(url: string, size: number): Pool {
     // A server that has come to a halt would not end idle connections, and keep the process from ending.
     allowExitOnIdle: true,
     connectionTimeoutMillis: DATABASE_TIMEOUTS.connection,
-    query_timeout: DATABASE_TIMEOUTS.query,
     keepAlive: true,
     keepAliveInitialDelayMillis: DATABASE_TIMEOUTS.keepAlive,
   });
-  onSilence(pool);
+  endSilence(pool);
   return pool;
 }
 
@@ -78,21 +77,33 @@ function openPool(config: PoolConfig): Pool {
 export const APPLICATION_NAME = 'animal-store';
 
 /**
- * Where one connection is silent for too long, the others are likely to be: those that wait in the pool are dropped,
- * so that the next statements do not find out one by one.
+ * Ends a connection that has been silent for too long about a statement. The others are likely to be silent too: those
+ * that wait in the pool are dropped, so that the next statements do not find out one by one.
+ *
+ * The sockets watch themselves. pg's `query_timeout` makes a timer for each statement, and V8 takes all that one leads
+ * to for old, and in use.
  */
-function onSilence(pool: Pool): void {
+function endSilence(pool: Pool): void {
   const idle = new Set<PoolClient>();
   pool.on('acquire', (client) => idle.delete(client));
   pool.on('remove', (client) => idle.delete(client));
   pool.on('release', (error, client) => {
     if (!error) {
       idle.add(client);
-    } else if (error.message === 'Query read timeout') {
-      cancelStatement(client as Session);
-      // pg-pool notices, and forgets them.
-      idle.forEach((one) => (one as Session).connection.stream.destroy());
     }
+  });
+  pool.on('connect', (client) => {
+    const { stream } = (client as Session).connection;
+    stream.setTimeout(DATABASE_TIMEOUTS.silence).on('timeout', () => {
+      if (!idle.has(client)) {
+        cancelStatement(client as Session);
+        stream.destroy(
+          Object.assign(new Error('PostgreSQL did not answer in time'), { code: 'ETIMEDOUT' }),
+        );
+        // pg-pool notices, and forgets them.
+        idle.forEach((one) => (one as Session).connection.stream.destroy());
+      }
+    });
   });
 }
 

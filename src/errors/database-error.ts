@@ -37,7 +37,7 @@ export function isRefusedValue(error: unknown): boolean {
 
 /** pg and pg-pool give these no code. */
 const POOL_FAULTS =
-  /^(timeout exceeded when trying to connect|Connection terminated|Query read timeout|Cannot use a pool after calling end|Client has encountered a connection error|The server does not support)/i;
+  /^(timeout exceeded when trying to connect|Connection terminated|Cannot use a pool after calling end|Client has encountered a connection error|The server does not support)/i;
 
 function errorCode(error: unknown): string | undefined {
   const { code } = (error ?? {}) as { code?: unknown };

@@ -27,9 +27,10 @@ describe('a flood of wrong keys, all different', () => {
   afterAll(() => service.stop());
   afterEach(() => jest.restoreAllMocks());
 
-  /** Sends requests with `count` keys. @returns how many were answered with each status. */
-  async function flood(count: number, makeKey: () => string): Promise<Record<string, number>> {
+  /** Sends requests with `count` keys. @returns how many were answered with each status, and what the log says of it. */
+  async function flood(count: number, makeKey: () => string) {
     const statuses: Record<string, number> = {};
+    const warnings: string[] = [];
     await Promise.all(
       Array.from({ length: CONNECTIONS }, async () => {
         const socket = connect(service.port, '127.0.0.1').setEncoding('latin1');
@@ -60,10 +61,11 @@ describe('a flood of wrong keys, all different', () => {
         });
         send();
         await once(socket, 'close');
+        warnings.push(...service.log.filter((line) => JSON.parse(line).level > 30));
         service.log.length = 0;
       }),
     );
-    return statuses;
+    return { statuses, warnings };
   }
 
   /** Rounds in which the keys in use are verified again. */
@@ -95,12 +97,12 @@ describe('a flood of wrong keys, all different', () => {
       }
       connection.vanish();
     })();
-    const statuses = await flood(50_000, makeKey);
+    const answers = await flood(50_000, makeKey);
     isOver = true;
     await others;
     const milliseconds = performance.now() - startedAt;
 
-    expect(statuses).toEqual({ 401: 50_000 });
+    expect(answers).toEqual({ statuses: { 401: 50_000 }, warnings: [] });
     expect(newKeys).toEqual([]);
     expect(valid.filter((status) => status !== 200)).toEqual([]);
     const lookups = query.mock.calls.filter(

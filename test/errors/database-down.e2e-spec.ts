@@ -1,5 +1,7 @@
-import { Client } from 'pg';
+import { type EventEmitter, once } from 'node:events';
+import { Client, type PoolClient } from 'pg';
 import { newApiKey } from '../../src/auth/api-key.js';
+import { servingPool } from '../../src/database/pool.js';
 import { type Answer, expectError } from '../answers.js';
 import { until } from '../process/until.js';
 import { onServer, startService, type TestService } from '../service.js';
@@ -90,6 +92,19 @@ describe('while the database cannot serve', () => {
     await service.api.get('/v1/pets').expect(200);
     // A new one for the list, and one where the key was due to be looked up again.
     expect(pool.totalCount).toBeLessThanOrEqual(2);
+    await expectRecovery();
+  });
+
+  it('silent, about a connection that nobody used for a while: it is given up in time', async () => {
+    const pool = servingPool(service.databaseUrl, 1);
+    const client = (await pool.connect()) as PoolClient & { connection: { stream: EventEmitter } };
+    client.release();
+    await once(client.connection.stream, 'timeout');
+    const mend = wire.stall();
+    await expect(pool.query('select')).rejects.toThrow('PostgreSQL did not answer in time');
+    mend();
+    await pool.query('select');
+    await pool.end();
     await expectRecovery();
   });
 
@@ -191,14 +206,13 @@ describe('while the database cannot serve', () => {
   });
 
   it('busy beyond statement_timeout, as in a commit: it is told to give up', async () => {
-    const client = await service.pool.connect();
-    await client.query('set statement_timeout = 0');
-    const error = await client.query('select pg_sleep(60)').catch((fault: Error) => fault);
-    client.release(error as Error);
-    expect(error).toHaveProperty('message', 'Query read timeout');
+    const error = await service
+      .query('set statement_timeout = 0; select pg_sleep(60)')
+      .catch((fault: Error) => fault);
+    expect(error).toHaveProperty('message', 'PostgreSQL did not answer in time');
     await until('no session is left with it', async () => {
       const { rowCount } = await operator.query(
-        `select from pg_stat_activity where query = 'select pg_sleep(60)'`,
+        `select from pg_stat_activity where query like 'set %; select pg_sleep(60)'`,
       );
       return rowCount === 0;
     });

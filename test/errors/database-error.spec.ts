@@ -89,7 +89,6 @@ describe('a database error', () => {
     'Connection terminated',
     'Connection terminated unexpectedly',
     'Connection terminated due to connection timeout',
-    'Query read timeout',
     'Cannot use a pool after calling end on the pool',
     'Client has encountered a connection error and is not queryable',
   ])('of the driver, "%s", means that the database cannot serve now', (message) => {
