@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
+import { ApiKey } from '../dist/src/auth/api-key.entity.js';
 import { ApiKeys } from '../dist/src/auth/api-keys.js';
 import { administer } from '../dist/src/database/database.js';
 import { EmbeddedPostgres } from '../dist/src/database/embedded/embedded-postgres.js';
@@ -37,16 +38,20 @@ export async function openDatabase({ animals, sharedBuffers }) {
   };
   try {
     server = await EmbeddedPostgres.start(folder);
-    await administer(server.url, async (pool) => {
-      await pool.query(`alter system set shared_buffers = ${pg.escapeLiteral(sharedBuffers)}`);
-      await pool.query('create database bench');
+    await administer(server.url, async (dataSource) => {
+      await dataSource.query(
+        `alter system set shared_buffers = ${pg.escapeLiteral(sharedBuffers)}`,
+      );
+      await dataSource.query('create database bench');
     });
     await server.stop();
     server = await EmbeddedPostgres.start(folder);
     const url = new URL(server.url);
     url.pathname = '/bench';
     await runMigrations(url.href);
-    const { key } = await administer(url.href, (pool) => new ApiKeys(pool).issue('bench'));
+    const { key } = await administer(url.href, (dataSource) =>
+      new ApiKeys(dataSource.getRepository(ApiKey)).issue('bench'),
+    );
     client = new pg.Client({ connectionString: url.href });
     await client.connect();
     // Vacuumed after each load that creates, and at no other time.

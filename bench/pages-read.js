@@ -1,8 +1,10 @@
 /** What one request makes PostgreSQL read, in pages of 8 KiB: unlike its time, it does not depend on where they lie. */
 import pg from 'pg';
-import { servingPool } from '../dist/src/database/pool.js';
+import { Any } from 'typeorm';
+import { poolOf, servingDataSource } from '../dist/src/database/data-source.js';
 import { INT64_MIN } from '../dist/src/int64.js';
-import { PET_PAGES, PET_PAGES_OF_STATUS, PETS_BY_ID } from '../dist/src/pets/pets.sql.js';
+import { Pet } from '../dist/src/pets/pet.entity.js';
+import { PET_PAGES, PET_PAGES_OF_STATUS } from '../dist/src/pets/pets.sql.js';
 
 /**
  * @param {string} url the database's.
@@ -12,14 +14,20 @@ import { PET_PAGES, PET_PAGES_OF_STATUS, PETS_BY_ID } from '../dist/src/pets/pet
 export async function pagesRead(url, animals) {
   const middle = Math.floor(animals / 2);
   const page = (filter, start) => ['{one}', `{${filter}}`, `{${start}}`, '{20}'];
+  const dataSource = await servingDataSource(url, 1).initialize();
+  const pool = poolOf(dataSource);
+  const [text] = dataSource
+    .getRepository(Pet)
+    .createQueryBuilder()
+    .setFindOptions({ where: { id: Any([]) } })
+    .getQueryAndParameters();
   const requests = [
     ['first page of 20', PET_PAGES, page(null, INT64_MIN)],
     ['page of 20 from the middle', PET_PAGES, page(null, middle)],
     ['first page of 20 of a rare status', PET_PAGES_OF_STATUS, page('pending', INT64_MIN)],
     ['page of 20 of a rare status from the middle', PET_PAGES_OF_STATUS, page('pending', middle)],
-    ['get', PETS_BY_ID, [`{${middle}}`]],
+    ['get', { name: 'get', text }, [`{${middle}}`]],
   ];
-  const pool = servingPool(url, 1);
   try {
     const found = [];
     for (const [title, { name, text }, values] of requests) {
@@ -34,6 +42,6 @@ export async function pagesRead(url, animals) {
     }
     return found;
   } finally {
-    await pool.end();
+    await dataSource.destroy();
   }
 }

@@ -29,7 +29,7 @@ function ofServers(run) {
   const ratio = (where, peer) =>
     of({ ...where, server: 'service' }).perSecond / of({ ...where, server: peer }).perSecond;
 
-  const parts = ['## Measured', ...circumstances(run)];
+  const parts = [`## Measured on Node ${run.versions['Node.js']}`, ...circumstances(run)];
   if (hasService && peers.length > 0) {
     parts.push(
       "### The service's requests a second, as a multiple of each peer's",

@@ -232,9 +232,10 @@ function readOptions() {
   }
 }
 
-/** In docs/performance.md the sizes of the table have a section of their own. */
+/** In docs/performance.md each major version of Node has a section, and the sizes of the table have one of their own. */
 function sectionName({ animals }) {
-  return animals.length > 1 ? 'npm run bench -- --animals LIST' : 'npm run bench';
+  const [major] = process.versions.node.split('.');
+  return animals.length > 1 ? 'npm run bench -- --animals LIST' : `npm run bench, Node ${major}`;
 }
 
 function wholeNumber(text, least) {

@@ -1,10 +1,13 @@
 import { type DynamicModule, Global, Module } from '@nestjs/common';
-import { APP_FILTER, APP_GUARD } from '@nestjs/core';
+import { APP_FILTER, APP_GUARD, APP_PIPE } from '@nestjs/core';
+import { TypeOrmModule } from '@nestjs/typeorm';
 import { Pool } from 'pg';
+import type { DataSource } from 'typeorm';
 import { AuthModule } from './auth/auth.module.js';
 import { BearerGuard } from './auth/bearer.guard.js';
 import { RateLimitGuard } from './auth/rate-limit.guard.js';
 import { Environment } from './config/environment.js';
+import { poolOf } from './database/data-source.js';
 import { DocsModule } from './docs/docs.module.js';
 import { ErrorFilter } from './errors/error.filter.js';
 import { HealthModule } from './health/health.module.js';
@@ -13,26 +16,26 @@ import { LOGGER, type Logger } from './logging/logger.js';
 import { OpenApiModule } from './openapi/openapi.module.js';
 import { OrdersModule } from './orders/orders.module.js';
 import { PetsModule } from './pets/pets.module.js';
+import { RequestValidationPipe } from './validation/request-validation.pipe.js';
 
-/** What the process is given from outside, made once before the application. */
-export interface Surroundings {
+/** What the process makes once, before the application. */
+export interface Resources {
   environment: Environment;
-  /** The connections that serve requests. */
-  pool: Pool;
+  /** Connected. The application ends it when it is closed. */
+  dataSource: DataSource;
   logger: Logger;
 }
 
-/** The parts, and every global. */
+/** The modules, and every global in the order in which a request meets it. */
 @Global()
 @Module({})
 export class AppModule {
-  static in({ environment, pool, logger }: Surroundings): DynamicModule {
-    const surroundings = [
+  static forRoot({ environment, dataSource, logger }: Resources): DynamicModule {
+    const resources = [
       { provide: Environment, useValue: environment },
-      { provide: Pool, useValue: pool },
+      { provide: Pool, useValue: poolOf(dataSource) },
       { provide: LOGGER, useValue: logger },
     ];
-    // In the order in which a request meets them.
     const guards =
       environment.RATE_LIMIT_PER_MINUTE === undefined
         ? [BearerGuard]
@@ -40,6 +43,10 @@ export class AppModule {
     return {
       module: AppModule,
       imports: [
+        TypeOrmModule.forRootAsync({
+          useFactory: () => dataSource.options,
+          dataSourceFactory: async () => dataSource,
+        }),
         AuthModule,
         PetsModule,
         OrdersModule,
@@ -49,11 +56,12 @@ export class AppModule {
         ...(environment.DOCS === 'on' ? [DocsModule] : []),
       ],
       providers: [
-        ...surroundings,
+        ...resources,
         ...guards.map((useClass) => ({ provide: APP_GUARD, useClass })),
+        { provide: APP_PIPE, useClass: RequestValidationPipe },
         { provide: APP_FILTER, useClass: ErrorFilter },
       ],
-      exports: surroundings,
+      exports: resources,
     };
   }
 }

@@ -4,11 +4,11 @@ import { Client, type Pool } from 'pg';
 import supertest from 'supertest';
 import { createApp } from '../src/app.js';
 import { KEY_PREFIX } from '../src/auth/api-key.js';
+import { ApiKey } from '../src/auth/api-key.entity.js';
 import { ApiKeys } from '../src/auth/api-keys.js';
 import { readEnvironment } from '../src/config/environment.js';
-import { administer } from '../src/database/database.js';
 import { runMigrations } from '../src/database/migrations.js';
-import { servingPool } from '../src/database/pool.js';
+import { poolOf, servingDataSource } from '../src/database/data-source.js';
 import { createLogger } from '../src/logging/logger.js';
 import { holdToDocument } from './openapi/contract.js';
 
@@ -25,6 +25,8 @@ export interface TestService {
   databaseUrl: string;
   /** The service's own connections. */
   pool: Pool;
+  /** What an operator does with keys. */
+  keys: ApiKeys;
   /** Runs a statement on one of them. @returns its rows. */
   query(sql: string, values?: unknown[]): Promise<any[]>;
   /** Every line that the service logged, as written. */
@@ -44,10 +46,12 @@ export async function startService(
 ): Promise<TestService> {
   const databaseUrl = sharedUrl ?? (await createDatabase());
   await runMigrations(databaseUrl);
-  const { key } = await administer(databaseUrl, (pool) => new ApiKeys(pool).issue('test'));
 
   const environment = readEnvironment({ DATABASE_URL: databaseUrl, ...variables });
-  const pool = servingPool(databaseUrl, 10);
+  const dataSource = await servingDataSource(databaseUrl, 10).initialize();
+  const pool = poolOf(dataSource);
+  const keys = new ApiKeys(dataSource.getRepository(ApiKey));
+  const { key } = await keys.issue('test');
   const log: string[] = [];
   const leaks: string[] = [];
   const write = (line: string) => {
@@ -57,7 +61,7 @@ export async function startService(
     }
   };
   const logger = createLogger('trace', { write });
-  const app = await createApp({ environment, pool, logger });
+  const app = await createApp({ environment, dataSource, logger });
   holdToDocument(app.getHttpServer());
   await app.listen(0, '127.0.0.1');
   const { port } = app.getHttpServer().address() as AddressInfo;
@@ -68,13 +72,13 @@ export async function startService(
     key,
     databaseUrl,
     pool,
+    keys,
     query: async (sql, values) => (await pool.query(sql, values)).rows,
     log,
     anonymous: supertest(origin),
     api: supertest.agent(origin).set('Authorization', `Bearer ${key}`),
     stop: async () => {
       await app.close();
-      await pool.end();
       if (sharedUrl === undefined) {
         await dropDatabase(databaseUrl);
       }

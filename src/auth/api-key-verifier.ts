@@ -5,7 +5,6 @@ import { run, type Statement } from '../database/statement.js';
 import type { Caller } from '../http/request.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { hashApiKey, isApiKey } from './api-key.js';
-import { IS_VALID } from './api-keys.js';
 
 /** For how long a verified key is believed without asking again. */
 export const VERIFICATION = {
@@ -29,7 +28,7 @@ export const VALID_KEYS: Statement = {
   select id, encode(hash, 'hex'), extract(epoch from expires_at) * 1000
     from api_keys
    where hash = any (array(select decode(sent, 'hex') from unnest($1::text[]) as sent))
-     and ${IS_VALID}`,
+     and revoked_at is null and (expires_at is null or expires_at > now())`,
 };
 
 /** To the minute, so that a busy key is not a busy row. */

@@ -1,7 +1,8 @@
 import { writeSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { isApiKey } from '../auth/api-key.js';
-import { type ApiKey, ApiKeys } from '../auth/api-keys.js';
+import { ApiKey } from '../auth/api-key.entity.js';
+import { ApiKeys } from '../auth/api-keys.js';
 import { administer, onDatabase } from '../database/database.js';
 import { requireMigrated } from '../database/pending-migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
@@ -29,7 +30,7 @@ function commandOf(args: string[]): Command {
   switch (command) {
     case 'create': {
       const keyName = requireName(name);
-      const lifetime = expires === undefined ? null : millisecondsOf(expires);
+      const lifetime = expires === undefined ? undefined : millisecondsOf(expires);
       return async (keys) => {
         const { id, key } = await keys.issue(keyName, lifetime);
         try {
@@ -120,20 +121,21 @@ function describe(key: ApiKey): string {
   return [
     key.id,
     JSON.stringify(key.name),
-    `created ${key.createdAt}`,
+    `created ${key.createdAt.toISOString()}`,
     stateOf(key),
-    key.lastUsedAt === null ? 'never used' : `used ${key.lastUsedAt}`,
+    key.lastUsedAt === null ? 'never used' : `used ${key.lastUsedAt.toISOString()}`,
   ].join('\t');
 }
 
 function stateOf({ expiresAt, isExpired, revokedAt }: ApiKey): string {
   if (revokedAt !== null) {
-    return `revoked ${revokedAt}`;
+    return `revoked ${revokedAt.toISOString()}`;
   }
-  if (expiresAt === null) {
+  // pg reads PostgreSQL's `infinity` as a number.
+  if (!(expiresAt instanceof Date)) {
     return 'valid';
   }
-  return `${isExpired ? 'expired' : 'valid until'} ${expiresAt}`;
+  return `${isExpired ? 'expired' : 'valid until'} ${expiresAt.toISOString()}`;
 }
 
 await program(async (environment) => {
@@ -142,6 +144,6 @@ await program(async (environment) => {
     sayWhere(database);
     const { url } = database;
     await requireMigrated(url, environment);
-    await administer(url, (pool) => command(new ApiKeys(pool)));
+    await administer(url, (dataSource) => command(new ApiKeys(dataSource.getRepository(ApiKey))));
   });
 });

@@ -2,32 +2,35 @@ import { existsSync, readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
-import { Field, oneOf, OptionalField, readFields } from '../fields.js';
+import { applyDecorators } from '@nestjs/common';
+import { Transform } from 'class-transformer';
+import { IsBoolean, IsIn, IsString, Matches, Max, Min } from 'class-validator';
 import { OperatorError } from '../errors/operator-error.js';
-import { PROJECT_ROOT } from './project-root.js';
 import { LOG_LEVELS, type LogLevel } from '../logging/logger.js';
+import { MayBeOmitted, Satisfies } from '../validation/decorators.js';
+import { messagesOf, validate } from '../validation/validate.js';
+import { PROJECT_ROOT } from './project-root.js';
 
-const asItIs = (text: string) => text;
+/** The property is a whole number in plain digits. */
+function WholeNumber(least: number, most: number): PropertyDecorator {
+  const message = `$property must be a whole number from ${least} to ${most}`;
+  return applyDecorators(
+    Transform(({ value }) => (/^[0-9]{1,9}$/.test(value) ? Number(value) : value)),
+    Min(least, { message }),
+    Max(most, { message }),
+  );
+}
 
-const flag = (text: string) => (text === 'true' || text === 'false' ? text === 'true' : undefined);
-
-const wholeNumber = (least: number, most: number) => (text: string) =>
-  /^[0-9]{1,9}$/.test(text) && Number(text) >= least && Number(text) <= most
-    ? Number(text)
-    : undefined;
-
-/** A field that is a {@link wholeNumber}. */
-const count = (least: number, most: number) =>
-  [wholeNumber(least, most), `must be a whole number from ${least} to ${most}`] as const;
-
-/** Of the characters that a URI may have as they are (RFC 3986, section 2), as it goes into headers; without a password. */
-const baseUrl = [
-  (text: string) =>
-    /^https?:\/\/[\w.~:/[\]!$&'()*+,;=%-]+\/v1$/.test(text) && URL.canParse(text)
-      ? text
-      : undefined,
-  'must be an http(s):// URL that ends in /v1, in ASCII',
-] as const;
+/** The property is an address up to and with `/v1`, or omitted. */
+function BaseUrl(): PropertyDecorator {
+  const message = '$property must be an http(s):// URL that ends in /v1, in ASCII';
+  return applyDecorators(
+    MayBeOmitted(),
+    // Characters that a URI may have as they are (RFC 3986, section 2), as it goes into headers; no password.
+    Matches(/^https?:\/\/[\w.~:/[\]!$&'()*+,;=%-]+\/v1$/, { message }),
+    Satisfies(URL.canParse, { message }),
+  );
+}
 
 /** What pg takes for `verify-full` too, with a warning that its next major version will not. */
 const LIKE_FULL = ['prefer', 'require', 'verify-ca'];
@@ -46,39 +49,45 @@ const TLS_PARAMETERS: Readonly<Record<string, (value: string) => boolean>> = {
 
 const AS_FULL = new RegExp(`(?<=^|&)sslmode=(?:${LIKE_FULL.join('|')})(?=&|$)`);
 
-function readDatabaseUrl(text: string): string | undefined {
-  const [address, ...rest] = text.split('?');
-  const query = rest.join('?').replace(AS_FULL, 'sslmode=verify-full');
-  const tls = [...new URLSearchParams(query)].filter(([name]) =>
-    /^(ssl|uselibpqcompat)/i.test(name),
-  );
-  // Of two that contradict each other, pg would take one.
-  const names = new Set(tls.map(([name]) => (name === 'ssl' ? 'sslmode' : name)));
-  const isTlsKnown =
-    names.size === tls.length &&
-    tls.every(([name, value]) => TLS_PARAMETERS[name]?.(value) === true);
-  const isKnown = /^postgres(ql)?:\/\/./.test(text) && isTlsKnown;
-  return isKnown ? [address, query].filter(Boolean).join('?') : undefined;
+/** Replaces the values of `sslmode` that pg takes for `verify-full`. */
+function withFullTls(url: string): string {
+  const [address, ...rest] = url.split('?');
+  return [address, rest.join('?').replace(AS_FULL, 'sslmode=verify-full')]
+    .filter(Boolean)
+    .join('?');
 }
 
-/** `*` alone, or origins as a browser writes them in `Origin` (RFC 6454, section 6.2), separated by commas. */
-function readOrigins(text: string): string[] | undefined {
-  const origins = text.split(',').map((origin) => origin.trim());
-  const areOrigins =
-    text.trim() === '*' ||
+/** A `postgres://` URL, without a parameter of TLS that pg would ignore. */
+function isDatabaseUrl(url: string): boolean {
+  const parameters = new URLSearchParams(url.split('?').slice(1).join('?'));
+  const tls = [...parameters].filter(([name]) => /^(ssl|uselibpqcompat)/i.test(name));
+  // Of two that contradict each other, pg would take one.
+  const names = new Set(tls.map(([name]) => (name === 'ssl' ? 'sslmode' : name)));
+  return (
+    /^postgres(ql)?:\/\/./.test(url) &&
+    names.size === tls.length &&
+    tls.every(([name, value]) => TLS_PARAMETERS[name]?.(value) === true)
+  );
+}
+
+const listOf = (text: string): string[] => text.split(',').map((item) => item.trim());
+
+/** `*` alone, or origins as a browser writes them in `Origin` (RFC 6454, section 6.2). */
+function areOrigins(origins: string[]): boolean {
+  return (
+    (origins.length === 1 && origins[0] === '*') ||
     origins.every(
       (origin) =>
         /^https?:\/\/[^*]+$/.test(origin) &&
         URL.canParse(origin) &&
         new URL(origin).origin === origin,
-    );
-  return areOrigins ? origins : undefined;
+    )
+  );
 }
 
 /** A number from 1 to 99, or addresses and subnets, separated by commas. */
-function readProxies(text: string): number | string | undefined {
-  const areSubnets = text.split(',').every((subnet) => isSubnet(subnet.trim()));
-  return wholeNumber(1, 99)(text) ?? (areSubnets ? text : undefined);
+function areProxies(proxies: number | string): boolean {
+  return typeof proxies === 'number' ? proxies >= 1 : listOf(proxies).every(isSubnet);
 }
 
 /** An address, or a subnet in CIDR notation; not that of all addresses. */
@@ -91,65 +100,76 @@ function isSubnet(text: string): boolean {
 /** Every environment variable that the service reads, each documented in `.env.example`. Read once, at start. */
 export class Environment {
   /** `production` makes `DATABASE_URL` mandatory. */
-  @Field(asItIs, 'must be a text')
+  @IsString()
   NODE_ENV = 'development';
 
   /** Address to listen on. */
-  @Field(asItIs, 'must be a text')
+  @IsString()
   HOST = '127.0.0.1';
 
   /** TCP port to listen on; 0 picks a free one. */
-  @Field(...count(0, 65535))
+  @WholeNumber(0, 65535)
   PORT = 3000;
 
   /** The database; its parameters set TLS. Without it, outside production, the embedded PostgreSQL runs. */
-  @OptionalField(
-    readDatabaseUrl,
-    `must be a postgres:// URL; of TLS it takes ${Object.keys(TLS_PARAMETERS).join(', ')}, each once, ssl or sslmode, and as sslmode ${SSL_MODES.join(', ')}`,
-  )
+  @MayBeOmitted()
+  @Transform(({ value }) => withFullTls(value))
+  @Satisfies(isDatabaseUrl, {
+    message: `$property must be a postgres:// URL; of TLS it takes ${Object.keys(TLS_PARAMETERS).join(', ')}, each once, ssl or sslmode, and as sslmode ${SSL_MODES.join(', ')}`,
+  })
   DATABASE_URL?: string;
 
   /** Connections to the database that this process opens at most. */
-  @Field(...count(2, 100))
+  @WholeNumber(2, 100)
   DATABASE_POOL_SIZE = 10;
 
   /** Seconds for which SIGTERM leaves the service serving, while readiness already says no. */
-  @Field(...count(0, 60))
+  @WholeNumber(0, 60)
   DRAIN_SECONDS = 2;
 
   /** Whether a start applies pending migrations instead of refusing. */
-  @Field(flag, 'must be true or false')
+  @Transform(({ value }) => ({ true: true, false: false })[value as string] ?? value)
+  @IsBoolean({ message: '$property must be true or false' })
   MIGRATE_ON_START = false;
 
   /** Where clients reach the service, up to and with `/v1`; makes the addresses in answers absolute. */
-  @OptionalField(...baseUrl)
+  @BaseUrl()
   PUBLIC_BASE_URL?: string;
 
   /** Where clients reach the staging environment, up to and with `/v1`; named in the OpenAPI document. */
-  @OptionalField(...baseUrl)
+  @BaseUrl()
   STAGING_BASE_URL?: string;
 
   /** Requests that an API key may make a minute, in this process; without it, any number. */
-  @OptionalField(...count(1, 1_000_000))
+  @MayBeOmitted()
+  @WholeNumber(1, 1_000_000)
   RATE_LIMIT_PER_MINUTE?: number;
 
   /** The web origins whose pages may read answers; `*` alone for all. Without it, none. */
-  @OptionalField(readOrigins, 'must be * or a list such as https://a.example,https://b.example')
+  @MayBeOmitted()
+  @Transform(({ value }) => listOf(value))
+  @Satisfies(areOrigins, {
+    message: '$property must be * or a list such as https://a.example,https://b.example',
+  })
   CORS_ORIGINS?: string[];
 
   /**
    * The proxies whose word on a client's address is taken: how many stand before this process, or their addresses
    * and subnets, separated by commas. Without it, none.
    */
-  @OptionalField(readProxies, 'must be a number from 1 to 99 or a list such as 10.0.0.0/8,::1')
+  @MayBeOmitted()
+  @Transform(({ value }) => (/^[0-9]{1,2}$/.test(value) ? Number(value) : value))
+  @Satisfies(areProxies, {
+    message: '$property must be a number from 1 to 99 or a list such as 10.0.0.0/8,::1',
+  })
   TRUST_PROXY?: number | string;
 
   /** Whether the reference page and the guides are served, at `/docs`. */
-  @Field(oneOf(['on', 'off']), 'must be on or off')
+  @IsIn(['on', 'off'], { message: '$property must be on or off' })
   DOCS: 'on' | 'off' = 'on';
 
   /** The least severe log line that is written. */
-  @Field(oneOf(LOG_LEVELS), `must be one of ${LOG_LEVELS.join(', ')}`)
+  @IsIn(LOG_LEVELS, { message: `$property must be one of ${LOG_LEVELS.join(', ')}` })
   LOG_LEVEL: LogLevel = 'info';
 
   /** What comes before an operation's path in an address: `/v1` alone, unless `PUBLIC_BASE_URL` is set. */
@@ -167,7 +187,8 @@ export class Environment {
 export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
   // An empty variable counts as one that is not set: Compose passes those.
   const set = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== ''));
-  const { instance: environment, faults } = readFields(Environment, set);
+  const { instance: environment, errors } = validate(Environment, set);
+  const faults = messagesOf(errors);
   if (environment.NODE_ENV === 'production' && set['DATABASE_URL'] === undefined) {
     faults.push('DATABASE_URL must be set when NODE_ENV is production');
   }

@@ -24,8 +24,8 @@ interface Waiting<Request, Answer> {
 /**
  * Asks the database once for all requests that wait.
  *
- * A batch leaves at the end of the event loop's turn in which its first request came, or as soon as the one before
- * it returns, or once it is full. It is sent after its requests arrived and nothing is kept of its answer, so an
+ * A batch leaves at the end of the event loop's turn in which its first request came, or in which the one before it
+ * returned, or once it is full. It is sent after its requests arrived and nothing is kept of its answer, so an
  * answer is never older than its request. A request that is alone travels as a batch of one.
  *
  * A batch is not a shared fate: where PostgreSQL refuses a value, it is asked again in parts, as many as each has
@@ -55,14 +55,18 @@ export class Batcher<Request, Answer> {
     }
     return new Promise((resolve, reject) => {
       this.waiting.push({ request, since: performance.now(), resolve, reject });
-      if (!this.isScheduled) {
-        this.isScheduled = true;
-        setImmediate(() => {
-          this.isScheduled = false;
-          this.send();
-        });
-      }
+      this.schedule();
     });
+  }
+
+  private schedule(): void {
+    if (!this.isScheduled) {
+      this.isScheduled = true;
+      setImmediate(() => {
+        this.isScheduled = false;
+        this.send();
+      });
+    }
   }
 
   private send(): void {
@@ -72,7 +76,7 @@ export class Batcher<Request, Answer> {
       this.inFlight += 1;
       void this.settle(batch).finally(() => {
         this.inFlight -= 1;
-        this.send();
+        this.schedule();
       });
     }
   }

@@ -1,10 +1,10 @@
 import { join } from 'node:path';
-import type { Pool } from 'pg';
+import type { DataSource } from 'typeorm';
 import type { Environment } from '../config/environment.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { EmbeddedPostgres } from './embedded/embedded-postgres.js';
-import { administrativePool } from './pool.js';
+import { administrativeDataSource } from './data-source.js';
 
 /** Where the embedded PostgreSQL and what belongs to it lie. */
 export const DATA_FOLDER = join(PROJECT_ROOT, '.data');
@@ -43,30 +43,28 @@ export async function onDatabase(
  *
  * @throws OperatorError where it cannot be used.
  */
-export async function administer<T>(url: string, work: (pool: Pool) => Promise<T>): Promise<T> {
-  const pool = administrativePool(url);
+export async function administer<T>(
+  url: string,
+  work: (dataSource: DataSource) => Promise<T>,
+): Promise<T> {
+  const dataSource = await connected(() => administrativeDataSource(url));
   try {
-    (await usable(() => pool.connect())).release();
-    await requireFit(async (sql) => (await pool.query(sql)).rows);
-    return await work(pool);
+    await requireFit(dataSource);
+    return await work(dataSource);
   } finally {
-    await pool.end();
+    await dataSource.destroy();
   }
 }
 
 /**
- * @param ask runs a statement, and gives its rows.
  * @throws OperatorError where the database is not in UTF-8, in which names of animals would be counted in bytes, or not be
  *   stored at all; and where its role may use no schema, in which it would find no table.
  */
-export async function requireFit(
-  ask: (sql: string) => Promise<{ encoding: string; schema: string | null; path: string }[]>,
-): Promise<void> {
-  const [row] = await ask(
+async function requireFit(dataSource: DataSource): Promise<void> {
+  const [{ encoding, schema, path }] = await dataSource.query(
     `select current_setting('server_encoding') as encoding, current_schema() as schema,
             current_setting('search_path') as path`,
   );
-  const { encoding, schema, path } = row!;
   if (encoding !== 'UTF8') {
     throw new OperatorError(
       `The database of DATABASE_URL has the encoding ${encoding}, and must have UTF8: ` +
@@ -81,10 +79,13 @@ export async function requireFit(
   }
 }
 
-/** @throws OperatorError where `connect` fails, for whatever reason: each is for whoever set `DATABASE_URL` to mend. */
-export async function usable<T>(connect: () => Promise<T>): Promise<T> {
+/**
+ * @returns the DataSource that `make` gives, connected.
+ * @throws OperatorError where it cannot be used, for whatever reason: each is for whoever set `DATABASE_URL` to fix.
+ */
+export async function connected(make: () => DataSource): Promise<DataSource> {
   try {
-    return await connect();
+    return await make().initialize();
   } catch (error) {
     const { message, code } = error as NodeJS.ErrnoException;
     const hint =

@@ -1,8 +1,7 @@
-import { DataSource, MigrationExecutor } from 'typeorm';
-import { MIGRATION_NAMES, migrations } from '../../migrations/index.js';
+import { MigrationExecutor, type QueryRunner } from 'typeorm';
+import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { OperatorError } from '../errors/operator-error.js';
-import { requireFit, usable } from './database.js';
-import { administrativeConfig } from './pool.js';
+import { administer } from './database.js';
 
 /**
  * The advisory lock under which migrations run (PostgreSQL, section 13.3.5), so that several instances starting
@@ -55,10 +54,8 @@ export async function revertMigration(url: string): Promise<string | undefined> 
  * @throws OperatorError where the tables are in another schema than the one in which new ones would be made: TypeORM looks
  *   for its own in that one alone, and would make a second, empty store there.
  */
-async function requireOneSchema(
-  ask: (sql: string) => Promise<{ found: string; current: string }[]>,
-): Promise<void> {
-  const [other] = await ask(
+async function requireOneSchema(session: QueryRunner): Promise<void> {
+  const [other] = await session.query(
     `select nspname as found, current_schema() as current
        from pg_class
        join pg_namespace on pg_namespace.oid = relnamespace
@@ -76,17 +73,10 @@ async function underLock<T>(
   url: string,
   work: (executor: MigrationExecutor) => Promise<T>,
 ): Promise<T> {
-  const dataSource = new DataSource({
-    type: 'postgres',
-    migrations,
-    installExtensions: false,
-    extra: administrativeConfig(url),
-  });
-  await usable(() => dataSource.initialize());
-  try {
+  // The lock is the session's, and ends with it.
+  return administer(url, async (dataSource) => {
     const session = dataSource.createQueryRunner();
-    await requireFit((sql) => session.query(sql));
-    await requireOneSchema((sql) => session.query(sql));
+    await requireOneSchema(session);
     const [lock] = await session.query('select pg_try_advisory_lock($1) as "isOurs"', [
       MIGRATION_LOCK,
     ]);
@@ -97,9 +87,6 @@ async function underLock<T>(
     await session.query(`set lock_timeout = '${TABLE_LOCK_TIMEOUT}ms'`);
     const executor = new MigrationExecutor(dataSource, session);
     executor.transaction = 'all';
-    return await work(executor);
-  } finally {
-    // The lock is the session's, and ends with it.
-    await dataSource.destroy();
-  }
+    return work(executor);
+  });
 }

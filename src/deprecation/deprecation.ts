@@ -12,6 +12,9 @@ export interface Deprecation {
   guide: string;
 }
 
+/** Metadata of a deprecated handler: its {@link Deprecation}. */
+export const DEPRECATION = 'deprecation';
+
 /** getPet's (interface, part 9): replaced by listPets with its `status` filter. */
 export const GET_PET_DEPRECATION: Deprecation = {
   since: new Date('2026-11-19T00:00:00Z'),

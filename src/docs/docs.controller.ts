@@ -1,5 +1,4 @@
 import { Controller, Get, Param, Req, Res } from '@nestjs/common';
-import Negotiator from 'negotiator';
 import { Public } from '../auth/public.decorator.js';
 import { ApiError } from '../errors/api-error.js';
 import { addHeaders, type Response, varyBy } from '../http/response.js';
@@ -47,7 +46,7 @@ export class DocsController {
     @Res({ passthrough: true }) response: Response,
   ): Promise<Representation> {
     const asset = known(this.assets.get(`${digest}/${name}`));
-    const isGzip = new Negotiator(request).encoding(['gzip']) === 'gzip';
+    const isGzip = request.acceptsEncodings('gzip') === 'gzip';
     const bytes = isGzip ? await asset.gzip() : asset.bytes;
     varyBy(response, 'Accept-Encoding');
     addHeaders(response, {

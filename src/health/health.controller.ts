@@ -1,6 +1,7 @@
 import { Controller, Get } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import { Pool } from 'pg';
+import { DataSource } from 'typeorm';
 import { Public } from '../auth/public.decorator.js';
 import { Batcher } from '../database/batcher.js';
 import { pendingMigrations } from '../database/pending-migrations.js';
@@ -33,7 +34,8 @@ export class HealthController {
   private diskFullAt = -Infinity;
 
   constructor(
-    private readonly pool: Pool,
+    private readonly dataSource: DataSource,
+    pool: Pool,
     private readonly host: HttpAdapterHost<HttpAdapter>,
   ) {
     pool.on('release', (error: unknown) => {
@@ -69,12 +71,10 @@ export class HealthController {
   }
 
   private async databaseState() {
-    const { rows } = await this.pool.query<{ transaction_read_only: string }>(
-      'show transaction_read_only',
-    );
+    const [{ transaction_read_only }] = await this.dataSource.query('show transaction_read_only');
     return {
-      isReadOnly: rows[0]!.transaction_read_only === 'on',
-      pending: await pendingMigrations(this.pool),
+      isReadOnly: transaction_read_only === 'on',
+      pending: await pendingMigrations(this.dataSource),
     };
   }
 }

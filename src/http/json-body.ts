@@ -1,24 +1,22 @@
 import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import { parse } from 'lossless-json';
 import { ApiError } from '../errors/api-error.js';
-import type { Shape } from '../fields.js';
 import { int64FromJson } from '../int64.js';
 import { HTTP_LIMITS } from './limits.js';
 import { type Request, requestOf } from './request.js';
-import { shaped } from './request-shape.js';
 
 /**
- * The request's JSON body as a handler's argument, {@link shaped} as the class says. It is read here, after the guard,
- * so that a request without a key is refused before anyone looks at what it sent.
+ * The request's JSON body as a handler's argument, for the ValidationPipe. It is read here, after the guard, and not by a
+ * middleware, so that a request without a key is refused before anyone looks at what it sent.
  *
- * @throws ApiError whatever {@link readJson} and {@link shaped} throw; `invalid_request` for what is no object.
+ * @throws ApiError whatever {@link readJson} throws; `invalid_request` for what is no object.
  */
-export const JsonBody = createParamDecorator(async (shape: Shape, context: ExecutionContext) => {
+export const JsonBody = createParamDecorator(async (_data: unknown, context: ExecutionContext) => {
   const body = await readJson(requestOf(context));
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     throw new ApiError('invalid_request', 'The body must be a JSON object.');
   }
-  return shaped(shape, body);
+  return body;
 });
 
 /**

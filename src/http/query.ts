@@ -1,11 +1,4 @@
 import { parse } from 'node:querystring';
-import type { Request } from './request.js';
-
-/** The parameters of a request's query, as {@link parseQuery} reads them. */
-export function queryOf({ url }: Request): Record<string, string | string[]> {
-  const mark = url.indexOf('?');
-  return parseQuery(mark < 0 ? '' : url.slice(mark + 1));
-}
 
 /**
  * Reads the query component of a request target (`application/x-www-form-urlencoded`).
@@ -15,8 +8,8 @@ export function queryOf({ url }: Request): Record<string, string | string[]> {
  *
  * @returns an object without a prototype, so that no name has a meaning of its own.
  */
-export function parseQuery(text: string): Record<string, string | string[]> {
-  const query = parse(text, '&', '=', { maxKeys: 0 }) as Record<string, string | string[]>;
+export function parseQuery(text: string | null): Record<string, string | string[]> {
+  const query = parse(text ?? '', '&', '=', { maxKeys: 0 }) as Record<string, string | string[]>;
   for (const name in query) {
     const bracket = name.indexOf('[');
     if (bracket >= 0) {

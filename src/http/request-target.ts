@@ -1,4 +1,7 @@
-/** A request target (RFC 9112, section 3.2) as the routes take it: the path and the query, of which the path can be decoded. */
+/**
+ * A request target (RFC 9112, section 3.2) as Express routes it: the path and the query. The path can be decoded, and its
+ * unreserved characters are (RFC 3986, section 6.2.2.2).
+ */
 export const pathAndQuery = (target: string): string => withDecodablePath(originForm(target));
 
 /** A target has no fragment; what looks like one would end the path for the router. */
@@ -16,9 +19,11 @@ function withDecodablePath(url: string): string {
     return url;
   }
   const [path = '', ...query] = url.split('?');
-  const decodable = path.replaceAll(/(?:%[0-9a-f]{2})+|%/gi, (encoded) =>
-    isUtf8(encoded) ? encoded : encoded.replaceAll('%', '%25'),
-  );
+  const decodable = path
+    .replaceAll(/(?:%[0-9a-f]{2})+|%/gi, (encoded) =>
+      isUtf8(encoded) ? encoded : encoded.replaceAll('%', '%25'),
+    )
+    .replaceAll(/%(?:2[DE]|3[0-9]|[46][1-9A-F]|[57][0-9A]|5F|7E)/gi, decodeURIComponent);
   return [decodable, ...query].join('?');
 }
 

@@ -1,5 +1,7 @@
 import { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import type { ExecutionContext } from '@nestjs/common';
+import express from 'express';
 
 /** Whose request it is: set by the guard, after the key was checked. */
 export interface Caller {
@@ -7,18 +9,24 @@ export interface Caller {
   keyId: string;
 }
 
-/** A request as it travels through the service. */
-export class Request extends IncomingMessage {
+/** Its type has what Express adds; {@link Request} has it at run time. */
+const ExpressRequest = IncomingMessage as unknown as Pick<
+  typeof IncomingMessage,
+  keyof typeof IncomingMessage
+> &
+  (new (socket: Socket) => express.Request);
+
+/**
+ * A request as it travels through the service. Node constructs it with Express's members on its prototypes, so that
+ * Express has no prototype to set: on V8 before version 13 that slows down all that follows.
+ */
+export class Request extends ExpressRequest {
   declare method: string;
   declare url: string;
   /** The client's `X-Request-Id` where it is well-formed and holds no API key, else one made here. */
   id = '';
   /** `performance.now()` when its headers had arrived, in milliseconds. */
   receivedAt = 0;
-  /** The pattern of its route, such as `/v1/pets/:petId`, where it has one. */
-  routePath?: string = undefined;
-  /** The values of the pattern's parameters, where Nest looks for them. */
-  params?: Record<string, string> = undefined;
   caller?: Caller = undefined;
   /** Whether its handler has asked for the body. */
   isBodyRead = false;
@@ -27,6 +35,8 @@ export class Request extends IncomingMessage {
   /** The status that it was answered with past its handler: its body was malformed or late, or the answer overdue. */
   refusedWith?: number = undefined;
 }
+
+Object.setPrototypeOf(Request.prototype, express.request);
 
 /** The request that a guard or a parameter's decorator is asked about. Nest's `switchToHttp` makes three functions. */
 export function requestOf(context: ExecutionContext): Request {

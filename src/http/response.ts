@@ -1,16 +1,29 @@
 import { ServerResponse } from 'node:http';
+import express from 'express';
 import type { Request } from './request.js';
 
 /** Header fields by name, in the spelling in which they are sent. */
 export type Headers = Record<string, string | number>;
 
-/** An answer on its way to the adapter, which sends it. */
-export class Response extends ServerResponse<Request> {
+/** Its type has what Express adds; {@link Response} has it at run time. */
+const ExpressResponse = ServerResponse as unknown as Pick<
+  typeof ServerResponse,
+  keyof typeof ServerResponse
+> &
+  (new (request: Request) => express.Response);
+
+/** A response on its way to the adapter, which sends it. Express's members are on its prototypes: see {@link Request}. */
+export class Response extends ExpressResponse {
+  declare req: Request;
   /** What {@link addHeaders} was given. */
   addedHeaders?: Headers = undefined;
   /** Whether its answer is made, and sent or about to be. */
   isAnswered?: boolean = undefined;
+  /** Whether it answers the preflight of a page that is let in, which needs no route. */
+  isPreflight?: boolean = undefined;
 }
+
+Object.setPrototypeOf(Response.prototype, express.response);
 
 /**
  * Gives an answer more headers. They are kept until the adapter sends the answer, all in one: Node's own `setHeader`

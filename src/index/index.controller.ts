@@ -1,5 +1,4 @@
 import { Controller, Get, HttpStatus, Inject, Req, Res } from '@nestjs/common';
-import Negotiator from 'negotiator';
 import { Public } from '../auth/public.decorator.js';
 import { Environment } from '../config/environment.js';
 import { addHeaders, type Response, varyBy } from '../http/response.js';
@@ -29,15 +28,11 @@ export class IndexController {
   @Get()
   getIndex(@Req() request: Request, @Res({ passthrough: true }) response: Response) {
     varyBy(response, 'Accept');
-    if (this.hasDocs && prefersHtml(request)) {
+    if (this.hasDocs && request.accepts(['json', 'html']) === 'html') {
       // Relative to the address that was asked for, so that it holds behind any proxy.
       addHeaders(response, { Location: './docs' });
       response.statusCode = HttpStatus.SEE_OTHER;
     }
     return this.index;
   }
-}
-
-function prefersHtml(request: Request): boolean {
-  return new Negotiator(request).mediaType(['application/json', 'text/html']) === 'text/html';
 }

@@ -1,4 +1,7 @@
-import { Field, OptionalField } from '../fields.js';
+import { applyDecorators } from '@nestjs/common';
+import { Transform } from 'class-transformer';
+import { Max, Min } from 'class-validator';
+import { IsInt64, MayBeOmitted } from '../validation/decorators.js';
 import type { Cursors } from './cursors.js';
 
 /** What the query of every list has. */
@@ -13,16 +16,24 @@ export interface ListQuery {
 export const DEFAULT_LIMIT = 20;
 
 /** The property is a `limit`: 1 to 100 in plain decimal. */
-export const Limit = () =>
-  Field(readLimit, 'must be a whole number from 1 to 100, sent once, in plain digits');
-
-/** The property is a `cursor`, from the `Link` of the page before, or left out. */
-export const Cursor = (cursors: Cursors) =>
-  OptionalField(
-    (sent) => (typeof sent === 'string' ? cursors.idBefore(sent) : undefined),
-    'must be one that this service issued, sent once',
+export function Limit(): PropertyDecorator {
+  const message = '$property must be a whole number from 1 to 100, sent once, in plain digits';
+  return applyDecorators(
+    // Other texts stay texts, of which none is within the bounds.
+    Transform(({ value }) => (/^[1-9][0-9]*$/.test(value) ? Number(value) : value)),
+    Min(1, { message }),
+    Max(100, { message }),
   );
+}
 
-function readLimit(sent: unknown): number | undefined {
-  return typeof sent === 'string' && /^(?:[1-9][0-9]?|100)$/.test(sent) ? Number(sent) : undefined;
+/** The property is a `cursor`, from the `Link` of the page before, or omitted. */
+export function Cursor(cursors: Cursors): PropertyDecorator {
+  return applyDecorators(
+    // A text that is no cursor stays a text, which is no int64.
+    Transform(({ value }) =>
+      typeof value === 'string' ? (cursors.idBefore(value) ?? value) : value,
+    ),
+    MayBeOmitted(),
+    IsInt64({ message: '$property must be one that this service issued, sent once' }),
+  );
 }

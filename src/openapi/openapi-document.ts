@@ -3,9 +3,9 @@ import { HTTP_CODE_METADATA, METHOD_METADATA, PATH_METADATA } from '@nestjs/comm
 import { MetadataScanner } from '@nestjs/core';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import type { Environment } from '../config/environment.js';
-import { type Deprecation, deprecationHeaders } from '../deprecation/deprecation.js';
+import { type Deprecation, DEPRECATION, deprecationHeaders } from '../deprecation/deprecation.js';
 import { WELL_FORMED_ID } from '../http/request-id.js';
-import { allowOf } from '../http/routes.js';
+import { allowOf } from '../http/methods.js';
 import { COMMON_HEADERS, ERROR_SCHEMA, methodNotAllowed, responsesOf } from './answers.js';
 import { OPERATION, type OperationDescription } from './operation.decorator.js';
 
@@ -53,6 +53,7 @@ interface DescribedHandler extends OperationDescription {
   method: Lowercase<keyof typeof RequestMethod>;
   /** The status of its success. */
   status: number;
+  deprecation?: Deprecation;
 }
 
 /**
@@ -120,6 +121,7 @@ function describedHandlers(controller: Type): DescribedHandler[] {
         operationId,
         path: `/${segments.join('/')}`,
         method,
+        deprecation: read(DEPRECATION, handler),
         status:
           read(HTTP_CODE_METADATA, handler) ??
           (method === 'post' ? HttpStatus.CREATED : HttpStatus.OK),

@@ -1,11 +1,10 @@
 import { SetMetadata } from '@nestjs/common';
 import type { OpenAPIV3_1 } from 'openapi-types';
-import type { Deprecation } from '../deprecation/deprecation.js';
 import type { ErrorCode } from '../errors/errors.js';
 
 /**
  * What the OpenAPI document says of an operation and the code does not say already. Its operationId is the handler's
- * name; its path, method and status are read from Nest's own decorators. Security is the same for all.
+ * name; its path, method and status are read from Nest's own decorators, its deprecation from `@Deprecated`. Security is the same for all.
  */
 export interface OperationDescription {
   tag: OpenAPIV3_1.TagObject;
@@ -17,7 +16,6 @@ export interface OperationDescription {
   stability: 'stable' | 'experimental';
   /** `false` where a viewer of the document should not offer to send requests. */
   hasTryItPanel?: boolean;
-  deprecation?: Deprecation;
   parameters?: OpenAPIV3_1.ParameterObject[];
   requestBody?: OpenAPIV3_1.RequestBodyObject;
   /** The answer of the handler that succeeds, without the headers that every answer has. */

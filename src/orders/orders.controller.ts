@@ -1,10 +1,9 @@
-import { Controller, Get, Inject, Res } from '@nestjs/common';
+import { Controller, Get, Inject, Query, Res } from '@nestjs/common';
 import { Environment } from '../config/environment.js';
 import type { JsonText } from '../http/representation.js';
-import { ShapedQuery } from '../http/request-shape.js';
 import { pageAnswer } from '../listing/page-answer.js';
 import { Operation } from '../openapi/operation.decorator.js';
-import { ListOrdersQuery } from './list-orders-query.js';
+import { ListOrdersQuery } from './list-orders-query.dto.js';
 import { LIST_ORDERS } from './orders.openapi.js';
 import { OrdersService } from './orders.service.js';
 import type { Response } from '../http/response.js';
@@ -25,7 +24,7 @@ export class OrdersController {
   @Get()
   @Operation(LIST_ORDERS)
   async listOrders(
-    @ShapedQuery(ListOrdersQuery) { limit, cursor }: ListOrdersQuery,
+    @Query() { limit, cursor }: ListOrdersQuery,
     @Res({ passthrough: true }) response: Response,
   ): Promise<JsonText> {
     const page = await this.orders.list({ limit, after: cursor });

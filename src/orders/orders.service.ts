@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { Pool } from 'pg';
 import { Batcher } from '../database/batcher.js';
 import { findPages, type Page, type PageRequest } from '../listing/pages.js';
-import { ORDER_CURSORS } from './list-orders-query.js';
+import { ORDER_CURSORS } from './list-orders-query.dto.js';
 import { ORDER_PAGES } from './orders.sql.js';
 
 /** The orders, which the store's own systems write. */

@@ -5,7 +5,7 @@ import { BATCH_LIMITS, Batcher } from '../database/batcher.js';
 import { run } from '../database/statement.js';
 import { ApiError } from '../errors/api-error.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
-import type { NewPet } from './new-pet.js';
+import type { NewPet } from './new-pet.dto.js';
 import {
   DELETE_OLD_IDEMPOTENCY_KEYS,
   INSERT_PETS_ONCE,
@@ -122,7 +122,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
         apiKeyId: string,
         key: string,
         bodyHash: string,
-        isFree: string | null,
+        isFree: boolean | null,
         id: string | null,
         json: string | null,
       ]
@@ -136,7 +136,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     ]);
     const outcomes = new Map<string, Creation | Error>();
     for (const [apiKeyId, key, bodyHash, isFree, id, json] of rows) {
-      if (isFree === 'f') {
+      if (isFree === false) {
         outcomes.set(nameOf(apiKeyId, key), inUse());
       } else if (id !== null && json !== null) {
         outcomes.set(nameOf(apiKeyId, key), { pet: { id, json }, bodyHash, isReplayed: false });

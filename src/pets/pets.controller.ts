@@ -1,17 +1,17 @@
-import { Controller, Get, Inject, Param, Post, Req, Res } from '@nestjs/common';
+import { Controller, Get, Inject, Param, Post, Query, Req, Res } from '@nestjs/common';
 import { Environment } from '../config/environment.js';
-import { deprecationHeaders, GET_PET_DEPRECATION } from '../deprecation/deprecation.js';
+import { Deprecated } from '../deprecation/deprecated.decorator.js';
+import { GET_PET_DEPRECATION } from '../deprecation/deprecation.js';
 import { addHeaders, type Response } from '../http/response.js';
 import { IdempotencyKeyHeader } from '../http/idempotency-key.js';
 import { int64FromDecimal } from '../int64.js';
 import { JsonBody } from '../http/json-body.js';
 import { JsonText } from '../http/representation.js';
 import type { Request } from '../http/request.js';
-import { ShapedQuery } from '../http/request-shape.js';
 import { pageAnswer } from '../listing/page-answer.js';
 import { Operation } from '../openapi/operation.decorator.js';
-import { ListPetsQuery } from './list-pets-query.js';
-import { NewPet } from './new-pet.js';
+import { ListPetsQuery } from './list-pets-query.dto.js';
+import { NewPet } from './new-pet.dto.js';
 import { IdempotentCreation, type IdempotentRequest } from './idempotent-creation.js';
 import { CREATE_PET, GET_PET, LIST_PETS } from './pets.openapi.js';
 import { PetsService, type StoredPet } from './pets.service.js';
@@ -20,21 +20,19 @@ import { PetsService, type StoredPet } from './pets.service.js';
 @Controller({ path: 'pets', version: '1' })
 export class PetsController {
   private readonly address: string;
-  private readonly getPetHeaders: Readonly<Record<string, string>>;
 
   constructor(
     private readonly pets: PetsService,
     private readonly idempotentCreation: IdempotentCreation,
-    @Inject(Environment) environment: Environment,
+    @Inject(Environment) { baseUrl }: Environment,
   ) {
-    this.address = `${environment.baseUrl}/pets`;
-    this.getPetHeaders = deprecationHeaders(GET_PET_DEPRECATION, environment);
+    this.address = `${baseUrl}/pets`;
   }
 
   @Get()
   @Operation(LIST_PETS)
   async listPets(
-    @ShapedQuery(ListPetsQuery) { limit, status, cursor }: ListPetsQuery,
+    @Query() { limit, status, cursor }: ListPetsQuery,
     @Res({ passthrough: true }) response: Response,
   ): Promise<JsonText> {
     const page = await this.pets.list({ limit, filter: status, after: cursor });
@@ -46,7 +44,7 @@ export class PetsController {
   @Post()
   @Operation(CREATE_PET)
   async createPet(
-    @JsonBody(NewPet) pet: NewPet,
+    @JsonBody() pet: NewPet,
     @IdempotencyKeyHeader() key: string | undefined,
     @Req() { caller }: Request,
     @Res({ passthrough: true }) response: Response,
@@ -69,11 +67,8 @@ export class PetsController {
 
   @Get(':petId')
   @Operation(GET_PET)
-  async getPet(
-    @Param('petId') petId: string,
-    @Res({ passthrough: true }) response: Response,
-  ): Promise<JsonText> {
-    addHeaders(response, this.getPetHeaders);
+  @Deprecated(GET_PET_DEPRECATION)
+  async getPet(@Param('petId') petId: string): Promise<JsonText> {
     return new JsonText((await this.pets.get(int64FromDecimal(petId))).json);
   }
 }

@@ -3,7 +3,7 @@ import { GET_PET_DEPRECATION } from '../deprecation/deprecation.js';
 import { CURSOR_PARAMETER, LIMIT_PARAMETER, PAGE_HEADERS } from '../listing/list.openapi.js';
 import { INT64 } from '../openapi/int64.schema.js';
 import type { OperationDescription } from '../openapi/operation.decorator.js';
-import { NAME_LENGTH, NewPet } from './new-pet.js';
+import { NAME_LENGTH, NewPet } from './new-pet.dto.js';
 import { PET_STATUSES } from './pet-status.js';
 
 /** One character that is not white space, none that is U+0000. Spelt out, because `\s` is another set in each language. */
@@ -143,7 +143,6 @@ export const GET_PET: OperationDescription = {
   summary: 'Fetch an animal',
   description: 'One animal by its `id`. Use listPets, with its `status` filter, in its place.',
   guide: { title: 'Deprecation of getPet', path: GET_PET_DEPRECATION.guide },
-  deprecation: GET_PET_DEPRECATION,
   parameters: [
     {
       name: 'petId',

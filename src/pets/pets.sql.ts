@@ -19,12 +19,6 @@ export const PET_PAGES_OF_STATUS = pageStatement('pet-pages-of-status', {
   order: 'status, id',
 });
 
-/** The pets that have an id of `$1`, in any order. */
-export const PETS_BY_ID: Statement = {
-  name: 'pets-by-id',
-  text: `select id, ${PET_JSON} as json from pets where id = any($1::bigint[])`,
-};
-
 /**
  * New pets: `$1` their names, `$2` their categories, `$3` their statuses. Rows come back in any order, all as text: of a
  * column whose type a later version changes, prepared statements could no longer be run.

@@ -8,15 +8,10 @@ import { ApiKeyVerifier, VERIFICATION } from '../../src/auth/api-key-verifier.js
 function verifierOn(isValid: (hash: string) => boolean) {
   let statements = 0;
   const sent: unknown[] = [];
-  const query = (
-    { values: [hashes] }: { values: [string[]] },
-    _values: undefined,
-    callback: (error: undefined, rows: (string | null)[][]) => void,
-  ) => {
+  const query = async ({ values: [hashes] }: { values: [string[]] }) => {
     statements += 1;
     sent.push(...hashes);
-    const rows = hashes.filter(isValid).map((hash, id) => [`${id}`, hash, null]);
-    queueMicrotask(() => callback(undefined, rows));
+    return { rows: hashes.filter(isValid).map((hash, id) => [`${id}`, hash, null]) };
   };
   const pool = { query } as unknown as Pool;
   const verifier = new ApiKeyVerifier(pool, pino({ level: 'silent' }));

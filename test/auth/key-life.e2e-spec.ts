@@ -10,7 +10,7 @@ describe('an API key', () => {
   let keys: ApiKeys;
   beforeAll(async () => {
     service = await startService();
-    keys = new ApiKeys(service.pool);
+    keys = service.keys;
   });
   afterAll(() => service.stop());
 
@@ -102,7 +102,7 @@ describe('an API key', () => {
     expect(await lastUse(used.id)).toBeNull();
     expect((await use(used.key)).status).toBe(200);
     await until('the use is noted', async () => (await lastUse(used.id)) !== null);
-    expect(Date.parse((await lastUse(used.id))!)).toBeGreaterThan(issuedAt - 1_000);
+    expect((await lastUse(used.id))!.getTime()).toBeGreaterThan(issuedAt - 1_000);
     expect(await lastUse(unused.id)).toBeNull();
   });
 

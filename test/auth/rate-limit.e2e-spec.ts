@@ -1,6 +1,5 @@
 import { jest } from '@jest/globals';
 import { newApiKey } from '../../src/auth/api-key.js';
-import { ApiKeys } from '../../src/auth/api-keys.js';
 import { type Answer, expectError } from '../answers.js';
 import { exchange, request } from '../http/raw-http.js';
 import { startService, type TestService } from '../service.js';
@@ -16,7 +15,7 @@ describe('the rate limit', () => {
   });
   afterAll(() => service.stop());
   beforeEach(async () => {
-    ({ key } = await new ApiKeys(service.pool).issue('limited'));
+    ({ key } = await service.keys.issue('limited'));
   });
   afterEach(() => jest.restoreAllMocks());
 
@@ -97,7 +96,7 @@ describe('the rate limit', () => {
 
   it('is for each key alone', async () => {
     await useUp();
-    const other = await new ApiKeys(service.pool).issue('other');
+    const other = await service.keys.issue('other');
     const headers = [`Authorization: Bearer ${other.key}`];
     const answer = await exchange(service.port, request('GET /v1/pets', headers));
     expect(answer.status).toBe(200);

@@ -3,7 +3,6 @@ import { connect } from 'node:net';
 import { jest } from '@jest/globals';
 import { newApiKey } from '../../src/auth/api-key.js';
 import { VALID_KEYS, VERIFICATION } from '../../src/auth/api-key-verifier.js';
-import { ApiKeys } from '../../src/auth/api-keys.js';
 import type { Statement } from '../../src/database/statement.js';
 import { heapInUse } from '../heap.js';
 import { RawConnection, request } from '../http/raw-http.js';
@@ -79,7 +78,7 @@ describe('a flood of wrong keys, all different', () => {
       (milliseconds: number) => milliseconds / VERIFICATION.pauseAfterUnknown + 1,
     ],
   ])('%s, no memory, and valid keys work', async (_title, makeKey, mostLookups) => {
-    const keys = new ApiKeys(service.pool);
+    const keys = service.keys;
     const newKeys = await Promise.all(Array.from({ length: 10 }, () => keys.issue('new')));
     await flood(2_000, makeKey);
     const heapBefore = heapInUse();

@@ -2,9 +2,9 @@ import { administer } from '../../src/database/database.js';
 
 /** What the schema `public` of the database at `url` consists of, as PostgreSQL itself describes it. */
 export async function catalog(url: string): Promise<Record<string, unknown[]>> {
-  return administer(url, async (pool) => {
+  return administer(url, async (dataSource) => {
     const entries = Object.entries(QUERIES).map(async ([what, sql]) => {
-      return [what, (await pool.query(sql)).rows] as const;
+      return [what, await dataSource.query(sql)] as const;
     });
     return Object.fromEntries(await Promise.all(entries));
   });
@@ -22,7 +22,7 @@ const QUERIES = {
   constraints: `
     select conrelid::regclass::text as table, conname, pg_get_constraintdef(oid) as definition
       from pg_constraint
-     where connamespace = ${OURS} and conrelid <> to_regclass('migrations')
+     where connamespace = ${OURS} and conrelid is distinct from to_regclass('migrations')
      order by 1, 2`,
   indexes: `
     select indexname, indexdef

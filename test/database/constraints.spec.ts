@@ -1,23 +1,23 @@
-import type { Pool } from 'pg';
+import type { DataSource } from 'typeorm';
 import { runMigrations } from '../../src/database/migrations.js';
-import { administrativePool } from '../../src/database/pool.js';
+import { administrativeDataSource } from '../../src/database/data-source.js';
 import { createDatabase, dropDatabase } from '../service.js';
 
 describe('the database itself', () => {
   let url: string;
-  let pool: Pool;
+  let dataSource: DataSource;
   beforeAll(async () => {
     url = await createDatabase();
     await runMigrations(url);
-    pool = administrativePool(url);
+    dataSource = await administrativeDataSource(url).initialize();
   });
   afterAll(async () => {
-    await pool.end();
+    await dataSource.destroy();
     await dropDatabase(url);
   });
 
   const query = async (sql: string, values?: unknown[]): Promise<any[]> =>
-    (await pool.query(sql, values)).rows;
+    dataSource.query(sql, values);
 
   const addPet = (pet: { name?: unknown; categoryId?: unknown; status?: unknown }) =>
     query(`insert into pets (name, category_id, status) values ($1, $2, $3)`, [
@@ -117,7 +117,7 @@ describe('the database itself', () => {
       const deletePet = () => query(`delete from pets where id = $1 returning id`, [petId]);
       await expect(deletePet()).rejects.toThrow('orders_pet_id_fkey');
       await query(`delete from orders where pet_id = $1`, [petId]);
-      expect(await deletePet()).toEqual([{ id: petId }]);
+      expect(await deletePet()).toEqual([[{ id: petId }], 1]);
     });
   });
 

@@ -59,7 +59,7 @@ describe('the migrations', () => {
   });
 
   it('are undone in the order in which they were applied, as far as this code has them', async () => {
-    const change = (sql: string) => administer(url, (pool) => pool.query(sql));
+    const change = (sql: string) => administer(url, (dataSource) => dataSource.query(sql));
     await change(`update migrations set id = id + 100 where name like 'CreateIdempotencyKeys%'`);
     expect(await revertMigration(url)).toMatch(/^CreateIdempotencyKeys/);
     expect(await revertMigration(url)).toMatch(/^CreateOrders/);

@@ -1,7 +1,7 @@
 import { type EventEmitter, once } from 'node:events';
 import { Client, type PoolClient } from 'pg';
 import { newApiKey } from '../../src/auth/api-key.js';
-import { servingPool } from '../../src/database/pool.js';
+import { poolOf, servingDataSource } from '../../src/database/data-source.js';
 import { type Answer, expectError } from '../answers.js';
 import { until } from '../process/until.js';
 import { onServer, startService, type TestService } from '../service.js';
@@ -96,7 +96,8 @@ describe('while the database cannot serve', () => {
   });
 
   it('silent, about a connection that nobody used for a while: it is given up in time', async () => {
-    const pool = servingPool(service.databaseUrl, 1);
+    const dataSource = await servingDataSource(service.databaseUrl, 1).initialize();
+    const pool = poolOf(dataSource);
     const client = (await pool.connect()) as PoolClient & { connection: { stream: EventEmitter } };
     client.release();
     await once(client.connection.stream, 'timeout');
@@ -104,7 +105,7 @@ describe('while the database cannot serve', () => {
     await expect(pool.query('select')).rejects.toThrow('PostgreSQL did not answer in time');
     mend();
     await pool.query('select');
-    await pool.end();
+    await dataSource.destroy();
     await expectRecovery();
   });
 

@@ -1,6 +1,5 @@
 import { Client } from 'pg';
 import { newApiKey } from '../../src/auth/api-key.js';
-import { ApiKeys } from '../../src/auth/api-keys.js';
 import { exchange, RawConnection, request } from '../http/raw-http.js';
 import { until } from '../process/until.js';
 import { startService, type TestService } from '../service.js';
@@ -102,7 +101,7 @@ describe('the log', () => {
   });
 
   it('has one line for a body cut short while its key is being looked up', async () => {
-    const { key } = await new ApiKeys(service.pool).issue('cold');
+    const { key } = await service.keys.issue('cold');
     const locker = new Client({ connectionString: service.databaseUrl });
     await locker.connect();
     await locker.query('begin; lock table api_keys in access exclusive mode');

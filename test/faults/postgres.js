@@ -8,8 +8,9 @@ import { promisify } from 'node:util';
 import pg from 'pg';
 import { postgresAccount } from '../../dist/src/database/embedded/account.js';
 import { findBinaries } from '../../dist/src/database/embedded/binaries.js';
+import { ApiKey } from '../../dist/src/auth/api-key.entity.js';
 import { ApiKeys } from '../../dist/src/auth/api-keys.js';
-import { APPLICATION_NAME } from '../../dist/src/database/pool.js';
+import { APPLICATION_NAME } from '../../dist/src/database/data-source.js';
 import { administer } from '../../dist/src/database/database.js';
 import { runMigrations } from '../../dist/src/database/migrations.js';
 import { freePort } from '../../scripts/free-port.mjs';
@@ -44,7 +45,9 @@ export class Postgres {
     );
     await server.start();
     await runMigrations(server.url);
-    const { key } = await administer(server.url, (pool) => new ApiKeys(pool).issue('faults'));
+    const { key } = await administer(server.url, (dataSource) =>
+      new ApiKeys(dataSource.getRepository(ApiKey)).issue('faults'),
+    );
     server.key = key;
     return server;
   }

@@ -97,11 +97,11 @@ describe('listOrders 200', () => {
 
   it('answers the same moment whatever time zone and date style the session has', async () => {
     await insertAt('2026-07-01T12:00:00Z');
-    const items = await administer(service.databaseUrl, async (pool) => {
-      await pool.query(`set timezone to 'Asia/Kolkata'`);
-      await pool.query(`set datestyle to 'German'`);
-      const { rows } = await pool.query(ORDER_PAGES.text, [['one'], [null], [0], [20]]);
-      return rows[0].items;
+    const items = await administer(service.databaseUrl, async (dataSource) => {
+      await dataSource.query(`set timezone to 'Asia/Kolkata'`);
+      await dataSource.query(`set datestyle to 'German'`);
+      const [row] = await dataSource.query(ORDER_PAGES.text, [['one'], [null], [0], [20]]);
+      return row.items;
     });
     expect(JSON.parse(items)).toMatchObject({ placedAt: '2026-07-01T12:00:00.000000Z' });
   });

@@ -30,8 +30,8 @@ describe('the role that docs/orders.md suggests', () => {
     await store.end();
     await service.stop();
     // The rights went with the database.
-    await administer(process.env['TEST_DATABASE_URL']!, (server) =>
-      server.query(`drop role ${ROLE}`),
+    await administer(process.env['TEST_DATABASE_URL']!, (dataSource) =>
+      dataSource.query(`drop role ${ROLE}`),
     );
   });
 

@@ -1,5 +1,4 @@
 import { Client } from 'pg';
-import { ApiKeys } from '../../src/auth/api-keys.js';
 import { createLogger } from '../../src/logging/logger.js';
 import { IdempotentCreation } from '../../src/pets/idempotent-creation.js';
 import { expectError } from '../answers.js';
@@ -116,7 +115,7 @@ describe('createPet with an Idempotency-Key', () => {
   });
 
   it('scopes a key to the API key', async () => {
-    const other = await new ApiKeys(service.pool).issue('other');
+    const other = await service.keys.issue('other');
     await create('shared').expect(201);
     const answer = await create('shared', { name: 'Max', categoryId: 2 }, other.key).expect(201);
     expect(answer.headers).not.toHaveProperty('idempotent-replayed');

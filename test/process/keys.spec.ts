@@ -72,7 +72,7 @@ describe('the key command', () => {
   it('lists the same whatever the settings of the database, a key of infinite life as one without end', async () => {
     const before = await list();
     const onDatabase = (sql: string) =>
-      administer(variables.DATABASE_URL, (pool) => pool.query(sql));
+      administer(variables.DATABASE_URL, (dataSource) => dataSource.query(sql));
     const database = new URL(variables.DATABASE_URL).pathname.slice(1);
     await onDatabase(`alter database ${database} set datestyle = 'German, DMY'`);
     await onDatabase(`alter database ${database} set timezone = 'Asia/Kathmandu'`);

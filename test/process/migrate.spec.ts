@@ -42,27 +42,27 @@ describe('the migrations', () => {
 
   it('are not made a second time in a schema that was put before theirs', async () => {
     await migrate('run');
-    await administer(DATABASE_URL, (pool) => pool.query('create schema postgres'));
+    await administer(DATABASE_URL, (dataSource) => dataSource.query('create schema postgres'));
     for (const command of ['run', 'revert']) {
       const outcome = await project.run('cli/migrate', [command], { DATABASE_URL });
       expect([outcome.code, outcome.stdout]).toEqual([1, '']);
       expect(outcome.stderr).toMatch(/^The tables are in the schema public, .*\n$/);
     }
-    await administer(DATABASE_URL, (pool) => pool.query('drop schema postgres'));
+    await administer(DATABASE_URL, (dataSource) => dataSource.query('drop schema postgres'));
     while ((await migrate('revert')) !== 'Nothing is applied.');
   });
 
   it('stop a process that waits for those of another, and that then applies none', async () => {
     const variables = { DATABASE_URL, MIGRATE_ON_START: 'true' };
-    await administer(DATABASE_URL, async (pool) => {
-      await pool.query('select pg_advisory_lock(7236102511)');
+    await administer(DATABASE_URL, async (dataSource) => {
+      await dataSource.query('select pg_advisory_lock(7236102511)');
       const waiting = project.spawn('main', [], variables);
       await until('it waits', async () => {
-        const { rowCount } = await pool.query(
+        const waiters = await dataSource.query(
           `select from pg_locks where locktype = 'advisory' and not granted
               and database = (select oid from pg_database where datname = current_database())`,
         );
-        return rowCount === 1;
+        return waiters.length === 1;
       });
       expect(await waiting.end('SIGTERM')).toEqual({
         code: 0,

@@ -79,8 +79,10 @@ describe('the service says in one clear message why it does not start', () => {
     const url = new URL(DATABASE_URL);
     url.pathname += '_ascii';
     const name = url.pathname.slice(1);
-    await administer(process.env['TEST_DATABASE_URL']!, (pool) =>
-      pool.query(`create database ${name} encoding 'SQL_ASCII' locale 'C' template template0`),
+    await administer(process.env['TEST_DATABASE_URL']!, (dataSource) =>
+      dataSource.query(
+        `create database ${name} encoding 'SQL_ASCII' locale 'C' template template0`,
+      ),
     );
     for (const program of ['main', 'cli/migrate'] as const) {
       const { code, stderr } = await project.run(program, ['run'], { DATABASE_URL: url.href });
@@ -93,7 +95,8 @@ describe('the service says in one clear message why it does not start', () => {
 
   it('with a role that may use no schema', async () => {
     const role = `${new URL(DATABASE_URL).pathname.slice(1)}_stranger`;
-    const asOwner = (sql: string) => administer(DATABASE_URL, (pool) => pool.query(sql));
+    const asOwner = (sql: string) =>
+      administer(DATABASE_URL, (dataSource) => dataSource.query(sql));
     await asOwner(`create role ${role} login password '${PASSWORD}'`);
     await asOwner(`revoke usage on schema public from public`);
     const url = Object.assign(new URL(DATABASE_URL), { username: role, password: PASSWORD });
@@ -109,7 +112,8 @@ describe('the service says in one clear message why it does not start', () => {
 
   it('with a role that may not migrate', async () => {
     const role = `${new URL(DATABASE_URL).pathname.slice(1)}_reader`;
-    const asOwner = (sql: string) => administer(DATABASE_URL, (pool) => pool.query(sql));
+    const asOwner = (sql: string) =>
+      administer(DATABASE_URL, (dataSource) => dataSource.query(sql));
     await asOwner(`create role ${role} login password '${PASSWORD}'`);
     await asOwner(`revoke create on schema public from public`);
     const url = Object.assign(new URL(DATABASE_URL), { username: role, password: PASSWORD });

@@ -15,7 +15,7 @@ it('a role with the rights that docs/operations.md lists serves and issues keys'
   const grants = guide
     .match(/^grant .+ to animals;$/gm)!
     .map((grant) => grant.replace('database animals', `database ${database}`));
-  const asOwner = (sql: string) => administer(owner, (pool) => pool.query(sql));
+  const asOwner = (sql: string) => administer(owner, (dataSource) => dataSource.query(sql));
   await asOwner(`create role ${role} login password 'sekrit'`);
   await asOwner(grants.join('\n').replaceAll('to animals;', `to ${role};`));
   const DATABASE_URL = Object.assign(new URL(owner), { username: role, password: 'sekrit' }).href;

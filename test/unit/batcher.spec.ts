@@ -1,6 +1,12 @@
 import { jest } from '@jest/globals';
-import { setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as endOfTurn } from 'node:timers/promises';
 import { Batcher, BATCH_LIMITS } from '../../src/database/batcher.js';
+
+/** Ends after whatever this turn of the event loop leaves for the end of it. */
+async function turn(): Promise<void> {
+  await endOfTurn();
+  await endOfTurn();
+}
 
 interface Call {
   requests: number[];

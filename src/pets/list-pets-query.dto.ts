@@ -1,6 +1,7 @@
-import { oneOf, OptionalField } from '../fields.js';
+import { IsIn } from 'class-validator';
 import { Cursors } from '../listing/cursors.js';
 import { Cursor, DEFAULT_LIMIT, Limit, type ListQuery } from '../listing/list-query.js';
+import { MayBeOmitted } from '../validation/decorators.js';
 import { PET_STATUSES, type PetStatus } from './pet-status.js';
 
 export const PET_CURSORS = new Cursors('pets');
@@ -10,7 +11,8 @@ export class ListPetsQuery implements ListQuery {
   @Limit()
   limit = DEFAULT_LIMIT;
 
-  @OptionalField(oneOf(PET_STATUSES), `must be one of ${PET_STATUSES.join(', ')}, sent once`)
+  @MayBeOmitted()
+  @IsIn(PET_STATUSES, { message: `$property must be one of ${PET_STATUSES.join(', ')}, sent once` })
   status?: PetStatus;
 
   @Cursor(PET_CURSORS)

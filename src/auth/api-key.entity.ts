@@ -1,0 +1,45 @@
+import { Check, Column, Entity, PrimaryGeneratedColumn, Unique, VirtualColumn } from 'typeorm';
+
+/** An API key as stored: its SHA-256, so that nobody who reads the table can use one. */
+@Entity('api_keys')
+@Unique('api_keys_hash_key', ['hash'])
+@Check('api_keys_hash_check', 'octet_length(hash) = 32')
+export class ApiKey {
+  /** An int64 in decimal. */
+  @PrimaryGeneratedColumn('identity', {
+    type: 'bigint',
+    generatedIdentity: 'ALWAYS',
+    primaryKeyConstraintName: 'api_keys_pkey',
+  })
+  id!: string;
+
+  /** What a person calls it: 1 to 100 characters. */
+  @Column({ type: 'character varying', length: 100 })
+  name!: string;
+
+  /** SHA-256 of the key's text. */
+  @Column({ type: 'bytea' })
+  hash!: Buffer;
+
+  @Column({ name: 'created_at', type: 'timestamp with time zone', default: () => 'now()' })
+  createdAt!: Date;
+
+  /** From this instant on the key is not valid. */
+  @Column({ name: 'expires_at', type: 'timestamp with time zone', nullable: true })
+  expiresAt!: Date | null;
+
+  /** Once set, the key is not valid. */
+  @Column({ name: 'revoked_at', type: 'timestamp with time zone', nullable: true })
+  revokedAt!: Date | null;
+
+  /** To the minute. */
+  @Column({ name: 'last_used_at', type: 'timestamp with time zone', nullable: true })
+  lastUsedAt!: Date | null;
+
+  /** By PostgreSQL's clock. */
+  @VirtualColumn({
+    type: 'boolean',
+    query: (key) => `select coalesce(${key}.expires_at <= now(), false)`,
+  })
+  isExpired!: boolean;
+}

@@ -1,0 +1,89 @@
+import pg, { Pool, type PoolConfig } from 'pg';
+import { DataSource } from 'typeorm';
+import type { PostgresDriver } from 'typeorm/driver/postgres/PostgresDriver.js';
+import { migrations } from '../../migrations/index.js';
+import { ApiKey } from '../auth/api-key.entity.js';
+import { Order } from '../orders/order.entity.js';
+import { IdempotencyKey } from '../pets/idempotency-key.entity.js';
+import { Pet } from '../pets/pet.entity.js';
+import { DATABASE_TIMEOUTS, ServingPool } from './pool.js';
+
+/**
+ * Settings of the sessions that serve requests. `jit` is off: the cost estimated for a batch crosses its threshold,
+ * and compiling takes 100 ms where running takes one. A prepared statement is planned once, for any values, and
+ * never as a scan of the whole table, which looks cheap on a table that was small when it was planned. Where the role's
+ * default isolates transactions more, a statement for many requests would fail for one of them.
+ */
+const SERVING = {
+  jit: 'off',
+  plan_cache_mode: 'force_generic_plan',
+  enable_seqscan: 'off',
+  default_transaction_isolation: 'read\\ committed',
+  statement_timeout: DATABASE_TIMEOUTS.statement,
+};
+
+/**
+ * The connections that serve requests. {@link DataSource.initialize} opens one; each other is opened when it is needed.
+ *
+ * @param url a `postgres://` URL; its parameters, TLS among them, are pg's (`sslmode`, `sslrootcert`, …).
+ * @param size the most connections.
+ * @throws TypeError for a malformed URL.
+ */
+export function servingDataSource(url: string, size: number): DataSource {
+  return dataSource(ServingPool, {
+    connectionString: withSettings(url, { ...READABLE, ...SERVING }),
+    max: size,
+    // A server that has come to a halt would not end idle connections, and keep the process from ending.
+    allowExitOnIdle: true,
+    connectionTimeoutMillis: DATABASE_TIMEOUTS.connection,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: DATABASE_TIMEOUTS.keepAlive,
+  });
+}
+
+/**
+ * A connection for what people do, and for what a start does before it serves: it may take its time.
+ *
+ * @throws TypeError for a malformed URL.
+ */
+export function administrativeDataSource(url: string): DataSource {
+  return dataSource(Pool, {
+    connectionString: withSettings(url, READABLE),
+    max: 1,
+    connectionTimeoutMillis: 10_000,
+  });
+}
+
+/** @param PoolClass made by TypeORM, which connects before anybody else can listen to the pool. */
+function dataSource(PoolClass: typeof Pool, config: PoolConfig): DataSource {
+  return new DataSource({
+    type: 'postgres',
+    driver: { ...pg, Pool: PoolClass },
+    extra: { ...config, application_name: APPLICATION_NAME },
+    entities: [Pet, IdempotencyKey, ApiKey, Order],
+    migrations,
+    installExtensions: false,
+    // Of a connection that breaks while nobody uses it. The pool has dropped it; whoever asks next gets another.
+    poolErrorHandler: () => {},
+  });
+}
+
+/** The pool under a DataSource that is initialized: for statements that no repository writes. */
+export function poolOf({ driver }: DataSource): Pool {
+  return (driver as PostgresDriver).master;
+}
+
+/** pg makes a Date of no other. */
+const READABLE = { datestyle: 'ISO' };
+
+/** What PostgreSQL calls this service's sessions, in `pg_stat_activity` and in its log. */
+export const APPLICATION_NAME = 'animal-store';
+
+/** Adds settings to the `options` that the URL may have, and that pg would otherwise let win. */
+function withSettings(url: string, settings: Record<string, string | number>): string {
+  const changed = new URL(url);
+  const added = Object.entries(settings).map(([name, value]) => `-c ${name}=${value}`);
+  const options = [changed.searchParams.get('options') ?? [], added].flat().join(' ');
+  changed.searchParams.set('options', options);
+  return changed.href;
+}

@@ -1,0 +1,33 @@
+import { Check, Column, Entity, ForeignKey, Index, PrimaryGeneratedColumn } from 'typeorm';
+import { Pet } from '../pets/pet.entity.js';
+
+/**
+ * An order, which the store's own systems write. `placedAt` is a moment that RFC 3339 can write, with a year of four
+ * digits. The index serves the check that an animal to be deleted has no orders.
+ */
+@Entity('orders')
+@Check('orders_status_check', `status in ('placed', 'approved', 'delivered')`)
+@Check(
+  'orders_placed_at_check',
+  `placed_at >= '0001-01-01T00:00:00Z' and placed_at < '10000-01-01T00:00:00Z'`,
+)
+@Index('orders_pet_id_idx', ['petId'])
+export class Order {
+  /** An int64 in decimal. */
+  @PrimaryGeneratedColumn('identity', {
+    type: 'bigint',
+    generatedIdentity: 'ALWAYS',
+    primaryKeyConstraintName: 'orders_pkey',
+  })
+  id!: string;
+
+  @Column({ name: 'pet_id', type: 'bigint' })
+  @ForeignKey(() => Pet, { name: 'orders_pet_id_fkey', onDelete: 'RESTRICT' })
+  petId!: string;
+
+  @Column({ type: 'text', default: 'placed' })
+  status!: 'placed' | 'approved' | 'delivered';
+
+  @Column({ name: 'placed_at', type: 'timestamp with time zone', default: () => 'now()' })
+  placedAt!: Date;
+}

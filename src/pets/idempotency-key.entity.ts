@@ -1,0 +1,35 @@
+import { Column, Entity, ForeignKey, Index, PrimaryColumn } from 'typeorm';
+import { ApiKey } from '../auth/api-key.entity.js';
+import { Pet } from './pet.entity.js';
+
+/** What was created under an `Idempotency-Key`, for 24 hours. The index on the time finds what is older. */
+@Entity('idempotency_keys')
+@Index('idempotency_keys_pet_id_idx', ['petId'])
+@Index('idempotency_keys_created_at_idx', ['createdAt'])
+export class IdempotencyKey {
+  @PrimaryColumn({
+    name: 'api_key_id',
+    type: 'bigint',
+    primaryKeyConstraintName: 'idempotency_keys_pkey',
+  })
+  @ForeignKey(() => ApiKey, { name: 'idempotency_keys_api_key_id_fkey', onDelete: 'CASCADE' })
+  apiKeyId!: string;
+
+  @PrimaryColumn({
+    type: 'character varying',
+    length: 255,
+    primaryKeyConstraintName: 'idempotency_keys_pkey',
+  })
+  key!: string;
+
+  /** SHA-256 of the body's meaning: 32 bytes. */
+  @Column({ name: 'body_hash', type: 'bytea' })
+  bodyHash!: Buffer;
+
+  @Column({ name: 'pet_id', type: 'bigint' })
+  @ForeignKey(() => Pet, { name: 'idempotency_keys_pet_id_fkey', onDelete: 'CASCADE' })
+  petId!: string;
+
+  @Column({ name: 'created_at', type: 'timestamp with time zone', default: () => 'now()' })
+  createdAt!: Date;
+}

@@ -1,0 +1,28 @@
+import { Check, Column, Entity, Index, PrimaryGeneratedColumn } from 'typeorm';
+import { NAME_LENGTH } from './new-pet.dto.js';
+import type { PetStatus } from './pet-status.js';
+
+/** An animal as stored (interface, part 2). The indexes serve the two forms of listPets: all by id, one status by id. */
+@Entity('pets')
+@Check('pets_name_check', `name <> ''`)
+@Check('pets_status_check', `status in ('available', 'pending', 'sold')`)
+@Index('pets_status_id_idx', ['status', 'id'])
+export class Pet {
+  /** An int64 in decimal, as every `bigint` column is read: exact in every digit. */
+  @PrimaryGeneratedColumn('identity', {
+    type: 'bigint',
+    generatedIdentity: 'BY DEFAULT',
+    primaryKeyConstraintName: 'pets_pkey',
+  })
+  id!: string;
+
+  @Column({ type: 'character varying', length: NAME_LENGTH })
+  name!: string;
+
+  /** An int64 in decimal. */
+  @Column({ name: 'category_id', type: 'bigint' })
+  categoryId!: string;
+
+  @Column({ type: 'text', default: 'available' })
+  status!: PetStatus;
+}

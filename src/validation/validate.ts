@@ -1,0 +1,49 @@
+import { type ClassConstructor, plainToInstance } from 'class-transformer';
+import { getMetadataStorage, type ValidationError, validateSync } from 'class-validator';
+
+const declaredByType = new Map<unknown, ReadonlySet<string>>();
+
+/**
+ * Makes an instance of a class with class-transformer's and class-validator's decorators, and validates it.
+ *
+ * @param given fields by name. Those that the class does not declare are ignored, and so are inherited ones.
+ * @returns the instance, and an error for each invalid field, in the order in which the class declares them.
+ */
+export function validate<T extends object>(
+  type: ClassConstructor<T>,
+  given: object,
+): { instance: T; errors: ValidationError[] } {
+  const instance = plainToInstance(type, declaredFields(type, given));
+  const errors = validateSync(instance, { stopAtFirstError: true });
+  return { instance, errors };
+}
+
+/** What is wrong, one message for each invalid field. */
+export function messagesOf(errors: ValidationError[]): string[] {
+  return errors.flatMap(({ constraints }) => Object.values(constraints ?? {}).slice(0, 1));
+}
+
+/**
+ * No class nests objects, so a nested value becomes `null`, which no field accepts: class-transformer would walk into it
+ * and take a key `constructor` for a class.
+ */
+function declaredFields(type: ClassConstructor<object>, given: object): Record<string, unknown> {
+  const fields: Record<string, unknown> = {};
+  for (const name of declaredNames(type)) {
+    if (Object.hasOwn(given, name)) {
+      const value = (given as Record<string, unknown>)[name];
+      fields[name] = typeof value === 'object' ? null : value;
+    }
+  }
+  return fields;
+}
+
+function declaredNames(type: ClassConstructor<object>): ReadonlySet<string> {
+  let names = declaredByType.get(type);
+  if (names === undefined) {
+    const rules = getMetadataStorage().getTargetValidationMetadatas(type, '', false, false);
+    names = new Set(rules.map(({ propertyName }) => propertyName));
+    declaredByType.set(type, names);
+  }
+  return names;
+}
