@@ -1,5 +1,6 @@
+import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server as HttpServer } from 'node:http';
-import { isIP, Server } from 'node:net';
+import { isIP, Server, type Socket } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express, type NextFunction, type RequestHandler } from 'express';
@@ -7,21 +8,13 @@ import type { Environment } from '../config/environment.js';
 import { ApiError } from '../errors/api-error.js';
 import { type ErrorCode, ERRORS, errorBody, type ErrorBody } from '../errors/errors.js';
 import type { Logger } from '../logging/logger.js';
-import { Admission } from './admission.js';
-import {
-  latestResponse,
-  onClientError,
-  onConnect,
-  ONE_OF_VERSIONS,
-  rememberLatest,
-} from './client-error.js';
+import { AcceptBacklog } from './accept-backlog.js';
+import { AdmissionQueue } from './admission-queue.js';
+import type { Connection } from './connection.js';
 import { Connections } from './connections.js';
-import { takeNoMore, takesMore } from './ending.js';
 import { Cors } from './cors.js';
-import { skipEmptyBody } from './empty-body.js';
 import { HTTP_LIMITS } from './limits.js';
 import { allowOf } from './methods.js';
-import { Newcomers } from './newcomers.js';
 import { parseQuery } from './query.js';
 import { JSON_MEDIA_TYPE, Representation } from './representation.js';
 import { Request } from './request.js';
@@ -34,19 +27,17 @@ import { traceIdOf } from './trace.js';
 const SHORT_TURN = 0.02;
 
 /**
- * The way in and the way out of every request: Node's HTTP server with this service's limits, the answers that need no
- * handler (404, 405, OPTIONS, 503 under overload), and one function that writes every answer of a handler or of these.
+ * Express under Nest, on Node's HTTP server with this service's limits: rejects what is no request or too many, and
+ * sends every response.
  */
 export class HttpAdapter extends ExpressAdapter {
   declare protected httpServer: HttpServer;
   declare protected instance: Express;
   private connections!: Connections;
-  /** Answers to send in this turn of the event loop. */
+  private readonly queue = new AdmissionQueue();
+  private readonly backlog = new AcceptBacklog(this.queue);
+  /** Responses to send in this turn of the event loop. */
   private toSend: Answer[] = [];
-  private readonly admission = new Admission((request, response) =>
-    this.instance(request as never, response as never),
-  );
-  private readonly newcomers = new Newcomers(this.admission);
   private stage: 'serving' | 'draining' | 'closing' = 'serving';
 
   private readonly cors: Cors | undefined;
@@ -73,19 +64,31 @@ export class HttpAdapter extends ExpressAdapter {
         requestTimeout: HTTP_LIMITS.requestTimeout,
         keepAliveTimeout: HTTP_LIMITS.keepAliveTimeout,
         connectionsCheckingInterval: 1000,
+        // Spares a request without a body the life of a stream. Node 20 ignores it.
+        ...{ optimizeEmptyRequests: true },
       },
       (request, response) => this.accept(request, response),
     ) as unknown as HttpServer;
-    this.connections = new Connections(this.httpServer, (response) => this.refuseOverdue(response));
-    this.httpServer.on('connection', () => this.newcomers.arrived());
+    this.connections = new Connections(
+      this.httpServer,
+      (now) => this.queue.letInOverdue(now),
+      (response) =>
+        this.replyError(response, 'unavailable', 'The answer takes too long; try again.'),
+    );
+    this.httpServer.on('connection', () => this.backlog.connected());
+    this.httpServer.timeout = HTTP_LIMITS.takeTimeout;
     // Node drops what is beyond: one more than a request may have tells that there were more.
     this.httpServer.maxHeadersCount = HTTP_LIMITS.headerFields + 1;
-    // A client may end its side once its request is complete, and still wants the answer.
+    // A client may end its side once its request is complete, and still wants the response.
     Object.assign(this.httpServer, { httpAllowHalfOpen: true });
-    this.httpServer.on('clientError', (error, socket) => onClientError(error, socket, this.log));
-    this.httpServer.on('connect', (request: IncomingMessage, socket) =>
-      onConnect(requestId(request.headers), socket, this.log),
+    this.httpServer.on('clientError', (error, socket) =>
+      this.rejectMalformed(error, socket as Socket),
     );
+    this.httpServer.on('connect', ({ headers }: IncomingMessage, socket) => {
+      // Node has taken its own listener off.
+      socket.once('error', () => socket.destroy());
+      this.refuse(socket as Socket, requestId(headers), 'route_not_found', 'No such path.');
+    });
     // An expectation other than 100-continue may be ignored (RFC 9110, section 10.1.1).
     this.httpServer.on('checkExpectation', (request, response) =>
       this.httpServer.emit('request', request, response),
@@ -116,7 +119,7 @@ export class HttpAdapter extends ExpressAdapter {
     try {
       await wait(milliseconds, undefined, { signal: hurry });
       // Connections that wait to be accepted are reset when listening stops, maybe with a request on its way.
-      await this.newcomers.onceAllAccepted(SHORT_TURN);
+      await this.backlog.onceEmpty(SHORT_TURN);
       // Of net.Server: http.Server's own would end idle connections too.
       Server.prototype.close.call(this.httpServer);
       this.stage = 'closing';
@@ -138,9 +141,9 @@ export class HttpAdapter extends ExpressAdapter {
   override async close(): Promise<void> {
     this.stage = 'closing';
     const closed = new Promise<void>((resolve) => this.httpServer.close(() => resolve()));
-    this.connections.endIdle();
-    const sweep = setInterval(() => this.connections.endIdle(), 50);
-    const deadline = setTimeout(() => this.connections.destroyAll(), HTTP_LIMITS.stopTimeout);
+    this.connections.closeIdle();
+    const sweep = setInterval(() => this.connections.closeIdle(), 50);
+    const deadline = setTimeout(() => this.connections.closeAll(), HTTP_LIMITS.stopTimeout);
     await closed;
     clearInterval(sweep);
     clearTimeout(deadline);
@@ -148,37 +151,21 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   private accept(request: Request, response: Response): void {
-    if (!takesMore(request.socket)) {
-      return;
-    }
     request.receivedAt = performance.now();
-    if (!hasTooManyFields(request)) {
-      skipEmptyBody(request);
-    }
-    rememberLatest(response);
-    // Node gives a response its socket when those before it on the connection are done.
-    if (response.socket === null) {
-      const { pipelined, pipelinedInCrowd } = HTTP_LIMITS;
-      const most = this.admission.isCrowded ? pipelinedInCrowd : pipelined;
-      this.connections.startInTurn(response, most, () => this.handle(request, response));
-    } else {
-      this.handle(request, response);
-    }
+    this.connections.of(request.socket)?.take(response, () => this.handle(request, response));
   }
 
   private handle(request: Request, response: Response): void {
-    this.admission.arrived();
     const { httpVersion } = request;
     const isTooLarge = hasTooManyFields(request);
     if (
       isTooLarge ||
       request.headers.upgrade !== undefined ||
-      this.stage === 'closing' ||
       (httpVersion !== '1.1' && request.headers['transfer-encoding'] !== undefined)
     ) {
       // Node drops what else came in the packet of a request that asks for another protocol. Before HTTP/1.1 nobody knew
       // chunks, so where such a body ends is in doubt (RFC 9112, section 6.1).
-      endWith(response);
+      this.connections.of(request.socket)?.endAfter(response);
     }
     request.id = requestId(request.headers);
     request.url = pathAndQuery(request.url);
@@ -199,14 +186,52 @@ export class HttpAdapter extends ExpressAdapter {
     }
     if (request.url.startsWith('/health/')) {
       this.instance(request as never, response as never);
-      return;
-    }
-    if (this.admission.isFull) {
+    } else if (this.queue.isFull) {
       this.replyError(response, 'unavailable', 'The service is overloaded; try again.');
-      this.connections.rest(request.socket);
+      // A client that asks again at once would have the service do nothing but reject.
+      const { socket } = request;
+      response.once('close', () => {
+        socket.pause();
+        setTimeout(() => socket.resume(), HTTP_LIMITS.rejectedPause);
+      });
+    } else {
+      this.queue.enter(() => {
+        response.isAdmitted = true;
+        this.instance(request as never, response as never);
+      });
+    }
+  }
+
+  /**
+   * Answers what Node's HTTP parser or its time limits reject. A malformed body is told to the handler, which may answer
+   * without one: it has no key, or no use for the body. After anything else nobody knows where the next request begins
+   * (RFC 9112, section 2.2).
+   */
+  private rejectMalformed({ code = '' }: NodeJS.ErrnoException, socket: Socket): void {
+    const connection = this.connections.of(socket);
+    if (connection === undefined || code === 'ECONNRESET') {
+      socket.destroy();
       return;
     }
-    this.admission.enter(response);
+    const [errorCode, message] = PARSER_ERRORS[code] ?? MALFORMED;
+    const { arriving } = connection;
+    if (arriving === undefined) {
+      this.refuse(socket, randomUUID(), errorCode, message);
+    } else if (!arriving.isAnswered) {
+      arriving.req.failBody(new ApiError(errorCode, message));
+    } else if (arriving.writableFinished) {
+      connection.end();
+    } else {
+      arriving.once('finish', () => connection.end());
+    }
+  }
+
+  /** Refuses what never became a request that could be handled, and ends its connection. */
+  private refuse(socket: Socket, id: string, code: ErrorCode, message: string): void {
+    const connection = this.connections.of(socket);
+    connection?.refuse(id, code, message, (status) =>
+      this.log.info({ request: id, status, client: socket.remoteAddress }, 'request'),
+    );
   }
 
   /**
@@ -247,14 +272,6 @@ export class HttpAdapter extends ExpressAdapter {
     );
   }
 
-  /** The handler's own answer, when it comes, is only logged. */
-  private refuseOverdue(response: Response): void {
-    const body = errorAnswer(response, 'unavailable', 'The answer takes too long; try again.');
-    response.isAnswered = true;
-    response.req.refusedWith = body.status;
-    send(response, writeHead(response, body, body.status));
-  }
-
   /** Answers with an Error, and with the `Retry-After` of its code. */
   replyError(response: Response, code: ErrorCode, message: string): void {
     const body = errorAnswer(response, code, message);
@@ -262,21 +279,19 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   /**
-   * Sends an answer and logs it. Every answer leaves through here that is not `client-error.ts`'s, nor that of
-   * {@link refuseOverdue}.
+   * Sends a response and logs it. A second one to the same request is dropped: the first took too long.
    *
    * @param body a {@link Representation}, or anything that JSON.stringify takes; `undefined` sends none.
    */
   override reply(response: Response, body: unknown, status: number = response.statusCode): void {
-    const request = response.req;
-    this.admission.answered();
-    if (response.headersSent) {
-      this.logAnswer(request, status, performance.now());
-      this.admission.letIn();
+    if (response.isAnswered) {
       return;
     }
     response.isAnswered = true;
-    if (isComingInChunks(request)) {
+    if (response.isAdmitted) {
+      this.queue.leave();
+    }
+    if (isComingInChunks(response.req)) {
       // The rest of it may have come, and is parsed when this returns.
       setImmediate(() => this.prepare(response, body, status));
     } else {
@@ -285,46 +300,47 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   private prepare(response: Response, body: unknown, status: number): void {
-    if (this.isLast(response, body)) {
-      endWith(response);
+    const connection = this.connections.of(response.req.socket);
+    if (connection !== undefined && this.isLast(response, body, connection)) {
+      connection.endAfter(response);
     }
     const data = writeHead(response, body, status);
-    if (this.toSend.push({ response, data, status }) === 1) {
+    if (this.toSend.push({ response, data, status, connection }) === 1) {
       process.nextTick(() => this.sendAll());
     }
   }
 
   /**
-   * Whether a connection ends with this answer: because the service is stopping and nothing else is under way on it;
-   * because the request's body is still coming in chunks, which cost more to skip than a new connection does; because
-   * the answer has no length, which before HTTP/1.1 nothing else tells; or because someone without a key sends requests
-   * without end.
+   * Whether a connection ends with this response: because the service is stopping and no other request came; because the
+   * request's body is malformed, or still coming in chunks, which cost more to skip than a new connection does; or because
+   * the response has no length, which before HTTP/1.1 nothing else tells.
    */
-  private isLast(response: Response, body: unknown): boolean {
+  private isLast(response: Response, body: unknown, connection: Connection): boolean {
     const { req: request } = response;
     return (
-      (this.stage === 'closing' && latestResponse(request.socket) === response) ||
+      (this.stage === 'closing' && connection.isLatest(response)) ||
+      request.bodyError !== undefined ||
       isComingInChunks(request) ||
-      (request.httpVersion === '1.0' && body === undefined) ||
-      this.connections.isLastOfFlood(response)
+      (request.httpVersion === '1.0' && body === undefined)
     );
   }
 
   /**
-   * Answers of one batch become ready together. They are written one right after the other, so that the client, or a
+   * Responses of one batch become ready together. They are written one right after the other, so that the client, or a
    * proxy, wakes up once for all, and logged while it reads them.
    */
   private sendAll(): void {
     const answers = this.toSend;
     this.toSend = [];
     const now = performance.now();
-    for (const { response, data } of answers) {
-      send(response, data);
+    for (const answer of answers) {
+      send(answer);
+      answer.connection?.answered(answer.response);
     }
     for (const { response, status } of answers) {
       this.logAnswer(response.req, status, now);
     }
-    this.admission.letIn();
+    this.queue.letIn();
   }
 
   private logAnswer(request: Request, status: number, now: number): void {
@@ -334,7 +350,7 @@ export class HttpAdapter extends ExpressAdapter {
         method: request.method,
         // The pattern, not the path: whatever a client puts into a URL stays out of the log.
         route: request.route?.path,
-        status: request.refusedWith ?? status,
+        status,
         ms: Math.round((now - request.receivedAt) * 1000) / 1000,
         key: request.caller?.keyId,
         client: clientAddressOf(request),
@@ -372,10 +388,10 @@ function writeHead(response: Response, body: unknown, status: number): Answer['d
 }
 
 /**
- * Ends an answer whose head is written. `end(data)` would send an empty last piece along, and so a list of two pieces
+ * Ends a response whose head is written. `end(data)` would send an empty last piece along, and so a list of two pieces
  * (writev), which costs Node more than one string.
  */
-function send(response: Response, data: Answer['data']): void {
+function send({ response, data, connection }: Answer): void {
   if (data !== undefined) {
     response.cork();
     // The bytes of ASCII are the same in both, and Node writes them faster as latin1.
@@ -383,14 +399,22 @@ function send(response: Response, data: Answer['data']): void {
     response.write(data, isAscii ? 'latin1' : 'utf8');
     response.uncork();
   }
-  response.end();
+  if (response.shouldKeepAlive || response.req.complete || connection === undefined) {
+    response.end();
+  } else {
+    // Node would close the connection at once, and so reset it while the rest of the request comes.
+    response.flushHeaders();
+    response.req.resume();
+    connection.end();
+  }
 }
 
-/** An answer whose headers are written. */
+/** A response whose head is written. */
 interface Answer {
   response: Response;
   data: string | Uint8Array | undefined;
   status: number;
+  connection: Connection | undefined;
 }
 
 /** What of the environment is the adapter's concern. */
@@ -432,11 +456,24 @@ function clientAddressOf({ ip = '', socket }: Request): string | undefined {
   return isIP(ip) === 0 ? socket.remoteAddress : ip;
 }
 
-/** Has a connection end with this answer; what follows on it is not begun (RFC 9112, section 9.6). */
-function endWith(response: Response): void {
-  response.shouldKeepAlive = false;
-  takeNoMore(response.req.socket);
-}
+const ONE_OF_VERSIONS = 'The version of HTTP must be 1.1 or 1.0.';
+
+/** Node's codes: `HPE_…` from its parser, `ERR_HTTP_REQUEST_TIMEOUT` from its time limits. */
+const PARSER_ERRORS: Readonly<Record<string, [ErrorCode, string]>> = {
+  HPE_INVALID_METHOD: [
+    'invalid_request',
+    'The request is not well-formed HTTP, or has a method that nobody knows.',
+  ],
+  HPE_INVALID_VERSION: ['invalid_request', ONE_OF_VERSIONS],
+  HPE_HEADER_OVERFLOW: ['headers_too_large', 'The request line and headers are too large.'],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: [
+    'payload_too_large',
+    "The body's chunk extensions are too large.",
+  ],
+  ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'The request did not arrive in time.'],
+};
+
+const MALFORMED: [ErrorCode, string] = ['invalid_request', 'The request is not well-formed HTTP.'];
 
 function isComingInChunks({ complete, headers }: Request): boolean {
   return !complete && headers['transfer-encoding'] !== undefined;

@@ -32,7 +32,7 @@ async function readJson(request: Request): Promise<unknown> {
   return parseJson(await readBody(request));
 }
 
-function requireJson({ headers }: Request): void {
+function requireJson({ bodyError, headers }: Request): void {
   const type = headers['content-type'];
   const isEmpty =
     headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0;
@@ -45,6 +45,10 @@ function requireJson({ headers }: Request): void {
   const coding = headers['content-encoding'] || 'identity';
   const transfer = headers['transfer-encoding'] ?? 'chunked';
   if (coding.toLowerCase() !== 'identity' || transfer.toLowerCase() !== 'chunked') {
+    // Node's parser has found that nobody knows where it ends (RFC 9112, section 6.3).
+    if (bodyError !== undefined) {
+      throw bodyError;
+    }
     throw new ApiError(
       'unsupported_media_type',
       'The body must be sent without a coding: leave out Content-Encoding, and of Transfer-Encoding all but chunked.',
@@ -88,24 +92,26 @@ const PARAMETER = new RegExp(
 );
 
 /**
- * A request without a body has ended already. Rejects when the body is over the limit, when the connection ends before
- * the body does, and when the request was answered meanwhile, as one that came too late: who was told to try again has
- * the first try do nothing.
+ * Rejects when the body is over the limit, malformed or late, and when the connection ends before the body does. Whoever
+ * is told to try again has the first try do nothing.
  */
 function readBody(request: Request): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    request.isBodyRead = true;
-    request.refuseBody?.();
     const cutShort = (cause?: Error) =>
       reject(new ApiError('invalid_request', 'The body ended before its length.', { cause }));
-    if (request.readableEnded && request.refusedWith === undefined) {
+    if (request.bodyError !== undefined) {
+      reject(request.bodyError);
+      return;
+    }
+    if (request.readableEnded) {
       resolve(Buffer.alloc(0));
       return;
     }
-    if (request.destroyed || request.refusedWith !== undefined) {
+    if (request.destroyed) {
       cutShort();
       return;
     }
+    request.onBodyError = reject;
     const chunks: Buffer[] = [];
     let bytes = 0;
     const refuse = (what: string) => {
@@ -126,13 +132,7 @@ function readBody(request: Request): Promise<Buffer> {
         refuse(`${bodyChunks} chunks`);
       }
     });
-    request.once('end', () => {
-      if (request.refusedWith === undefined) {
-        resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks));
-      } else {
-        cutShort();
-      }
-    });
+    request.once('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
     request.once('error', cutShort);
   });
 }

@@ -2,6 +2,7 @@ import { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ExecutionContext } from '@nestjs/common';
 import express from 'express';
+import type { ApiError } from '../errors/api-error.js';
 
 /** Whose request it is: set by the guard, after the key was checked. */
 export interface Caller {
@@ -28,12 +29,15 @@ export class Request extends ExpressRequest {
   /** `performance.now()` when its headers had arrived, in milliseconds. */
   receivedAt = 0;
   caller?: Caller = undefined;
-  /** Whether its handler has asked for the body. */
-  isBodyRead = false;
-  /** Where its body turned out to be malformed, or late: answers that, once its handler asks for the body. */
-  refuseBody?: () => void = undefined;
-  /** The status that it was answered with past its handler: its body was malformed or late, or the answer overdue. */
-  refusedWith?: number = undefined;
+  /** Why the body cannot be read, as soon as that is known. */
+  bodyError?: ApiError = undefined;
+  /** Is told of {@link bodyError}, if the handler waits for the body. */
+  onBodyError?: (error: ApiError) => void = undefined;
+
+  failBody(error: ApiError): void {
+    this.bodyError ??= error;
+    this.onBodyError?.(this.bodyError);
+  }
 }
 
 Object.setPrototypeOf(Request.prototype, express.request);

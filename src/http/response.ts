@@ -19,6 +19,8 @@ export class Response extends ExpressResponse {
   addedHeaders?: Headers = undefined;
   /** Whether its answer is made, and sent or about to be. */
   isAnswered?: boolean = undefined;
+  /** Whether its request was let into its handler. */
+  isAdmitted?: boolean = undefined;
   /** Whether it answers the preflight of a page that is let in, which needs no route. */
   isPreflight?: boolean = undefined;
 }

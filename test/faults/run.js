@@ -29,7 +29,8 @@ const USAGE = `Usage: npm run test:faults -- [options]
 const LONGEST_RUN = 10;
 
 const { short, only, markdown } = options();
-const write = await sectionWriter(markdown, 'npm run test:faults');
+const [major] = process.versions.node.split('.');
+const write = await sectionWriter(markdown, `npm run test:faults, Node ${major}`);
 const since = performance.now();
 setTimeout(() => leave(`Ended after ${LONGEST_RUN} minutes.`), LONGEST_RUN * 60_000).unref();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {

@@ -1,7 +1,7 @@
 import { jest } from '@jest/globals';
 import { expectError } from '../answers.js';
 import { HTTP_LIMITS } from '../../src/http/limits.js';
-import { Newcomers } from '../../src/http/newcomers.js';
+import { AcceptBacklog } from '../../src/http/accept-backlog.js';
 import { startService, type TestService } from '../service.js';
 import { RawConnection, request } from './raw-http.js';
 
@@ -16,12 +16,12 @@ describe('under overload', () => {
 
   afterEach(() => jest.restoreAllMocks());
 
-  const mostUnderWay = (count: number) =>
-    jest.replaceProperty(HTTP_LIMITS as { underWay: number }, 'underWay', count);
+  const mostRequests = (count: number) =>
+    jest.replaceProperty(HTTP_LIMITS as { requests: number }, 'requests', count);
   const open = () => RawConnection.open(service.port);
 
   it('clients that send many requests at a time are all served, none at the cost of others', async () => {
-    mostUnderWay(HTTP_LIMITS.handled * 2);
+    mostRequests(51);
     const eachSends = 20;
     const connections = await Promise.all(Array.from({ length: 50 }, open));
     connections.forEach((connection) => connection.send(list.repeat(eachSends)));
@@ -42,8 +42,8 @@ describe('under overload', () => {
   });
 
   it('the probes are answered all the same, and whoever connects is let in early', async () => {
-    mostUnderWay(0);
-    const arrived = jest.spyOn(Newcomers.prototype, 'arrived');
+    mostRequests(0);
+    const arrived = jest.spyOn(AcceptBacklog.prototype, 'connected');
     for (const path of ['/health/live', '/health/ready']) {
       const connection = await open();
       connection.send(request(`GET ${path}`));
@@ -54,7 +54,7 @@ describe('under overload', () => {
   });
 
   it('a request too many is 503, and its connection is not read for a moment', async () => {
-    const none = mostUnderWay(0);
+    const none = mostRequests(0);
     const refused = await open();
     refused.send(list);
     const answer = await refused.answer();

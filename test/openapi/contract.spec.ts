@@ -2,8 +2,6 @@ import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import supertest from 'supertest';
-import { refuse } from '../../src/http/client-error.js';
-import { createLogger } from '../../src/logging/logger.js';
 import { exchange, request } from '../http/raw-http.js';
 import { faultsOf, holdToDocument, type SentAnswer } from './contract.js';
 
@@ -104,8 +102,8 @@ describe('holding an answer against the document', () => {
     ],
     [
       'on the bare socket',
-      ({ socket }) => refuse(socket, 'route_not_found', 'x', createLogger('silent')),
-      /GET \/v1\/pets 404: .*this status/,
+      ({ socket }) => socket.end('HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}'),
+      / 404: .*required property 'code'/,
     ],
   ])('happens to every answer of a server %s', async (_title, listener, fault) => {
     const faults: string[] = [];
@@ -115,7 +113,7 @@ describe('holding an answer against the document', () => {
     const { port } = server.address() as AddressInfo;
     await supertest(`http://127.0.0.1:${port}`).get('/v1/pets');
     await exchange(port, request('GET /v1/pets'));
-    expect(faults).toEqual([expect.stringMatching(fault), expect.stringMatching(fault)]);
+    expect(faults.filter((one) => fault.test(one))).toHaveLength(2);
     server.close();
   });
 });

@@ -6,7 +6,6 @@ import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { parse } from 'lossless-json';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import { responseUnderWay } from '../../src/http/client-error.js';
 
 /** An answer as the service sends it. */
 export interface SentAnswer {
@@ -193,16 +192,15 @@ export function holdToDocument(server: Server, faults: string[] = faultsOfTest):
       return end.apply(this, args as never);
     } as typeof end;
   });
-  // What never became a request, or turned out to be malformed later, is answered on the bare socket.
+  // What never became a request is answered on the bare socket.
   server.on('connection', (socket: Socket) => {
     const { end } = socket;
     socket.end = function (this: Socket, ...args: any[]) {
       const [, status, lines = '', text = ''] =
         /^HTTP\/1\.1 (\d+).*?\r\n(.*?)\r\n\r\n(.*)$/s.exec(String(args[0])) ?? [];
       if (status !== undefined) {
-        const { method = '', url = '' } = responseUnderWay(this)?.req ?? {};
         const headers = Object.fromEntries(lines.split('\r\n').map((line) => line.split(': ')));
-        check({ method, path: url, status: Number(status), headers: fields(headers), text });
+        check({ method: '', path: '', status: Number(status), headers: fields(headers), text });
       }
       return end.apply(this, args as never);
     } as typeof end;

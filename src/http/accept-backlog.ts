@@ -1,20 +1,20 @@
-import type { Admission } from './admission.js';
+import type { AdmissionQueue } from './admission-queue.js';
 import { HTTP_LIMITS } from './limits.js';
 
 /**
- * Has new connections accepted as fast as they come. libuv accepts one in each turn of the event loop (since 1.45), and
- * a turn in which hundreds of requests are handled takes long: a thousand new connections would wait for minutes. So
- * when one comes while turns are long, no request is let in for a moment; turns become short, and all are accepted.
+ * Has new connections accepted as fast as they come, also under load. libuv accepts one connection in each turn of the
+ * event loop (since 1.45), and a turn in which hundreds of requests are handled takes long. So when a connection comes
+ * while turns are long, requests are held for a moment: turns become short, and all connections are accepted.
  */
-export class Newcomers {
+export class AcceptBacklog {
   private state: 'quiet' | 'measuring' | 'accepting' | 'resting' = 'quiet';
-  /** How many were accepted so far. */
+  /** Connections accepted so far. */
   private accepted = 0;
 
-  constructor(private readonly admission: Admission) {}
+  constructor(private readonly queue: AdmissionQueue) {}
 
   /** A connection was accepted. */
-  arrived(): void {
+  connected(): void {
     this.accepted += 1;
     if (this.state === 'quiet') {
       this.state = 'measuring';
@@ -30,27 +30,27 @@ export class Newcomers {
       return;
     }
     this.state = 'accepting';
-    this.admission.shut();
-    // The turn under way is as long as what was read before the door was shut.
+    this.queue.close();
+    // The turn under way is as long as what was read before requests were held.
     setImmediate(() => void this.acceptAll());
   }
 
   private async acceptAll(): Promise<void> {
     const start = performance.now();
-    await this.onceAllAccepted();
+    await this.onceEmpty();
     this.state = 'resting';
-    this.admission.open();
+    this.queue.open();
     const rest = Math.max(performance.now() - start, HTTP_LIMITS.acceptPause);
     setTimeout(() => (this.state = 'quiet'), rest).unref();
   }
 
   /**
    * Resolves at the end of a turn that brought no connection: then none waits to be accepted, and hardly one has come
-   * since where the turn was short. Without such a turn it resolves after {@link HTTP_LIMITS.acceptTime}.
+   * since if the turn was short. Without such a turn it resolves after {@link HTTP_LIMITS.acceptTime}.
    *
    * @param shorterThan milliseconds that the turn has to be shorter than.
    */
-  onceAllAccepted(shorterThan = Infinity): Promise<void> {
+  onceEmpty(shorterThan = Infinity): Promise<void> {
     const end = performance.now() + HTTP_LIMITS.acceptTime;
     return new Promise((resolve) => {
       const endOfTurn = (since: number, accepted: number) => {

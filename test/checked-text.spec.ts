@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { decodeChecked, encodeChecked } from '../../src/checked-text.js';
+import { decodeChecked, encodeChecked } from '../src/checked-text.js';
 
 /** Of 3n + 2 bytes. */
 const bytes = fc

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { INT64_MAX, INT64_MIN, int64FromDecimal, int64FromJson } from '../../src/int64.js';
+import { INT64_MAX, INT64_MIN, int64FromDecimal, int64FromJson } from '../src/int64.js';
 
 const int64 = fc.bigInt({ min: INT64_MIN, max: INT64_MAX });
 const outside = fc.oneof(
