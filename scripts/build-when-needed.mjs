@@ -33,12 +33,11 @@ if (existsSync(join(root, 'src'))) {
   }
 }
 
-/** @param range as `package.json` has them: `^20.19.0` or `>=24.11.0`. */
+/** @param range as `package.json` has them: `^20.19.0`. */
 function isMet(range) {
-  const [, operator, ...least] = /^(\^|>=)(\d+)\.(\d+)/.exec(range);
+  const [, leastMajor, leastMinor] = /^\^(\d+)\.(\d+)/.exec(range).map(Number);
   const [major, minor] = process.versions.node.split('.').map(Number);
-  const [leastMajor, leastMinor] = least.map(Number);
-  return major === leastMajor ? minor >= leastMinor : operator === '>=' && major > leastMajor;
+  return major === leastMajor && minor >= leastMinor;
 }
 
 function filesUnder(path) {

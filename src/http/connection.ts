@@ -149,6 +149,13 @@ export class Connection {
     return isOverdue ? current : undefined;
   }
 
+  /** Closes the connection, and drops what waits on it. */
+  cut(): void {
+    this.isEnding = true;
+    this.dropWaiting();
+    this.socket.destroy();
+  }
+
   private beginNext(): void {
     this.current = undefined;
     const begin = this.waiting.shift();

@@ -75,7 +75,7 @@ export class Connections {
       const [longest] = [...this.open.values()].toSorted(
         (one, other) => other.waitingCount - one.waitingCount,
       );
-      longest!.socket.destroy();
+      longest!.cut();
     }
   }
 }

@@ -1,5 +1,6 @@
 import type { LoggerService } from '@nestjs/common';
-import { type DestinationStream, destination, type Logger, pino } from 'pino';
+import { type DestinationStream, type Logger, pino } from 'pino';
+import sonicBoom from 'sonic-boom';
 
 export type { Logger };
 
@@ -35,35 +36,24 @@ function isoTime(): string {
   return latest.text;
 }
 
-/** Bytes of lines that wait while standard output takes none; more are dropped. */
-const MOST_WAITING = 16 * 1024 * 1024;
+/** Bytes of lines that wait while standard output accepts none; more are dropped. */
+const MOST_WAITING = 12 * 1024 * 1024;
 
-/** Milliseconds for which the last lines are tried to be written where standard output takes none. */
+/** Milliseconds for which the last lines are tried to be written if standard output accepts none. */
 const LAST_TRIES = 2_000;
 
 /**
  * Standard output behind a buffer of 15 KiB. All lines of a turn of the event loop go into it at once, and as bytes: of
  * text, it would copy all that it has gathered each time, to measure it.
  *
- * A reader that is gone, or slow, and a full disk cost lines and not the service, nor its end.
+ * A reader that is gone or slow, or a full disk, costs lines and not the service, nor its end: so this is pino's
+ * SonicBoom, and not `pino.destination`, which throws at exit then.
  */
 export function bufferedStandardOutput(): DestinationStream {
-  let lines = '';
-  const handOver = () => {
-    if (lines !== '') {
-      writeBytes(Buffer.from(lines));
-      lines = '';
-    }
-  };
   let endOfTries = Infinity;
-  const end = () => {
-    handOver();
-    endOfTries = Math.min(endOfTries, performance.now() + LAST_TRIES);
-  };
-  // Comes before the destination's own listener, which writes what it was given.
-  process.once('exit', end);
-  const output = destination({
-    dest: 1,
+  let isBroken = false;
+  const output = new sonicBoom.SonicBoom({
+    fd: 1,
     sync: false,
     minLength: 15 * 1024,
     maxLength: MOST_WAITING,
@@ -71,19 +61,30 @@ export function bufferedStandardOutput(): DestinationStream {
     contentMode: 'buffer',
     retryEAGAIN: () => performance.now() < endOfTries,
   });
-  const flushSync = output.flushSync.bind(output);
-  const tryFlushSync = () => {
-    try {
-      flushSync();
-    } catch {
-      // Standard output takes no more.
+  output.on('error', () => (isBroken = true));
+  output.on('write', () => (isBroken = false));
+
+  let lines = '';
+  const handOver = () => {
+    if (lines !== '') {
+      (output.write as (bytes: unknown) => boolean).call(output, Buffer.from(lines));
+      lines = '';
     }
   };
-  output.flushSync = tryFlushSync;
-  // Without a listener the process would die. The next write tries again, but that at exit would do so for ever.
-  output.on('error', () => (output.flushSync = () => undefined));
-  output.on('write', () => (output.flushSync = tryFlushSync));
-  const writeBytes = output.write.bind(output) as unknown as (bytes: Buffer) => boolean;
+  const end = () => {
+    handOver();
+    endOfTries = Math.min(endOfTries, performance.now() + LAST_TRIES);
+  };
+  process.once('exit', () => {
+    end();
+    try {
+      if (!isBroken) {
+        output.flushSync();
+      }
+    } catch {
+      // Standard output accepts no more.
+    }
+  });
   const stream = {
     write: (line: string) => {
       if (lines === '') {
