@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import { type ErrorCode, ERRORS, errorBody } from '../errors/errors.js';
 import { HTTP_LIMITS } from './limits.js';
 import { JSON_MEDIA_TYPE } from './representation.js';
+import type { Request } from './request.js';
 import type { Response } from './response.js';
 
 /**
@@ -17,6 +18,7 @@ export class Connection {
   /** The response to the request that came last. */
   private latest?: Response = undefined;
   private isEnding = false;
+  private pausing?: NodeJS.Immediate = undefined;
   private isMalformed = false;
   /** Since when `current` is what it is: `performance.now()`. */
   private since = performance.now();
@@ -55,6 +57,7 @@ export class Connection {
     } else {
       this.waiting.push(begin);
       this.onWaiting(1);
+      this.readOnlyIfNoneWaits();
     }
   }
 
@@ -67,7 +70,8 @@ export class Connection {
       this.current = undefined;
       this.since = performance.now();
     } else if (response.writableFinished) {
-      this.beginNext();
+      // In the next turn of the event loop, so that others have theirs.
+      setImmediate(() => this.beginNext());
     } else {
       response.once('close', () => this.beginNext());
     }
@@ -127,6 +131,18 @@ export class Connection {
     setTimeout(() => this.socket.destroy(), HTTP_LIMITS.lingerTimeout).unref();
   }
 
+  /** As {@link end}, while the rest of a request's body comes: one in ever more chunks would cost too much to drop. */
+  endAfterRest(request: Request): void {
+    let chunks = 0;
+    request.on('data', () => {
+      chunks += 1;
+      if (chunks > HTTP_LIMITS.bodyChunks) {
+        this.cut();
+      }
+    });
+    this.end();
+  }
+
   /**
    * Looks at the times of this connection.
    *
@@ -161,8 +177,24 @@ export class Connection {
     const begin = this.waiting.shift();
     if (begin !== undefined) {
       this.onWaiting(-1);
+      this.readOnlyIfNoneWaits();
       begin();
     }
+  }
+
+  /**
+   * Reads no more while requests wait, so that whoever sends faster than it is served fills its own buffers. Node resumes
+   * reading with each request that it is done with; at the end of the turn it is paused again before anything is read.
+   */
+  private readOnlyIfNoneWaits(): void {
+    this.pausing ??= setImmediate(() => {
+      this.pausing = undefined;
+      if (this.waiting.length > 0) {
+        this.socket.pause();
+      } else {
+        this.socket.resume();
+      }
+    });
   }
 
   private dropWaiting(): void {
