@@ -8,9 +8,9 @@ import { heapInUse } from '../heap.js';
 import { RawConnection, request } from '../http/raw-http.js';
 import { startService, type TestService } from '../service.js';
 
-const CONNECTIONS = 50;
+const CONNECTIONS = 250;
 /** Requests that a connection sends before it waits for their answers. */
-const AT_ONCE = 10;
+const AT_ONCE = 2;
 
 /** A key that was never issued and whose checksum is wrong. */
 function mistypedKey(): string {
