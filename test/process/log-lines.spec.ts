@@ -96,7 +96,7 @@ describe('a process whose standard output takes no lines', () => {
     }
   });
 
-  it('keeps no more of them than 16 MiB while their reader pauses', async () => {
+  it('keeps no more of them than 12 MiB while their reader pauses', async () => {
     const child = loggingMuch('pipe');
     const bytes = Number(await text(child.stderr!.once('data', () => child.kill('SIGKILL'))));
     expect(bytes).toBeLessThan(24 * 1024 * 1024);
