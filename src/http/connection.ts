@@ -18,7 +18,7 @@ export class Connection {
   /** The response to the request that came last. */
   private latest?: Response = undefined;
   private isEnding = false;
-  private pausing?: NodeJS.Immediate = undefined;
+  private isPausing = false;
   private isMalformed = false;
   /** Since when `current` is what it is: `performance.now()`. */
   private since = performance.now();
@@ -69,11 +69,14 @@ export class Connection {
     if (this.waiting.length === 0) {
       this.current = undefined;
       this.since = performance.now();
-    } else if (response.writableFinished) {
-      // In the next turn of the event loop, so that others have theirs.
-      setImmediate(() => this.beginNext());
     } else {
-      response.once('close', () => this.beginNext());
+      // In a turn of the event loop of its own, so that other connections have theirs.
+      const beginNext = () => setImmediate(() => this.beginNext());
+      if (response.writableFinished) {
+        beginNext();
+      } else {
+        response.once('close', beginNext);
+      }
     }
   }
 
@@ -187,14 +190,17 @@ export class Connection {
    * reading with each request that it is done with; at the end of the turn it is paused again before anything is read.
    */
   private readOnlyIfNoneWaits(): void {
-    this.pausing ??= setImmediate(() => {
-      this.pausing = undefined;
-      if (this.waiting.length > 0) {
-        this.socket.pause();
-      } else {
-        this.socket.resume();
-      }
-    });
+    if (!this.isPausing) {
+      this.isPausing = true;
+      queueMicrotask(() => {
+        this.isPausing = false;
+        if (this.waiting.length > 0) {
+          this.socket.pause();
+        } else {
+          this.socket.resume();
+        }
+      });
+    }
   }
 
   private dropWaiting(): void {

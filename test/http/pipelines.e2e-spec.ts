@@ -156,6 +156,27 @@ describe('a client that sends requests without waiting for answers', () => {
     }
   });
 
+  it('has few handled in one turn of the event loop, so that others have theirs', async () => {
+    const handledInTurns: number[] = [];
+    let isOver = false;
+    const count = () => {
+      handledInTurns.push(service.log.splice(0).length);
+      if (!isOver) {
+        setImmediate(count);
+      }
+    };
+    const connection = await RawConnection.open(service.port);
+    service.log.length = 0;
+    connection.send(request('GET /nowhere').repeat(COUNT));
+    count();
+    for (let i = 0; i < COUNT; i += 1) {
+      expect((await connection.answer()).status).toBe(404);
+    }
+    isOver = true;
+    connection.vanish();
+    expect(Math.max(...handledInTurns)).toBeLessThan(10);
+  });
+
   it('gets them in order, however many they are', async () => {
     const connection = await RawConnection.open(service.port);
     const count = 640;
