@@ -168,6 +168,13 @@ export class Connection {
     return isOverdue ? current : undefined;
   }
 
+  /** Nothing was sent or taken for a while. A request that does not arrive is Node's to end, with 408. */
+  timedOut(): void {
+    if (this.arriving === undefined) {
+      this.cut();
+    }
+  }
+
   /** Closes the connection, and drops what waits on it. */
   cut(): void {
     this.isEnding = true;

@@ -78,7 +78,8 @@ export class HttpAdapter extends ExpressAdapter {
         this.replyError(response, 'unavailable', 'The answer takes too long; try again.'),
     );
     this.httpServer.on('connection', () => this.backlog.connected());
-    this.httpServer.timeout = HTTP_LIMITS.takeTimeout;
+    this.httpServer.setTimeout(HTTP_LIMITS.takeTimeout, ((socket: Socket) =>
+      this.connections.of(socket)?.timedOut()) as () => void);
     // Node drops what is beyond: one more than a request may have tells that there were more.
     this.httpServer.maxHeadersCount = HTTP_LIMITS.headerFields + 1;
     // A client may end its side once its request is complete, and still wants the response.

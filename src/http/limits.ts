@@ -39,8 +39,11 @@ export const HTTP_LIMITS = {
   requestTimeout: 15_000,
   /** Milliseconds from a request's end, and from the response before it on its connection, to its response; then 503. */
   answerTimeout: 4_250,
-  /** Milliseconds without progress on a connection that a response is sent on; then it is closed. */
-  takeTimeout: 25_000,
+  /**
+   * Milliseconds after which Node looks whether a client has taken anything of the response that is sent to it. The
+   * connection of one that has not is closed: after twice as long at most, if it took something in the beginning.
+   */
+  takeTimeout: 14_000,
   /** Milliseconds that a connection may stay open between two requests. */
   keepAliveTimeout: 65_000,
   /** Milliseconds for which a connection that ends is still read, so that its last response arrives. */

@@ -1,0 +1,74 @@
+import { connect } from 'node:net';
+import { jest } from '@jest/globals';
+import { HTTP_LIMITS } from '../../src/http/limits.js';
+import { expectError } from '../answers.js';
+import { until } from '../process/until.js';
+import { startService, type TestService } from '../service.js';
+import { RawConnection, request } from './raw-http.js';
+
+describe('where a client that takes nothing has a second', () => {
+  let service: TestService;
+  let list: string;
+  beforeAll(async () => {
+    const limits = HTTP_LIMITS as Record<
+      'takeTimeout' | 'headersTimeout' | 'requestTimeout',
+      number
+    >;
+    jest.replaceProperty(limits, 'takeTimeout', 1_000);
+    jest.replaceProperty(limits, 'headersTimeout', 2_000);
+    jest.replaceProperty(limits, 'requestTimeout', 2_000);
+    service = await startService();
+    await service.query(
+      `insert into pets (name, category_id) select repeat('x', 255), 1 from generate_series(1, 100)`,
+    );
+    list = request('GET /v1/pets?limit=100', [`Authorization: Bearer ${service.key}`]);
+  });
+  afterAll(async () => {
+    jest.restoreAllMocks();
+    await service.stop();
+  });
+
+  it('one that does not read its responses is cut off', async () => {
+    const client = connect(service.port, '127.0.0.1').pause();
+    // More than the operating system holds for it.
+    client.write(list.repeat(2_000));
+    let isCut = false;
+    client.once('error', () => (isCut = true));
+    await until('it is cut off', () => {
+      // A paused socket does not see its end; one that was reset refuses to send.
+      client.write(list);
+      return isCut;
+    });
+    client.destroy();
+  });
+
+  it('one that reads them slowly is not', async () => {
+    const client = connect(service.port, '127.0.0.1').pause();
+    const count = 600;
+    client.write(list.repeat(count));
+    const { byteLength } = await fetch(`${service.origin}/v1/pets?limit=100`, {
+      headers: { Authorization: `Bearer ${service.key}` },
+    }).then((response) => response.arrayBuffer());
+    let received = 0;
+    client.on('data', (bytes) => {
+      received += bytes.length;
+      client.pause();
+      setTimeout(() => client.resume(), 5);
+    });
+    client.resume();
+    await until('it has all', () => received > count * byteLength);
+    client.destroy();
+  });
+
+  it('one that does not send the rest of its request has the time of a request, then 408', async () => {
+    const connection = await RawConnection.open(service.port);
+    const create = request(
+      'POST /v1/pets',
+      [`Authorization: Bearer ${service.key}`, 'Content-Type: application/json'],
+      '{"name":"Rex","categoryId":1}',
+    );
+    connection.send(create.slice(0, -1));
+    expectError(await connection.answer(), 408, 'request_timeout');
+    expect(await connection.rest()).toBe('');
+  });
+});
