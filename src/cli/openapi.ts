@@ -10,7 +10,8 @@ import { program } from './program.js';
 
 /** `npm run openapi`: writes `docs/openapi.json`, whatever this machine's environment. */
 async function writeDocument(): Promise<void> {
-  const document = openApiDocument([PetsController, OrdersController], new Environment());
+  const production = Object.assign(new Environment(), { DEPLOYMENT_ENVIRONMENT: 'production' });
+  const document = openApiDocument([PetsController, OrdersController], production);
   await writeFile(
     join(PROJECT_ROOT, 'docs/openapi.json'),
     `${stringify(document, undefined, 2)}\n`,

@@ -97,11 +97,22 @@ function isSubnet(text: string): boolean {
   return version !== 0 && Number(prefix) <= (version === 4 ? 32 : 128);
 }
 
+export const DEPLOYMENT_ENVIRONMENTS = ['production', 'staging', 'development'] as const;
+
+export type DeploymentEnvironment = (typeof DEPLOYMENT_ENVIRONMENTS)[number];
+
 /** Every environment variable that the service reads, each documented in `.env.example`. Read once, at start. */
 export class Environment {
   /** `production` makes `DATABASE_URL` mandatory. */
   @IsString()
   NODE_ENV = 'development';
+
+  /** Which environment this is; the OpenAPI document names the servers after it. */
+  @MayBeOmitted()
+  @IsIn(DEPLOYMENT_ENVIRONMENTS, {
+    message: `$property must be one of ${DEPLOYMENT_ENVIRONMENTS.join(', ')}`,
+  })
+  DEPLOYMENT_ENVIRONMENT?: DeploymentEnvironment;
 
   /** Address to listen on. */
   @IsString()
@@ -136,7 +147,7 @@ export class Environment {
   @BaseUrl()
   PUBLIC_BASE_URL?: string;
 
-  /** Where clients reach the staging environment, up to and with `/v1`; named in the OpenAPI document. */
+  /** Where clients reach the staging environment, up to and with `/v1`; named in the OpenAPI document of the others. */
   @BaseUrl()
   STAGING_BASE_URL?: string;
 
@@ -172,6 +183,12 @@ export class Environment {
   @IsIn(LOG_LEVELS, { message: `$property must be one of ${LOG_LEVELS.join(', ')}` })
   LOG_LEVEL: LogLevel = 'info';
 
+  /** `DEPLOYMENT_ENVIRONMENT`, or what `NODE_ENV` implies. */
+  get deployment(): DeploymentEnvironment {
+    const implied = this.NODE_ENV === 'production' ? 'production' : 'development';
+    return this.DEPLOYMENT_ENVIRONMENT ?? implied;
+  }
+
   /** What comes before an operation's path in an address: `/v1` alone, unless `PUBLIC_BASE_URL` is set. */
   get baseUrl(): string {
     return this.PUBLIC_BASE_URL ?? '/v1';
@@ -183,6 +200,15 @@ export class Environment {
   }
 }
 
+/** Whether `PUBLIC_BASE_URL` is the address of the staging environment. */
+function isAtStagingAddress({ PUBLIC_BASE_URL, STAGING_BASE_URL }: Environment): boolean {
+  return (
+    PUBLIC_BASE_URL !== undefined &&
+    STAGING_BASE_URL !== undefined &&
+    new URL(PUBLIC_BASE_URL).href === new URL(STAGING_BASE_URL).href
+  );
+}
+
 /** @throws OperatorError with a line for every variable at fault, and no value. */
 export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
   // An empty variable counts as one that is not set: Compose passes those.
@@ -191,6 +217,15 @@ export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
   const faults = messagesOf(errors);
   if (environment.NODE_ENV === 'production' && set['DATABASE_URL'] === undefined) {
     faults.push('DATABASE_URL must be set when NODE_ENV is production');
+  }
+  if (
+    faults.length === 0 &&
+    environment.deployment !== 'staging' &&
+    isAtStagingAddress(environment)
+  ) {
+    faults.push(
+      'DEPLOYMENT_ENVIRONMENT must be staging when PUBLIC_BASE_URL and STAGING_BASE_URL are the same address',
+    );
   }
   if (faults.length > 0) {
     throw new OperatorError(faults.join('\n'));

@@ -2,7 +2,7 @@ import { HttpStatus, RequestMethod, type Type } from '@nestjs/common';
 import { HTTP_CODE_METADATA, METHOD_METADATA, PATH_METADATA } from '@nestjs/common/constants.js';
 import { MetadataScanner } from '@nestjs/core';
 import type { OpenAPIV3_1 } from 'openapi-types';
-import type { Environment } from '../config/environment.js';
+import type { DeploymentEnvironment, Environment } from '../config/environment.js';
 import { type Deprecation, DEPRECATION, deprecationHeaders } from '../deprecation/deprecation.js';
 import { WELL_FORMED_ID } from '../http/request-id.js';
 import { allowOf } from '../http/methods.js';
@@ -66,7 +66,6 @@ export function openApiDocument(
   controllers: Type[],
   environment: Environment,
 ): OpenAPIV3_1.Document {
-  const { baseUrl, STAGING_BASE_URL } = environment;
   const operations = controllers.flatMap(describedHandlers);
   const tags = new Map(operations.map(({ tag }) => [tag.name, tag]));
   return {
@@ -78,12 +77,7 @@ export function openApiDocument(
       contact: { name: 'Whoever runs the service and issued your API key' },
       license: { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' },
     },
-    servers: [
-      { url: baseUrl, description: 'Production' },
-      ...(STAGING_BASE_URL === undefined
-        ? []
-        : [{ url: STAGING_BASE_URL, description: 'Staging' }]),
-    ],
+    servers: serversOf(environment),
     security: [{ apiKey: [] }],
     tags: [...tags.values()],
     paths: pathsOf(operations, environment),
@@ -100,6 +94,25 @@ export function openApiDocument(
       },
     },
   };
+}
+
+const SERVER_DESCRIPTIONS: Readonly<Record<DeploymentEnvironment, string>> = {
+  production: 'Production',
+  staging: 'Staging',
+  development: 'Development',
+};
+
+/** This server, and the staging environment's unless this is it (interface, part 1). */
+function serversOf({
+  baseUrl,
+  deployment,
+  STAGING_BASE_URL,
+}: Environment): OpenAPIV3_1.ServerObject[] {
+  const servers = [{ url: baseUrl, description: SERVER_DESCRIPTIONS[deployment] }];
+  if (deployment !== 'staging' && STAGING_BASE_URL !== undefined) {
+    servers.push({ url: STAGING_BASE_URL, description: SERVER_DESCRIPTIONS.staging });
+  }
+  return servers;
 }
 
 function describedHandlers(controller: Type): DescribedHandler[] {

@@ -3,6 +3,7 @@ import { OperatorError } from '../../src/errors/operator-error.js';
 
 const DEFAULTS = {
   NODE_ENV: 'development',
+  DEPLOYMENT_ENVIRONMENT: undefined,
   HOST: '127.0.0.1',
   PORT: 3000,
   DATABASE_URL: undefined,
@@ -42,6 +43,7 @@ describe('readEnvironment', () => {
   it('reads every variable, and no other', () => {
     const environment = readEnvironment({
       NODE_ENV: 'production',
+      DEPLOYMENT_ENVIRONMENT: 'production',
       HOST: '::',
       PORT: '0',
       DATABASE_URL: 'postgresql://u:p@db.example:5433/animals?sslmode=verify-full',
@@ -59,6 +61,7 @@ describe('readEnvironment', () => {
     });
     expect({ ...environment }).toEqual({
       NODE_ENV: 'production',
+      DEPLOYMENT_ENVIRONMENT: 'production',
       HOST: '::',
       PORT: 0,
       DATABASE_URL: 'postgresql://u:p@db.example:5433/animals?sslmode=verify-full',
@@ -138,6 +141,8 @@ describe('readEnvironment', () => {
     ['TRUST_PROXY', '::1/8/8'],
     ['TRUST_PROXY', '10.0.0.1,'],
     ['TRUST_PROXY', 'proxy.example'],
+    ['DEPLOYMENT_ENVIRONMENT', 'Production'],
+    ['DEPLOYMENT_ENVIRONMENT', 'test'],
     ['DOCS', 'true'],
     ['DOCS', 'OFF'],
     ['LOG_LEVEL', 'loud'],
@@ -180,6 +185,31 @@ describe('readEnvironment', () => {
     const url = (one: string) => `postgres://u@db.example/animals?sslcert=/c.pem&sslmode=${one}`;
     const { DATABASE_URL } = readEnvironment({ DATABASE_URL: url(mode) });
     expect(DATABASE_URL).toBe(url('verify-full'));
+  });
+
+  it.each([
+    [{}, 'development'],
+    [{ NODE_ENV: 'production' }, 'production'],
+    [{ NODE_ENV: 'production', DEPLOYMENT_ENVIRONMENT: 'staging' }, 'staging'],
+    [{ NODE_ENV: 'production', DEPLOYMENT_ENVIRONMENT: 'development' }, 'development'],
+    [{ DEPLOYMENT_ENVIRONMENT: 'production' }, 'production'],
+  ])('reads from %j that this is %s', (variables, deployment) => {
+    const DATABASE_URL = 'postgres://db.example/animals';
+    expect(readEnvironment({ DATABASE_URL, ...variables })).toHaveProperty(
+      'deployment',
+      deployment,
+    );
+  });
+
+  it('refuses to run staging under the name of another environment', () => {
+    const addresses = {
+      PUBLIC_BASE_URL: 'https://Staging.example:443/v1',
+      STAGING_BASE_URL: 'https://staging.example/v1',
+    };
+    expect(faultsOf(addresses)).toEqual([
+      'DEPLOYMENT_ENVIRONMENT must be staging when PUBLIC_BASE_URL and STAGING_BASE_URL are the same address',
+    ]);
+    expect(faultsOf({ ...addresses, DEPLOYMENT_ENVIRONMENT: 'staging' })).toEqual([]);
   });
 
   it('wants DATABASE_URL in production, and only there', () => {

@@ -25,30 +25,54 @@ const isDocumented = (body: object) =>
 describe('GET /openapi.json', () => {
   let service: TestService;
   beforeAll(async () => {
-    service = await startService();
+    service = await startService({ DEPLOYMENT_ENVIRONMENT: 'production' });
   });
   afterAll(() => service.stop());
 
-  it('answers with docs/openapi.json, digit for digit; npm run openapi writes that file', async () => {
+  it('answers in production with docs/openapi.json, digit for digit; npm run openapi writes that file', async () => {
     const { text, headers } = await service.anonymous.get('/openapi.json').expect(200);
     expect(headers['content-type']).toBe('application/json; charset=utf-8');
     expect(`${stringify(parse(text), undefined, 2)}\n`).toBe(COMMITTED);
   });
 
-  it.each<[Record<string, string>, string[]]>([
-    [{}, ['/v1']],
-    [{ PUBLIC_BASE_URL: 'https://a.test/v1' }, ['https://a.test/v1']],
-    [{ STAGING_BASE_URL: 'https://b.test/v1' }, ['/v1', 'https://b.test/v1']],
+  it.each<[Record<string, string>, [url: string, description: string][]]>([
+    [{}, [['/v1', 'Development']]],
+    [{ DEPLOYMENT_ENVIRONMENT: 'production' }, [['/v1', 'Production']]],
+    [{ DEPLOYMENT_ENVIRONMENT: 'staging' }, [['/v1', 'Staging']]],
+    [{ PUBLIC_BASE_URL: 'https://a.test/v1' }, [['https://a.test/v1', 'Development']]],
     [
-      { PUBLIC_BASE_URL: 'https://a.test/v1', STAGING_BASE_URL: 'https://b.test/v1' },
-      ['https://a.test/v1', 'https://b.test/v1'],
+      { DEPLOYMENT_ENVIRONMENT: 'production', STAGING_BASE_URL: 'https://b.test/v1' },
+      [
+        ['/v1', 'Production'],
+        ['https://b.test/v1', 'Staging'],
+      ],
     ],
-  ])('names the base addresses of production and staging: %j', (variables, urls) => {
+    [
+      {
+        DEPLOYMENT_ENVIRONMENT: 'production',
+        PUBLIC_BASE_URL: 'https://a.test/v1',
+        STAGING_BASE_URL: 'https://b.test/v1',
+      },
+      [
+        ['https://a.test/v1', 'Production'],
+        ['https://b.test/v1', 'Staging'],
+      ],
+    ],
+    [
+      {
+        DEPLOYMENT_ENVIRONMENT: 'staging',
+        PUBLIC_BASE_URL: 'https://b.test/v1',
+        STAGING_BASE_URL: 'https://b.test/v1',
+      },
+      [['https://b.test/v1', 'Staging']],
+    ],
+    [
+      { DEPLOYMENT_ENVIRONMENT: 'staging', STAGING_BASE_URL: 'https://b.test/v1' },
+      [['/v1', 'Staging']],
+    ],
+  ])('names each server once, after the environment that it is: %j', (variables, expected) => {
     const { servers } = openApiDocument([], readEnvironment(variables));
-    expect(servers!.map(({ url }) => url)).toEqual(urls);
-    expect(servers!.map(({ description }) => description)).toEqual(
-      ['Production', 'Staging'].slice(0, urls.length),
-    );
+    expect(servers!.map(({ url, description }) => [url, description])).toEqual(expected);
   });
 
   it('has listPets, createPet and getPet', () => {
