@@ -6,18 +6,18 @@ import type { Caller } from '../http/request.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { hashApiKey, isApiKey } from './api-key.js';
 
-/** For how long a verified key is believed without asking again. */
+/** For how long a verified key is accepted without asking the database again. */
 export const VERIFICATION = {
   /**
-   * Milliseconds that an answer of the database is believed. A revoked key must stop working within 5 seconds,
-   * also while the database is out of reach.
+   * Milliseconds for which a result of the database counts. A revoked key must stop working within 5 seconds, also
+   * while the database cannot be reached.
    */
   trustedFor: 4_000,
   /** Milliseconds between two rounds in which all keys in use are verified again. */
   refreshEvery: 2_000,
   /** Keys remembered at most. */
   keys: 10_000,
-  /** Milliseconds that pass after a look at the database for a key that it does not have, until the next look. */
+  /** Milliseconds between a lookup of a key that the database does not have and the next lookup. */
   pauseAfterUnknown: 10,
 } as const;
 
@@ -58,10 +58,10 @@ interface ValidKey {
  * Tells valid keys from others.
  *
  * A key that was found valid is remembered, by its hash; those in use are verified again every two seconds with one
- * statement, off any request's way. Only valid keys are remembered: what a stranger sends takes no memory, and one
- * whose checksum is wrong is refused without a look at the database. Whoever knows the scheme can make up keys with a
- * right one: then the database is asked once in ten milliseconds, on one connection, for all that came meanwhile. So
- * no flood keeps it busy, and a valid key that is new here waits no longer than that.
+ * statement, outside requests. Only valid keys are remembered, so invalid keys take no memory. A key with a wrong
+ * checksum is rejected without asking the database. Whoever knows the scheme can make up keys with a right checksum:
+ * then the database is asked once in ten milliseconds, on one connection, for all keys that came meanwhile. So a flood
+ * of such keys does not keep the database busy, and a valid key that is new here waits no longer than that.
  *
  * Keys are compared by SHA-256 alone, here and in the database, so the time that a comparison takes says nothing about
  * a stored key.
@@ -91,7 +91,7 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
     await this.refresh();
   }
 
-  /** The caller whose key this is, where it was found valid a moment ago. */
+  /** The caller whose key this is, if it was found valid a moment ago. */
   recall(key: string): Caller | undefined {
     const entry = this.remembered.get(hashApiKey(key));
     if (entry === undefined || entry.trustedUntil <= Date.now()) {

@@ -47,7 +47,7 @@ export class ApiKeys {
   }
 
   /**
-   * Ends a key's validity; every process refuses it within 5 seconds.
+   * Ends a key's validity; every process rejects it within 5 seconds.
    *
    * @param id an int64 in decimal.
    * @returns whether there was a key with this id that was not revoked yet.

@@ -10,8 +10,8 @@ import { IS_PUBLIC } from './public.decorator.js';
 /**
  * Lets a request pass that carries a valid API key, unless its handler is public.
  *
- * passport-http-bearer checks every key that was not found valid a moment ago. It is shown nothing of the request
- * but the `Authorization` header, because it would take a key from the query and the body too.
+ * passport-http-bearer checks every key that was not found valid a moment ago. It is given nothing of the request
+ * but the `Authorization` header, because it would accept a key from the query and the body too.
  */
 @Injectable()
 export class BearerGuard extends AuthGuard('bearer') {

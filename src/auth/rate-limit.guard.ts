@@ -9,11 +9,11 @@ import type { Request } from '../http/request.js';
 const WINDOW = 60;
 
 /**
- * Refuses what an API key asks for beyond `RATE_LIMIT_PER_MINUTE`, and tells on every counted request how much is left
- * (`RateLimit` and `RateLimit-Policy`, draft-ietf-httpapi-ratelimit-headers-10). It counts in this process alone, and
- * keeps a count for no longer than its window, and only for keys that are valid.
+ * Rejects requests of an API key beyond `RATE_LIMIT_PER_MINUTE`. The response to every counted request says how many
+ * are left (`RateLimit` and `RateLimit-Policy`, draft-ietf-httpapi-ratelimit-headers-10). It counts in this process alone,
+ * keeps a count for no longer than its window, and counts only valid keys.
  *
- * It stands behind the guard that checks keys, and is there only when there is a limit.
+ * It runs after the guard that checks keys, and is registered only if there is a limit.
  */
 @Injectable()
 export class RateLimitGuard implements CanActivate {

@@ -32,11 +32,11 @@ function BaseUrl(): PropertyDecorator {
   );
 }
 
-/** What pg takes for `verify-full` too, with a warning that its next major version will not. */
+/** What pg treats as `verify-full`, with a warning that its next major version will not. */
 const LIKE_FULL = ['prefer', 'require', 'verify-ca'];
 const SSL_MODES = ['disable', ...LIKE_FULL, 'verify-full', 'no-verify'];
 
-/** What pg knows of TLS: of anything else it would make something without a word. */
+/** pg's parameters of TLS: of any other it would make something without a warning. */
 const TLS_PARAMETERS: Readonly<Record<string, (value: string) => boolean>> = {
   ssl: (value) => ['true', '1', '0'].includes(value),
   // Those like `verify-full` were replaced by it, unless they were percent-encoded.
@@ -49,7 +49,7 @@ const TLS_PARAMETERS: Readonly<Record<string, (value: string) => boolean>> = {
 
 const AS_FULL = new RegExp(`(?<=^|&)sslmode=(?:${LIKE_FULL.join('|')})(?=&|$)`);
 
-/** Replaces the values of `sslmode` that pg takes for `verify-full`. */
+/** Replaces the values of `sslmode` that pg treats as `verify-full`. */
 function withFullTls(url: string): string {
   const [address, ...rest] = url.split('?');
   return [address, rest.join('?').replace(AS_FULL, 'sslmode=verify-full')]
@@ -61,7 +61,7 @@ function withFullTls(url: string): string {
 function isDatabaseUrl(url: string): boolean {
   const parameters = new URLSearchParams(url.split('?').slice(1).join('?'));
   const tls = [...parameters].filter(([name]) => /^(ssl|uselibpqcompat)/i.test(name));
-  // Of two that contradict each other, pg would take one.
+  // Of two that contradict each other, pg would use one.
   const names = new Set(tls.map(([name]) => (name === 'ssl' ? 'sslmode' : name)));
   return (
     /^postgres(ql)?:\/\/./.test(url) &&
@@ -134,7 +134,7 @@ export class Environment {
   @WholeNumber(2, 100)
   DATABASE_POOL_SIZE = 10;
 
-  /** Seconds for which SIGTERM leaves the service serving, while readiness already says no. */
+  /** Seconds for which the service still serves after SIGTERM, while readiness is 503 already. */
   @WholeNumber(0, 60)
   DRAIN_SECONDS = 2;
 
@@ -143,7 +143,7 @@ export class Environment {
   @IsBoolean({ message: '$property must be true or false' })
   MIGRATE_ON_START = false;
 
-  /** Where clients reach the service, up to and with `/v1`; makes the addresses in answers absolute. */
+  /** Where clients reach the service, up to and with `/v1`; makes the addresses in responses absolute. */
   @BaseUrl()
   PUBLIC_BASE_URL?: string;
 
@@ -156,7 +156,7 @@ export class Environment {
   @WholeNumber(1, 1_000_000)
   RATE_LIMIT_PER_MINUTE?: number;
 
-  /** The web origins whose pages may read answers; `*` alone for all. Without it, none. */
+  /** The web origins whose pages may read responses; `*` alone for all. Without it, none. */
   @MayBeOmitted()
   @Transform(({ value }) => listOf(value))
   @Satisfies(areOrigins, {
@@ -165,7 +165,7 @@ export class Environment {
   CORS_ORIGINS?: string[];
 
   /**
-   * The proxies whose word on a client's address is taken: how many stand before this process, or their addresses
+   * The proxies whose `X-Forwarded-For` is trusted: how many are in front of this process, or their addresses
    * and subnets, separated by commas. Without it, none.
    */
   @MayBeOmitted()
@@ -209,7 +209,7 @@ function isAtStagingAddress({ PUBLIC_BASE_URL, STAGING_BASE_URL }: Environment):
   );
 }
 
-/** @throws OperatorError with a line for every variable at fault, and no value. */
+/** @throws OperatorError with a line for every invalid variable, and no value. */
 export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
   // An empty variable counts as one that is not set: Compose passes those.
   const set = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== ''));

@@ -8,7 +8,7 @@ export interface Deprecation {
   sunset: Date;
   /** What to use in its place: a path of the service. */
   successor: string;
-  /** The page that tells how to get from one to the other: its path. */
+  /** The guide that says how to migrate: its path. */
   guide: string;
 }
 
@@ -25,7 +25,7 @@ export const GET_PET_DEPRECATION: Deprecation = {
 
 /**
  * `Deprecation` (RFC 9745, section 2), `Sunset` (RFC 8594, section 3) and `Link` (RFC 5829, section 3.3, and RFC 9745,
- * section 3). Every answer that the operation's handler gives has them, an error that it throws too.
+ * section 3). Every response of the operation's handler has them, an error that it throws too.
  */
 export function deprecationHeaders(
   { since, sunset, successor, guide }: Deprecation,

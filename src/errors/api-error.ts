@@ -1,10 +1,10 @@
 import type { ErrorCode } from './errors.js';
 
 /**
- * A fault that the client is told about. `message` is public: it names what is wrong with the request
- * and never quotes a stack, an SQL text or a driver. What lies behind it travels as `cause`, for the log.
+ * An error that is sent to the client. `message` is public: it names what is wrong with the request and never quotes a
+ * stack, an SQL text or a driver. `cause` is for the log.
  *
- * @param options.headers response headers that belong to this fault, such as `WWW-Authenticate`.
+ * @param options.headers response headers that belong to this error, such as `WWW-Authenticate`.
  */
 export class ApiError extends Error {
   readonly headers: Readonly<Record<string, string>>;

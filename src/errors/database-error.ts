@@ -20,15 +20,15 @@ export function isUnavailable(error: unknown): boolean {
   return (
     CONNECTING.has((error as NodeJS.ErrnoException | null)?.syscall) ||
     /^(ECONN|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH)/.test(errorCode(error) ?? '') ||
-    POOL_FAULTS.test(error instanceof Error ? error.message : '')
+    POOL_ERRORS.test(error instanceof Error ? error.message : '')
   );
 }
 
-/** What fails, for many reasons, where there is no connection: of a Unix socket the file may be missing. */
+/** System calls that fail, for many reasons, while connecting: the file of a Unix socket may be missing. */
 const CONNECTING = new Set<unknown>(['connect', 'getaddrinfo']);
 
 /**
- * Whether PostgreSQL refused the values of one statement (SQLSTATE classes 22 data and 23 integrity, and P0001, which a
+ * Whether PostgreSQL rejected the values of one statement (SQLSTATE classes 22 data and 23 integrity, and P0001, which a
  * trigger raises): the statement did nothing, and others sent without those values may succeed.
  */
 export function isRefusedValue(error: unknown): boolean {
@@ -36,7 +36,7 @@ export function isRefusedValue(error: unknown): boolean {
 }
 
 /** pg and pg-pool give these no code. */
-const POOL_FAULTS =
+const POOL_ERRORS =
   /^(timeout exceeded when trying to connect|Connection terminated|Cannot use a pool after calling end|Client has encountered a connection error|The server does not support)/i;
 
 function errorCode(error: unknown): string | undefined {

@@ -13,8 +13,8 @@ import { ApiError } from './api-error.js';
 import { isUnavailable } from './database-error.js';
 
 /**
- * Turns every fault of a guard or handler into an answer: `{code, message, status}` and the headers of its code.
- * Whatever is not recognised is the service's own fault and becomes `internal_error`, its cause in the log only.
+ * Turns every exception of a guard or handler into a response: `{code, message, status}` and the headers of its code.
+ * An unknown exception becomes `internal_error`, its cause in the log only.
  */
 @Catch()
 @Injectable()
@@ -24,15 +24,15 @@ export class ErrorFilter implements ExceptionFilter {
     @Inject(LOGGER) private readonly logger: Logger,
   ) {}
 
-  catch(fault: unknown, host: ArgumentsHost): void {
+  catch(exception: unknown, host: ArgumentsHost): void {
     const response = host.switchToHttp().getResponse<Response>();
-    const error = toApiError(fault);
+    const error = toApiError(exception);
     this.log(error, response.req.id);
     addHeaders(response, error.headers);
     this.host.httpAdapter.replyError(response, error.code, error.message);
   }
 
-  /** A client's fault is no news, nor is that the service is stopping; ours is, with its cause. */
+  /** Logs the service's own errors, with their cause, and 503 unless the service is stopping. */
   private log({ code, message, cause }: ApiError, request: string): void {
     if (code === 'internal_error') {
       this.logger.error({ request, err: cause }, message);
@@ -45,14 +45,16 @@ export class ErrorFilter implements ExceptionFilter {
   }
 }
 
-function toApiError(fault: unknown): ApiError {
-  if (fault instanceof ApiError) {
-    return fault;
+function toApiError(exception: unknown): ApiError {
+  if (exception instanceof ApiError) {
+    return exception;
   }
-  if (isUnavailable(fault)) {
+  if (isUnavailable(exception)) {
     return new ApiError('unavailable', 'The database cannot be reached; try again.', {
-      cause: fault,
+      cause: exception,
     });
   }
-  return new ApiError('internal_error', 'The service failed; the fault is ours.', { cause: fault });
+  return new ApiError('internal_error', 'The service failed; the fault is ours.', {
+    cause: exception,
+  });
 }

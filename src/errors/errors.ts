@@ -1,11 +1,11 @@
 import { HTTP_LIMITS } from '../http/limits.js';
 
 /**
- * Every error the service can answer with: its code and the HTTP status that goes with it. Codes are
+ * Every error the service can respond with: its code and the HTTP status that goes with it. Codes are
  * stable and never reused; a client may branch on them.
  *
- * `retryAfter` is the answer's `Retry-After` in seconds (RFC 9110, section 10.2.3); that of `rate_limited` is counted.
- * `when` says to a person what has happened, in Markdown.
+ * `retryAfter` is the response's `Retry-After` in seconds (RFC 9110, section 10.2.3); that of `rate_limited` is
+ * computed. `when` says to a person what has happened, in Markdown.
  */
 export const ERRORS = {
   invalid_json: { status: 400, when: 'The body is not JSON, or not UTF-8.' },

@@ -1,2 +1,2 @@
-/** What keeps a program from running and whoever runs it can mend. It is told by its message alone, without a stack. */
+/** An error that whoever runs the program can fix. Its message alone is printed, without a stack. */
 export class OperatorError extends Error {}

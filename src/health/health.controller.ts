@@ -22,7 +22,7 @@ const DISK_FULL_FOR = 1_500;
 @Public()
 @Controller('health')
 export class HealthController {
-  /** However many ask, the database is asked once. */
+  /** The database is asked once for all requests that wait. */
   private readonly states = new Batcher(async (asking: undefined[]) => {
     const state = await this.databaseState().catch((cause: unknown) => {
       throw new ApiError('unavailable', 'The database cannot be used; try again.', { cause });
@@ -45,13 +45,13 @@ export class HealthController {
     });
   }
 
-  /** 200 while the process answers at all: a failure means "restart me". */
+  /** 200 while the process responds at all; if it does not, it is to be restarted. */
   @Get('live')
   live() {
     return { status: 'live' };
   }
 
-  /** 200 while requests can be served: the database answers, takes writes and is migrated; else 503. */
+  /** 200 while requests can be served: the database responds, accepts writes and is migrated; else 503. */
   @Get('ready')
   async ready() {
     if (this.host.httpAdapter.isStopping) {

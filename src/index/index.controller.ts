@@ -5,7 +5,7 @@ import { addHeaders, type Response, varyBy } from '../http/response.js';
 import type { Request } from '../http/request.js';
 import { TITLE, VERSION } from '../openapi/openapi-document.js';
 
-/** The front door: leads people to the reference page, and tells programs where things are. No key is needed. */
+/** `GET /`: redirects people to the reference page, and lists the addresses for programs. No key is needed. */
 @Public()
 @Controller()
 export class IndexController {
@@ -24,7 +24,7 @@ export class IndexController {
     };
   }
 
-  /** The index; for whoever prefers HTML to JSON, a browser, 303 to `/docs`. */
+  /** The index; for clients that prefer HTML to JSON, such as browsers, 303 to `/docs`. */
   @Get()
   getIndex(@Req() request: Request, @Res({ passthrough: true }) response: Response) {
     varyBy(response, 'Accept');

@@ -8,11 +8,11 @@ import type { Cursors } from './cursors.js';
 export interface ListQuery {
   /** 1 to 100. */
   limit: number;
-  /** The id that the page follows; the first page where it is left out. */
+  /** The id that the page follows; the first page by default. */
   cursor?: bigint;
 }
 
-/** `limit` where a query leaves it out (interface, part 8). */
+/** The default of `limit` (interface, part 8). */
 export const DEFAULT_LIMIT = 20;
 
 /** The property is a `limit`: 1 to 100 in plain decimal. */

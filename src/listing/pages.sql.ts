@@ -5,7 +5,7 @@ interface PageSource {
   table: string;
   /** An item as JSON text that begins with its `id`. */
   json: string;
-  /** The condition that one index answers, in terms of `wanted.start` and `wanted.filter`; by default on the id. */
+  /** The condition that one index serves, in terms of `wanted.start` and `wanted.filter`; by default on the id. */
   range?: string;
   /** That index's order. */
   order?: string;
@@ -14,7 +14,7 @@ interface PageSource {
 /**
  * The statement for pages, one a row of what is wanted: `$1` its key, `$2` its filter, `$3` the id it starts at, `$4`
  * its size. A page is its items as JSON, a line each (a line break inside JSON text is always escaped), with one more
- * than its size where more follow.
+ * than its size if more follow.
  */
 export const pageStatement = (
   name: string,

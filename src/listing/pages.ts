@@ -6,7 +6,7 @@ import type { Cursors } from './cursors.js';
 export interface PageRequest {
   /** 1 to 100. */
   limit: number;
-  /** The value that the list is filtered by, where it is. */
+  /** The value that the list is filtered by, if it is. */
   filter?: string;
   /** The id that the page follows; without it the first page. */
   after?: bigint;
@@ -46,7 +46,7 @@ export async function findPages(
   return requests.map((request) => pages.get(pageKey(request))!);
 }
 
-/** @param items the page's items and one more where more follow, a line each; `null` for none. */
+/** @param items the page's items and one more if more follow, a line each; `null` for none. */
 function pageFrom(items: string | null, limit: number, cursors: Cursors): Page {
   const lines = items?.split('\n') ?? [];
   const hasMore = lines.length > limit;

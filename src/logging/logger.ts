@@ -7,7 +7,7 @@ export type { Logger };
 /** Injection token of the process's one logger. */
 export const LOGGER = Symbol('Logger');
 
-/** Log levels that `LOG_LEVEL` takes, least to most. */
+/** The values of `LOG_LEVEL`, least to most. */
 export const LOG_LEVELS = ['silent', 'fatal', 'error', 'warn', 'info', 'debug', 'trace'] as const;
 
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -100,7 +100,7 @@ export function bufferedStandardOutput(): DestinationStream {
   return stream;
 }
 
-/** Nest's own messages, in the same log. Its start-up chatter is `debug`. */
+/** Nest's own messages, in the same log. Those of the start are `debug`. */
 export class NestLogger implements LoggerService {
   constructor(private readonly logger: Logger) {}
 

@@ -6,7 +6,7 @@ import type { DeploymentEnvironment, Environment } from '../config/environment.j
 import { type Deprecation, DEPRECATION, deprecationHeaders } from '../deprecation/deprecation.js';
 import { WELL_FORMED_ID } from '../http/request-id.js';
 import { allowOf } from '../http/methods.js';
-import { COMMON_HEADERS, ERROR_SCHEMA, methodNotAllowed, responsesOf } from './answers.js';
+import { COMMON_HEADERS, ERROR_SCHEMA, methodNotAllowed, responsesOf } from './responses.js';
 import { OPERATION, type OperationDescription } from './operation.decorator.js';
 
 export const TITLE = 'Animal Store Service';
@@ -51,7 +51,7 @@ interface DescribedHandler extends OperationDescription {
   operationId: string;
   path: string;
   method: Lowercase<keyof typeof RequestMethod>;
-  /** The status of its success. */
+  /** The status of its successful response. */
   status: number;
   deprecation?: Deprecation;
 }
@@ -158,7 +158,7 @@ function pathsOf(
       ...Object.fromEntries(
         here.map((operation) => [operation.method, operationObject(operation, environment)]),
       ),
-      // OpenAPI has no place for the answer to a method that a path does not know.
+      // OpenAPI has no place for the response to a method that a path does not support.
       'x-method-not-allowed': methodNotAllowed(allowOf(methods)),
     } as OpenAPIV3_1.PathItemObject;
   }
@@ -229,7 +229,7 @@ function headersOf(
 const DEPRECATION_LINK =
   '^<[^<>]+>; rel="successor-version"(, <[^<>]+>; rel="deprecation"; type="text/html")?$';
 
-/** @returns a description with a link to the guide that says more, where the guides are served. */
+/** @returns a description with a link to the guide that says more, if the guides are served. */
 function withGuide(
   description: string,
   guide: OperationDescription['guide'],

@@ -14,13 +14,13 @@ export interface OperationDescription {
   guide?: { title: string; path: string };
   /** `experimental`: may change or go without notice. */
   stability: 'stable' | 'experimental';
-  /** `false` where a viewer of the document should not offer to send requests. */
+  /** `false` if a viewer of the document should not offer to send requests. */
   hasTryItPanel?: boolean;
   parameters?: OpenAPIV3_1.ParameterObject[];
   requestBody?: OpenAPIV3_1.RequestBodyObject;
-  /** The answer of the handler that succeeds, without the headers that every answer has. */
+  /** The successful response, without the headers that every response has. */
   success: OpenAPIV3_1.ResponseObject;
-  /** The errors that the handler throws, besides those that any operation can answer with. */
+  /** The errors that the handler throws, besides those that any operation can respond with. */
   errors?: ErrorCode[];
   /** The schemas that the description refers to, as `#/components/schemas/<name>`. */
   schemas: Record<string, OpenAPIV3_1.SchemaObject>;

@@ -1,7 +1,7 @@
 import { Controller, Get, Inject, Query, Res } from '@nestjs/common';
 import { Environment } from '../config/environment.js';
 import type { JsonText } from '../http/representation.js';
-import { pageAnswer } from '../listing/page-answer.js';
+import { pageResponse } from '../listing/page-response.js';
 import { Operation } from '../openapi/operation.decorator.js';
 import { ListOrdersQuery } from './list-orders-query.dto.js';
 import { LIST_ORDERS } from './orders.openapi.js';
@@ -28,6 +28,6 @@ export class OrdersController {
     @Res({ passthrough: true }) response: Response,
   ): Promise<JsonText> {
     const page = await this.orders.list({ limit, after: cursor });
-    return pageAnswer(response, page, `${this.address}?limit=${limit}`);
+    return pageResponse(response, page, `${this.address}?limit=${limit}`);
   }
 }

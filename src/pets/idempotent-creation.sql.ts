@@ -7,10 +7,10 @@ const IS_OLD = `created_at < now() - interval '24 hours'`;
  * New pets and the records of their keys, of each both or none. Of each request: `$1` the API key's id, `$2` the
  * Idempotency-Key, `$3` the body's hash, `$4` to `$6` name, category and status; no two have the same key.
  *
- * A row for each, in any order: the key's two parts, the body's hash, `is_free`, and the new pet where the key stood for
+ * A row for each, in any order: the key's two parts, the body's hash, `is_free`, and the new pet if the key stood for
  * none. A key with a record of the last 24 hours, of which `is_free` is null, is not touched, as someone may hold the
- * record; of any other an advisory lock tells whether another transaction is about to record it. A wait for one key would
- * be one for all of them.
+ * record; of any other an advisory lock says whether another transaction is about to record it. Waiting for one key would
+ * delay all of them.
  */
 export const INSERT_PETS_ONCE: Statement = {
   name: 'insert-pets-once',

@@ -13,7 +13,7 @@ import {
 } from './idempotent-creation.sql.js';
 import type { StoredPet } from './pets.service.js';
 
-/** A creation that a client may send again without doubt. */
+/** A creation that a client may safely send again. */
 export interface IdempotentRequest {
   /** The caller's API key, by id. */
   apiKeyId: string;
@@ -42,8 +42,8 @@ const SWEEP_EVERY = 10 * 60_000;
  * createPet with an `Idempotency-Key`: the first request creates its animal, every later one within 24 hours gets the
  * same animal again.
  *
- * The animal and the record of its key are written by one statement, so nothing can part them. A twin that comes while
- * the first is under way shares its outcome; one that comes to another process then is told so.
+ * The animal and the record of its key are written by one statement, so nothing can part them. A second
+ * request that comes while the first is under way shares its outcome; in another process it is rejected with 409.
  */
 @Injectable()
 export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
@@ -53,7 +53,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     (requests: HashedRequest[]) => this.createAll(requests),
     { ...BATCH_LIMITS, size: 64 },
   );
-  /** What becomes of the keys of requests under way, by {@link nameOf}. */
+  /** The outcomes of requests under way, by {@link nameOf}. */
   private readonly underWay = new Map<string, Promise<Creation>>();
 
   constructor(
@@ -71,9 +71,8 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
 
   /**
    * @returns the animal, and whether an earlier request created it.
-   * @throws ApiError `idempotency_key_reused` where the key stands for another body, `idempotency_key_in_use` where
-   *   another process is working on its first request, `unavailable` where its record expires at this moment, and
-   *   whatever {@link Batcher.ask} throws.
+   * @throws ApiError `idempotency_key_reused` if the key stands for another body, `idempotency_key_in_use` if another
+   *   process is working on its first request, `unavailable` if its record expires at this moment, and whatever {@link Batcher.ask} throws.
    */
   async create(request: IdempotentRequest): Promise<{ pet: StoredPet; isReplayed: boolean }> {
     const { name, categoryId, status } = request.pet;
@@ -145,7 +144,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     return outcomes;
   }
 
-  /** Where this fails, what was created for others stays so. */
+  /** If this fails, what was created for others stays so. */
   private async findEarlier(
     requests: HashedRequest[],
     outcomes: Map<string, Creation | Error>,

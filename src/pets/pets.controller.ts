@@ -8,7 +8,7 @@ import { int64FromDecimal } from '../int64.js';
 import { JsonBody } from '../http/json-body.js';
 import { JsonText } from '../http/representation.js';
 import type { Request } from '../http/request.js';
-import { pageAnswer } from '../listing/page-answer.js';
+import { pageResponse } from '../listing/page-response.js';
 import { Operation } from '../openapi/operation.decorator.js';
 import { ListPetsQuery } from './list-pets-query.dto.js';
 import { NewPet } from './new-pet.dto.js';
@@ -38,7 +38,7 @@ export class PetsController {
     const page = await this.pets.list({ limit, filter: status, after: cursor });
     const filter = status === undefined ? '' : `&status=${status}`;
     const address = `${this.address}?limit=${limit}${filter}`;
-    return pageAnswer(response, page, address);
+    return pageResponse(response, page, address);
   }
 
   @Post()

@@ -27,7 +27,7 @@ const CATEGORY_ID: OpenAPIV3_1.SchemaObject = {
 
 const STATUS = { $ref: '#/components/schemas/PetStatus' };
 
-/** A quoted key of 255 characters takes 512 at most. */
+/** A quoted key of 255 characters has 512 at most. */
 const IDEMPOTENCY_KEY_PARAMETER: OpenAPIV3_1.ParameterObject = {
   name: 'Idempotency-Key',
   in: 'header',

@@ -17,7 +17,7 @@ export interface StoredPet {
   json: string;
 }
 
-/** The store of animals. Each operation answers, with one statement, all requests that wait for it. */
+/** The store of animals. Each operation serves all requests that wait for it with one statement. */
 @Injectable()
 export class PetsService {
   private readonly pages = new Batcher((requests: PageRequest[]) =>

@@ -25,7 +25,7 @@ export function messagesOf(errors: ValidationError[]): string[] {
 
 /**
  * No class nests objects, so a nested value becomes `null`, which no field accepts: class-transformer would walk into it
- * and take a key `constructor` for a class.
+ * and use a key `constructor` as a class.
  */
 function declaredFields(type: ClassConstructor<object>, given: object): Record<string, unknown> {
   const fields: Record<string, unknown> = {};

@@ -17,7 +17,7 @@ export const ERROR_SCHEMA: OpenAPIV3_1.SchemaObject = {
   },
 };
 
-/** The headers of every answer. */
+/** The headers of every response. */
 export const COMMON_HEADERS: Record<string, OpenAPIV3_1.HeaderObject> = {
   'X-Request-Id': {
     description: "The request's `X-Request-Id` where it had a good one, else one made for it.",
@@ -31,7 +31,7 @@ export const COMMON_HEADERS: Record<string, OpenAPIV3_1.HeaderObject> = {
   },
 };
 
-/** Errors that any operation can answer with, whatever its handler does. */
+/** Errors that any operation can respond with, whatever its handler does. */
 const COMMON_ERRORS: readonly ErrorCode[] = [
   'invalid_request',
   'missing_api_key',
@@ -44,7 +44,7 @@ const COMMON_ERRORS: readonly ErrorCode[] = [
   'unavailable',
 ];
 
-/** Those of the common errors that handlers end in too. */
+/** Those of the common errors that handlers throw too. */
 const COMMON_HANDLER_ERRORS: readonly ErrorCode[] = ['internal_error', 'unavailable'];
 
 const CHALLENGE: Headers = {
@@ -63,7 +63,7 @@ const RETRY_AFTER: Headers = {
   },
 };
 
-/** The headers of answers to counted requests, where the service has a limit. */
+/** The headers of responses to counted requests, if the service has a limit. */
 const RATE_LIMIT: Record<string, OpenAPIV3_1.HeaderObject> = {
   'RateLimit-Policy': {
     description: 'Where the service has a limit: `q` requests in `w` seconds for the API key.',
@@ -95,19 +95,19 @@ const HEADERS_OF_ERRORS: Partial<Record<ErrorCode, Headers>> = {
   rate_limited: { ...RETRY_AFTER, ...required(RATE_LIMIT) },
 };
 
-/** What is known of an operation's answers. */
-interface Answers {
+/** What is known of an operation's responses. */
+interface OperationResponses {
   success: OpenAPIV3_1.ResponseObject;
   /** The status of `success`. */
   status: number;
   /** The errors that the handler itself throws. */
   errors: readonly ErrorCode[];
-  /** The headers of every answer that comes from the handler. */
+  /** The headers of every response that comes from the handler. */
   handlerHeaders: Record<string, OpenAPIV3_1.HeaderObject>;
 }
 
-/** Every answer of an operation, by status. */
-export function responsesOf({ success, status, errors, handlerHeaders }: Answers) {
+/** Every response of an operation, by status. */
+export function responsesOf({ success, status, errors, handlerHeaders }: OperationResponses) {
   const responses: OpenAPIV3_1.ResponsesObject = {
     [status]: withHeaders(success, { ...RATE_LIMIT, ...required(handlerHeaders) }),
   };
@@ -127,7 +127,7 @@ export function responsesOf({ success, status, errors, handlerHeaders }: Answers
   return responses;
 }
 
-/** The answer for a method that a path does not know. */
+/** The response to a method that a path does not support. */
 export function methodNotAllowed(allow: string): OpenAPIV3_1.ResponseObject {
   return withHeaders(errorResponse(['method_not_allowed']), {
     Allow: {
