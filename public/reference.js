@@ -1,8 +1,31 @@
 // Shows /openapi.json on the reference page. The addresses are relative to the page's: it works behind any proxy.
 
+/** The security scheme of the OpenAPI document. */
+const SCHEME = 'apiKey';
+
+/** Where the tab keeps the key, so that it survives a reload. It is gone with the tab. */
+const KEPT_KEY = 'animal-store-api-key';
+
 /** What Swagger UI does otherwise: it would round an int64, and offer to try what is not to be tried. */
 const animalStore = ({ React: { createElement: element, Fragment, useState } }) => ({
   statePlugins: {
+    auth: {
+      wrapActions: {
+        authorize: (original) => (schemes) => {
+          const { [SCHEME]: scheme } = schemes;
+          if (typeof scheme?.value !== 'string') {
+            return original(schemes);
+          }
+          const key = scheme.value.trim().replace(/^Bearer +/i, '');
+          keepKey(key);
+          return original({ ...schemes, [SCHEME]: { ...scheme, value: key } });
+        },
+        logout: (original) => (names) => {
+          keepKey('');
+          return original(names);
+        },
+      },
+    },
     spec: {
       wrapSelectors: {
         allowTryItOutFor: (original, system) => (state, path, method) =>
@@ -50,10 +73,12 @@ const animalStore = ({ React: { createElement: element, Fragment, useState } }) 
       },
     OperationSummaryPath: (Original, system) =>
       function OperationSummaryPath(props) {
+        const getComponent = (name, ...rest) =>
+          name === 'DeepLink' ? PathText : props.getComponent(name, ...rest);
         return element(
           Fragment,
           null,
-          element(Original, props),
+          element(Original, { ...props, getComponent }),
           badges(system, props.operationProps.toObject()).map(({ name, text }) =>
             element('span', { key: name, className: `badge ${name}` }, text),
           ),
@@ -61,6 +86,9 @@ const animalStore = ({ React: { createElement: element, Fragment, useState } }) 
       },
   },
 });
+
+/** The path of an operation, in a button, which may hold no link. The button does what the link would. */
+const PathText = ({ text }) => text;
 
 /** @returns a field of an operation as it stands in the document. */
 const described = ({ specSelectors }, { path, method }, field) =>
@@ -110,12 +138,62 @@ function followColorScheme() {
   follow();
 }
 
+/** @param key the API key to keep; none if empty. */
+function keepKey(key) {
+  try {
+    if (key === '') {
+      sessionStorage.removeItem(KEPT_KEY);
+    } else {
+      sessionStorage.setItem(KEPT_KEY, key);
+    }
+  } catch {
+    // The browser keeps nothing for this page.
+  }
+}
+
+function keptKey() {
+  try {
+    return sessionStorage.getItem(KEPT_KEY);
+  } catch {
+    return null;
+  }
+}
+
+/** Names what Swagger UI leaves without a name for screen readers, now and whenever it renders. */
+function nameControls(reference) {
+  const nameAll = (selector, nameOf) => {
+    for (const control of reference.querySelectorAll(selector)) {
+      const name = nameOf(control);
+      if (control.getAttribute('aria-label') !== name) {
+        control.setAttribute('aria-label', name);
+      }
+    }
+  };
+  const name = () => {
+    nameAll('#servers', () => 'Server');
+    nameAll('textarea.body-param__text', () => 'Request body');
+    nameAll(
+      '[data-param-name] :is(input, select)',
+      (control) => control.closest('[data-param-name]').dataset.paramName,
+    );
+    nameAll('.close-modal', () => 'Close');
+    // Its own label would differ from the text that is seen.
+    nameAll('.auth-btn-wrapper button[aria-label]', (button) => button.textContent);
+  };
+  new MutationObserver(name).observe(reference, {
+    subtree: true,
+    childList: true,
+    attributeFilter: ['aria-label'],
+  });
+}
+
 async function showIn(domNode) {
-  const answer = await fetch('./openapi.json');
-  const spec = JSON.parse(await answer.text(), fitForPage);
+  const response = await fetch('./openapi.json');
+  const spec = JSON.parse(await response.text(), fitForPage);
   // The page may talk to nobody but the service that it came from.
   spec.servers = [{ url: new URL('./v1', location.href).href }];
-  window.SwaggerUIBundle({
+  const key = keptKey();
+  const ui = window.SwaggerUIBundle({
     spec,
     domNode,
     presets: [window.SwaggerUIBundle.presets.apis],
@@ -125,12 +203,18 @@ async function showIn(domNode) {
     tryItOutEnabled: true,
     displayRequestDuration: true,
     displayOperationId: true,
-    syntaxHighlight: { theme: 'nord' },
+    syntaxHighlight: { theme: 'tomorrow-night' },
+    onComplete: () => {
+      if (key !== null) {
+        ui.preauthorizeApiKey(SCHEME, key);
+      }
+    },
   });
 }
 
 const reference = document.querySelector('#reference');
 followColorScheme();
+nameControls(reference);
 showIn(reference).catch(() => {
   reference.textContent = 'The OpenAPI document could not be loaded. Load this page again.';
 });

@@ -41,10 +41,13 @@ const { resolve } = createRequire(import.meta.url);
 const own = (name: string) => new Asset(name, join(PROJECT_ROOT, 'public', name));
 const swaggerUi = (name: string) => new Asset(name, resolve(`swagger-ui-dist/${name}`));
 
+export const loadIcon = () => own('icon.svg');
+
 /** Every file that the pages load. */
 export const loadAssets = () => ({
-  icon: own('icon.svg'),
+  icon: loadIcon(),
   style: own('docs.css'),
+  guideScript: own('guide.js'),
   referenceStyle: own('reference.css'),
   referenceScript: own('reference.js'),
   swaggerUi: swaggerUi('swagger-ui-bundle.js'),

@@ -37,6 +37,8 @@ export function loadGuides(): Guide[] {
     const text = readFileSync(join(PROJECT_ROOT, 'docs/guides', `${name}.md`), 'utf8');
     const tokens = markdown.lexer(text);
     const heading = tokens.find(({ type }) => type === 'heading') as { text: string };
-    return { name, title: heading.text, html: markdown.parser(tokens) };
+    // A sample that is wider than the page can be scrolled with the keyboard.
+    const html = markdown.parser(tokens).replaceAll('<pre>', '<pre tabindex="0">');
+    return { name, title: heading.text, html };
   });
 }

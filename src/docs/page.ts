@@ -57,9 +57,9 @@ ${main}
 <script defer src="${root}docs/assets/${swaggerUi.path}"></script>
 <script defer src="${root}docs/assets/${referenceScript.path}"></script>
 `,
-          main: `<div id="reference">
+          main: `<main id="reference">
 <noscript><p>This page needs JavaScript; <a href="${root}openapi.json">the OpenAPI document</a> does not.</p></noscript>
-</div>`,
+</main>`,
         },
         'docs',
       );
@@ -70,6 +70,7 @@ ${main}
         {
           title: `${title} · Animal Store Service`,
           root: '../../',
+          head: `<script defer src="../../docs/assets/${assets.guideScript.path}"></script>\n`,
           main: `<main class="guide">\n${main}</main>`,
         },
         `docs/guides/${name}`,

@@ -77,6 +77,30 @@ describe('the pages', () => {
     expectError(await exchange(service.port, request(`GET ${path}`)), 404, 'route_not_found');
   });
 
+  it.each([
+    ['/docs/', '/docs'],
+    ['/docs/guides', '/docs/guides/getting-started'],
+    ['/docs/guides/', '/docs/guides/getting-started'],
+  ])('are found by a browser that asks for %s, and by no program', async (path, page) => {
+    const browser = await service.anonymous.get(path).set('Accept', 'text/html,*/*;q=0.8');
+    expect(browser.status).toBe(303);
+    expect(browser.headers['vary']).toBe('Accept');
+    expect(new URL(browser.headers['location']!, `${service.origin}${path}`).pathname).toBe(page);
+    for (const accept of ['*/*', 'application/json', 'image/png']) {
+      const program = await service.anonymous.get(path).set('Accept', accept);
+      expectError(program, 404, 'route_not_found');
+      expect(program.headers['vary']).toBe('Accept');
+    }
+  });
+
+  it('have the icon that a browser asks for by itself', async () => {
+    const accept = 'image/avif,image/webp,image/svg+xml,image/*,*/*;q=0.8';
+    const { status, headers } = await service.anonymous.get('/favicon.ico').set('Accept', accept);
+    expect(status).toBe(303);
+    const { pathname } = new URL(headers['location']!, service.origin);
+    expect(assets).toContain(pathname);
+  });
+
   it.each(['/docs', '/docs/guides/errors', '/docs/assets/0/docs.css'])(
     'are only read: 405 with Allow to POST %s',
     async (path) => {
@@ -112,8 +136,9 @@ describe('the pages', () => {
 
   it('are gone, their files too, where DOCS is off', async () => {
     const other = await startService({ DOCS: 'off' });
-    for (const path of [...PAGES, ...assets]) {
-      expectError(await other.anonymous.get(path), 404, 'route_not_found');
+    for (const path of [...PAGES, ...assets, '/docs/', '/docs/guides', '/favicon.ico']) {
+      const answer = await other.anonymous.get(path).set('Accept', 'text/html,image/*');
+      expectError(answer, 404, 'route_not_found');
     }
     await other.stop();
   });

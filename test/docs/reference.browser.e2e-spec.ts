@@ -1,6 +1,16 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import type { AxeResults } from 'axe-core';
 import { type Browser, chromium, type Page } from 'playwright-core';
+import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { startService, type TestService } from '../service.js';
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+const GUIDES = readdirSync(join(PROJECT_ROOT, 'docs/guides')).map((file) =>
+  file.replace('.md', ''),
+);
 
 /** Debian's, other Linux distributions', and macOS's. */
 const CHROMIUM = [
@@ -72,8 +82,9 @@ ON('the reference page, in a browser', () => {
 
   const operation = (id: string) => page.locator(`.opblock[id$="-${id}"]`);
   const open = (id: string) => operation(id).locator('.opblock-summary-control').click();
+  const openDialog = () => page.locator('.scheme-container .authorize').click();
   const pasteKey = async (key: string) => {
-    await page.locator('.scheme-container .authorize').click();
+    await openDialog();
     await page.locator('.auth-container input').fill(key);
     await page.locator('.auth-container .authorize').click();
     await page.locator('.auth-container .btn-done').click();
@@ -113,6 +124,39 @@ ON('the reference page, in a browser', () => {
     const second = await execute('createPet');
     expect([first.status, second.status]).toEqual(['201', '201']);
     expect(second.body).not.toBe(first.body);
+  });
+
+  it('accepts a key that is pasted with its scheme', async () => {
+    await pasteKey(` bearer ${service.key}\n`);
+    await open('listPets');
+    expect((await execute('listPets')).status).toBe('200');
+  });
+
+  it('keeps the key for the tab, over a reload, until it is removed', async () => {
+    await pasteKey(service.key);
+    await page.reload();
+    await open('listPets');
+    expect((await execute('listPets')).status).toBe('200');
+    const kept = () => page.evaluate('[Object.values(sessionStorage), Object.keys(localStorage)]');
+    expect(await kept()).toEqual([[service.key], []]);
+    expect(await page.context().cookies()).toEqual([]);
+
+    await openDialog();
+    await page.locator('.auth-container').getByRole('button', { name: 'Logout' }).click();
+    expect(await kept()).toEqual([[], []]);
+    // The address has the open operation now.
+    await page.reload();
+    expect((await execute('listPets')).status).toMatch(/^401/);
+  });
+
+  it('has samples with the address that it came from, in the guides too', async () => {
+    await open('listPets');
+    await execute('listPets');
+    const curl = await operation('listPets').locator('.curl-command code').innerText();
+    expect(curl).toContain(`'${service.origin}/v1/pets?limit=20'`);
+    await page.goto(`${service.origin}/docs/guides/getting-started`);
+    const sample = await page.locator('pre').first().innerText();
+    expect(sample).toContain(`export BASE=${service.origin}/v1\n`);
   });
 
   it('shows a refusal as it came', async () => {
@@ -163,6 +207,45 @@ ON('the reference page, in a browser', () => {
       await page.goto(`${service.origin}/docs/guides/${guide}`);
       expect(await widthOf()).toBe(360);
     }
+  });
+
+  describe.each(['light', 'dark'] as const)('in %s', (colorScheme) => {
+    it.each([1280, 390])(
+      'and the guides have no barrier that axe calls critical or serious, %i pixels wide',
+      async (width) => {
+        await page.emulateMedia({ colorScheme });
+        await page.setViewportSize({ width, height: 800 });
+        const barriers: string[] = [];
+        const look = async (where: string, selector = 'html') => {
+          await page.evaluate(AXE);
+          const options = { rules: { 'target-size': { enabled: true } } };
+          // At the top, where the header covers nothing.
+          const { violations } = (await page.evaluate(
+            `scrollTo(0, 0), axe.run('${selector}', ${JSON.stringify(options)})`,
+          )) as AxeResults;
+          barriers.push(
+            ...violations
+              .filter(({ impact }) => impact === 'critical' || impact === 'serious')
+              .flatMap(({ id, nodes }) =>
+                nodes.map(({ html }) => `${where} at ${width}, ${colorScheme}: ${id}: ${html}`),
+              ),
+          );
+        };
+        for (const id of ['listPets', 'createPet', 'getPet', 'listOrders']) {
+          await open(id);
+        }
+        await execute('createPet');
+        await look('/docs');
+        await openDialog();
+        await page.locator('.auth-container input').waitFor();
+        await look('the dialog', '.dialog-ux');
+        for (const guide of GUIDES) {
+          await page.goto(`${service.origin}/docs/guides/${guide}`);
+          await look(guide);
+        }
+        expect(barriers).toEqual([]);
+      },
+    );
   });
 
   it.each(['light', 'dark'] as const)('is %s where the reader likes it so', async (colorScheme) => {

@@ -1,0 +1,42 @@
+import { Controller, Get, HttpStatus, Req, Res } from '@nestjs/common';
+import { Public } from '../auth/public.decorator.js';
+import { ApiError } from '../errors/api-error.js';
+import type { Request } from '../http/request.js';
+import { addHeaders, type Response, varyBy } from '../http/response.js';
+import { loadIcon } from './assets.js';
+
+/**
+ * Addresses that people type and browsers ask for, and that are no pages: 303 for clients that prefer what is there to
+ * JSON. To others they are unknown paths, 404.
+ */
+@Public()
+@Controller()
+export class DocsRedirectsController {
+  /** By path: what is there, and its address relative to the path, so that it holds behind any proxy. */
+  private readonly redirects: ReadonlyMap<string, { mediaType: string; location: string }>;
+
+  constructor() {
+    const icon = loadIcon();
+    const html = 'text/html';
+    this.redirects = new Map([
+      ['/docs/', { mediaType: html, location: '../docs' }],
+      ['/docs/guides', { mediaType: html, location: './guides/getting-started' }],
+      ['/docs/guides/', { mediaType: html, location: './getting-started' }],
+      ['/favicon.ico', { mediaType: icon.mediaType, location: `./docs/assets/${icon.path}` }],
+    ]);
+  }
+
+  @Get(['docs{/}', 'docs/guides{/}', 'favicon.ico'])
+  redirect(@Req() request: Request, @Res({ passthrough: true }) response: Response): void {
+    varyBy(response, 'Accept');
+    const redirect = this.redirects.get(request.path);
+    if (
+      redirect === undefined ||
+      request.accepts(['json', redirect.mediaType]) !== redirect.mediaType
+    ) {
+      throw new ApiError('route_not_found', 'No such path.');
+    }
+    addHeaders(response, { Location: redirect.location });
+    response.statusCode = HttpStatus.SEE_OTHER;
+  }
+}
