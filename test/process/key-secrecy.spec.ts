@@ -141,7 +141,7 @@ describe('a key is shown by keys create once, and is in nothing else that a prog
     for (const trace of ['animalstore_', ...sent.slice(0, -1).flatMap(tracesOf)]) {
       expect([stdout, stderr, ...answers].filter((text) => text.includes(trace))).toEqual([]);
     }
-  }, 60_000);
+  });
 });
 
 async function ask(port: number, bytes: string): Promise<Answer> {
