@@ -2,12 +2,13 @@ import { connect } from 'node:net';
 import { jest } from '@jest/globals';
 import { newApiKey } from '../../src/auth/api-key.js';
 import { HTTP_LIMITS } from '../../src/http/limits.js';
+import { FULL_LENGTH } from '../full-length.js';
 import { until } from '../process/until.js';
 import { startService, type TestService } from '../service.js';
 import { RawConnection, request } from './raw-http.js';
 
 describe('a client that sends requests without waiting for answers', () => {
-  const COUNT = 2_000;
+  const COUNT = FULL_LENGTH ? 2_000 : 1_000;
   let service: TestService;
   let list: string;
   beforeAll(async () => {
