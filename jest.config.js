@@ -22,5 +22,5 @@ export default {
   globalTeardown: '<rootDir>/test/postgres/stop.js',
   maxWorkers: 2,
   // Of a hanging test: a busy machine takes many times as long as an idle one.
-  testTimeout: 120_000,
+  testTimeout: 300_000,
 };

@@ -142,6 +142,7 @@ async function farBeyond(run, spared, done, load, bounds = {}) {
 
 /** The machine's speed varies, so what is to be compared is measured in turns. @returns the results of each load. */
 async function inTurns(rounds, ...loads) {
+  /** @type {any[][]} */
   const results = loads.map(() => []);
   for (let round = 0; round < rounds; round += 1) {
     for (const [i, load] of loads.entries()) {
@@ -186,8 +187,8 @@ async function wrk({ kind, connections, seconds, pipelined = 1, service, key }) 
   const errors = [
     ...(/Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)/.exec(stdout) ?? []),
   ];
-  const took = requests / Number(/Requests\/sec: +([\d.]+)/.exec(stdout)[1]);
-  const [, digits, unit] = /^ +99% +([\d.]+)(us|ms|s) *$/m.exec(stdout);
+  const took = requests / Number(/Requests\/sec: +([\d.]+)/.exec(stdout)?.[1]);
+  const [, digits, unit = ''] = /^ +99% +([\d.]+)(us|ms|s) *$/m.exec(stdout) ?? [];
   return {
     accepted: (requests - refused) / took,
     refused: Math.round(refused / took),

@@ -67,6 +67,7 @@ console.log(text);
 await write(text);
 process.exitCode = allHeld() ? 0 : 1;
 
+/** @param {string} why @returns {never} */
 function leave(why) {
   console.error(why);
   process.exit(1);
@@ -88,7 +89,7 @@ function options() {
     }
     return { ...values, only: Object.keys(PARTS).filter((part) => parts.includes(part)) };
   } catch (error) {
-    return leave(`${error.message}\n${USAGE}`);
+    return leave(`${/** @type {Error} */ (error).message}\n${USAGE}`);
   }
 }
 

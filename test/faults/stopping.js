@@ -7,10 +7,12 @@ import { setTimeout as wait } from 'node:timers/promises';
 /** @param {{ postgres: import('./postgres.js').Postgres }} run */
 export async function stopping({ postgres }) {
   const { key } = postgres;
-  for (const [signal, variables] of [
+  /** @type {[NodeJS.Signals, Record<string, string>][]} */
+  const ways = [
     ['SIGTERM', { DRAIN_SECONDS: '1' }],
     ['SIGINT', {}],
-  ]) {
+  ];
+  for (const [signal, variables] of ways) {
     const service = await Service.start(postgres.url, variables);
     const locker = await postgres.connect();
     await locker.query('begin; lock table pets in access exclusive mode');
