@@ -1,37 +1,61 @@
+import type { Command } from 'commander';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
-import { administer, type Database, onDatabase } from '../database/database.js';
+import { loadEnvironment } from '../config/environment.js';
+import { administer, onDatabase } from '../database/database.js';
 import { revertMigration, runMigrations } from '../database/migrations.js';
 import { pendingMigrations } from '../database/pending-migrations.js';
-import { OperatorError } from '../errors/operator-error.js';
-import { program, sayWhere } from './program.js';
+import { exitCodes } from './exit-codes.js';
+import { sayIfEmbedded } from './where.js';
 
-/** `npm run migration:run`, `migration:revert` and `migration:show`. */
-async function migrate(database: Database): Promise<void> {
-  sayWhere(database);
-  const { url } = database;
-  switch (process.argv.slice(2).join(' ')) {
-    case 'run': {
-      const applied = await runMigrations(url);
-      console.log(applied.length === 0 ? 'Nothing is pending.' : `Applied ${applied.join(', ')}.`);
-      return;
-    }
-    case 'revert': {
-      const reverted = await revertMigration(url);
-      console.log(reverted === undefined ? 'Nothing is applied.' : `Reverted ${reverted}.`);
-      return;
-    }
-    case 'show': {
-      const pending = new Set(await administer(url, pendingMigrations));
-      for (const name of MIGRATION_NAMES) {
-        console.log(`[${pending.has(name) ? ' ' : 'X'}] ${name}`);
-      }
-      return;
-    }
-    default:
-      throw new OperatorError(
-        'Usage: npm run migration:run, migration:revert or migration:show, without arguments.',
-      );
-  }
+/** `animal-store migrate …`, and so `npm run migration:run` and its like. */
+export function addMigrate(program: Command): void {
+  const migrate = program.command('migrate').description('apply, revert and list migrations');
+  migrate
+    .command('run')
+    .description('apply the pending migrations in one transaction')
+    .addHelpText('after', exitCodes({ 0: 'nothing is pending any more', 1: 'nothing was applied' }))
+    .action(() => onUrl(run));
+  migrate
+    .command('revert')
+    .description('revert the migration that was applied last')
+    .addHelpText(
+      'after',
+      exitCodes({ 0: 'reverted, or none is applied', 1: 'nothing was reverted' }),
+    )
+    .action(() => onUrl(revert));
+  migrate
+    .command('show')
+    .description('list the migrations of this version; [X] marks the applied ones')
+    .option('--json', 'print JSON')
+    .addHelpText('after', exitCodes({ 0: 'listed', 1: 'failed' }))
+    .action(({ json }: { json?: true }) => onUrl((url) => show(url, json)));
 }
 
-await program((environment) => onDatabase(environment, migrate));
+async function onUrl(work: (url: string) => Promise<void>): Promise<void> {
+  await onDatabase(loadEnvironment(), async (database) => {
+    sayIfEmbedded(database);
+    await work(database.url);
+  });
+}
+
+async function run(url: string): Promise<void> {
+  const applied = await runMigrations(url);
+  console.log(applied.length === 0 ? 'Nothing is pending.' : `Applied ${applied.join(', ')}.`);
+}
+
+async function revert(url: string): Promise<void> {
+  const reverted = await revertMigration(url);
+  console.log(reverted === undefined ? 'Nothing is applied.' : `Reverted ${reverted}.`);
+}
+
+async function show(url: string, json = false): Promise<void> {
+  const pending = new Set(await administer(url, pendingMigrations));
+  const list = MIGRATION_NAMES.map((name) => ({ name, isApplied: !pending.has(name) }));
+  if (json) {
+    console.log(JSON.stringify(list, undefined, 2));
+    return;
+  }
+  for (const { name, isApplied } of list) {
+    console.log(`[${isApplied ? 'X' : ' '}] ${name}`);
+  }
+}

@@ -6,15 +6,12 @@ import { PROJECT_ROOT } from '../config/project-root.js';
 import { openApiDocument } from '../openapi/openapi-document.js';
 import { OrdersController } from '../orders/orders.controller.js';
 import { PetsController } from '../pets/pets.controller.js';
-import { program } from './program.js';
 
-/** `npm run openapi`: writes `docs/openapi.json`, whatever this machine's environment. */
-async function writeDocument(): Promise<void> {
+/** Writes `docs/openapi.json`, the same whatever this machine's environment. */
+export async function writeDocument(): Promise<void> {
   const document = openApiDocument([PetsController, OrdersController], new Environment());
   await writeFile(
     join(PROJECT_ROOT, 'docs/openapi.json'),
     `${stringify(document, undefined, 2)}\n`,
   );
 }
-
-await program(writeDocument);

@@ -198,8 +198,13 @@ export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
   return environment;
 }
 
-/** Adds the variables of the project's `.env`, where there is one; those already set stay. */
-export function loadDotEnv(): void {
+/**
+ * Adds the variables of the project's `.env`, if there is one, to those of this process; those already set stay.
+ *
+ * @returns what they say.
+ * @throws OperatorError as {@link readEnvironment} does.
+ */
+export function loadEnvironment(): Environment {
   const file = join(PROJECT_ROOT, '.env');
   if (existsSync(file)) {
     // process.loadEnvFile would say of one that may not be read that there is none.
@@ -208,4 +213,5 @@ export function loadDotEnv(): void {
       process.env[name] ??= value;
     }
   }
+  return readEnvironment(process.env);
 }

@@ -23,7 +23,7 @@ describe('the migrations', () => {
   });
 
   async function migrate(command: string): Promise<string> {
-    const outcome = await project.run('cli/migrate', [command], { DATABASE_URL });
+    const outcome = await project.run('migrate', [command], { DATABASE_URL });
     expect(outcome).toMatchObject({ code: 0, stderr: '' });
     return outcome.stdout.trimEnd();
   }
@@ -44,7 +44,7 @@ describe('the migrations', () => {
     await migrate('run');
     await administer(DATABASE_URL, (dataSource) => dataSource.query('create schema postgres'));
     for (const command of ['run', 'revert']) {
-      const outcome = await project.run('cli/migrate', [command], { DATABASE_URL });
+      const outcome = await project.run('migrate', [command], { DATABASE_URL });
       expect([outcome.code, outcome.stdout]).toEqual([1, '']);
       expect(outcome.stderr).toMatch(/^The tables are in the schema public, .*\n$/);
     }
@@ -56,7 +56,7 @@ describe('the migrations', () => {
     const variables = { DATABASE_URL, MIGRATE_ON_START: 'true' };
     await administer(DATABASE_URL, async (dataSource) => {
       await dataSource.query('select pg_advisory_lock(7236102511)');
-      const waiting = project.spawn('main', [], variables);
+      const waiting = project.spawn('serve', [], variables);
       await until('it waits', async () => {
         const waiters = await dataSource.query(
           `select from pg_locks where locktype = 'advisory' and not granted
@@ -75,7 +75,7 @@ describe('the migrations', () => {
 
   it('are left alone by a command that is misspelt, which gives its usage', async () => {
     for (const args of [[], ['drop'], ['run', 'all']]) {
-      const outcome = await project.run('cli/migrate', args, { DATABASE_URL });
+      const outcome = await project.run('migrate', args, { DATABASE_URL });
       expect(outcome).toEqual({ code: 1, stdout: '', stderr: expect.stringContaining('Usage:') });
     }
   });

@@ -44,7 +44,7 @@ export class Project {
 
   /** Starts the service; returns once it has announced itself. */
   async serve(variables: Variables = {}): Promise<Service> {
-    const program = this.spawn('main', [], variables);
+    const program = this.spawn('serve', [], variables);
     const [, base] = await program.says(/^Animal Store Service at (\S+)$/m);
     return { program, base: base! };
   }
@@ -57,14 +57,14 @@ export class Project {
     return { ...service, key: key!, curl: curl! };
   }
 
-  /** Runs one of the programs to its end. */
-  async run(name: ProgramName, args: string[], variables: Variables = {}): Promise<Outcome> {
-    return this.spawn(name, args, variables).outcome;
+  /** Runs a command of `animal-store` to its end. */
+  async run(command: CommandName, args: string[], variables: Variables = {}): Promise<Outcome> {
+    return this.spawn(command, args, variables).outcome;
   }
 
-  spawn(name: ProgramName, args: string[] = [], variables: Variables = {}): Program {
-    const file = join(this.folder, 'dist/src', `${name}.js`);
-    return this.start(process.execPath, [file, ...args], variables);
+  spawn(command: CommandName, args: string[] = [], variables: Variables = {}): Program {
+    const file = join(this.folder, 'dist/src/main.js');
+    return this.start(process.execPath, [file, command, ...args], variables);
   }
 
   /** Starts one of the scripts of `package.json`. */
@@ -120,7 +120,7 @@ export interface Ids {
   gid?: number;
 }
 
-type ProgramName = 'main' | 'cli/keys' | 'cli/migrate' | 'cli/openapi';
+type CommandName = 'serve' | 'keys' | 'migrate' | 'openapi';
 
 export interface Outcome {
   /** `null` where a signal ended it. */

@@ -21,7 +21,7 @@ it('a role with the rights that docs/operations.md lists serves and issues keys'
   const DATABASE_URL = Object.assign(new URL(owner), { username: role, password: 'sekrit' }).href;
 
   const project = await Project.create();
-  const { stdout } = await project.run('cli/keys', ['create', '--name', 'x'], { DATABASE_URL });
+  const { stdout } = await project.run('keys', ['create', '--name', 'x'], { DATABASE_URL });
   const headers = { Authorization: `Bearer ${stdout.trim()}`, 'Content-Type': 'application/json' };
   const { base, program } = await project.serve({ DATABASE_URL });
   const status = async (path: string, more: RequestInit = {}) =>
