@@ -70,6 +70,8 @@ function isDatabaseUrl(url: string): boolean {
   );
 }
 
+const NODE_ENVS = ['production', 'development', 'test'] as const;
+
 const listOf = (text: string): string[] => text.split(',').map((item) => item.trim());
 
 /** `*` alone, or origins as a browser writes them in `Origin` (RFC 6454, section 6.2). */
@@ -99,9 +101,12 @@ function isSubnet(text: string): boolean {
 
 /** Every environment variable that the service reads, each documented in `.env.example`. Read once, at start. */
 export class Environment {
-  /** `production` makes `DATABASE_URL` mandatory. */
-  @IsString()
-  NODE_ENV = 'development';
+  /**
+   * `production`, for every deployment, makes `DATABASE_URL` mandatory. Only exact values are known, so that none that is
+   * meant as production starts the embedded PostgreSQL.
+   */
+  @IsIn(NODE_ENVS, { message: `$property must be ${NODE_ENVS.join(', ')} or not set` })
+  NODE_ENV: (typeof NODE_ENVS)[number] = 'development';
 
   /** Address to listen on. */
   @IsString()

@@ -76,6 +76,10 @@ describe('readEnvironment', () => {
   });
 
   it.each([
+    ['NODE_ENV', 'Production'],
+    ['NODE_ENV', 'prod'],
+    ['NODE_ENV', 'staging'],
+    ['NODE_ENV', 'production '],
     ['PORT', '-1'],
     ['PORT', '65536'],
     ['PORT', '80.5'],

@@ -35,6 +35,18 @@ describe('the service says in one clear message why it does not start', () => {
     expect(embeddedDatabaseExists()).toBe(false);
   });
 
+  it.each(['Production', 'staging'])(
+    'with NODE_ENV=%s, and starts no database',
+    async (NODE_ENV) => {
+      expect(await project.run('serve', [], { NODE_ENV })).toEqual({
+        code: 1,
+        stdout: '',
+        stderr: 'NODE_ENV must be production, development, test or not set\n',
+      });
+      expect(embeddedDatabaseExists()).toBe(false);
+    },
+  );
+
   it('naming every variable at fault, and no value', async () => {
     const faulty = {
       PORT: PASSWORD,
