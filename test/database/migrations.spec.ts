@@ -7,6 +7,7 @@ import { administer } from '../../src/database/database.js';
 import { revertMigration, runMigrations } from '../../src/database/migrations.js';
 import { pendingMigrations } from '../../src/database/pending-migrations.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
+import { until } from '../process/until.js';
 import { createDatabase, dropDatabase } from '../service.js';
 import { catalog } from './catalog.js';
 
@@ -46,16 +47,50 @@ describe('the migrations', () => {
     expect(await catalog(url)).toEqual(migrated);
   });
 
-  it('give up soon where someone holds a table, and change nothing', async () => {
-    const holder = new Client({ connectionString: url });
+  it('give up soon where someone holds a table, say who, and change nothing', async () => {
+    const holder = new Client({ connectionString: url, application_name: 'report' });
     await holder.connect();
     try {
       await holder.query('begin; select from orders');
-      await expect(revertMigration(url)).rejects.toMatchObject({ code: '55P03' });
+      const { rows } = await holder.query(
+        'select pid, query_start from pg_stat_activity where pid = pg_backend_pid()',
+      );
+      const reverting = revertMigration(url);
+      await expect(reverting).rejects.toBeInstanceOf(OperatorError);
+      await expect(reverting).rejects.toMatchObject({ cause: { code: '55P03' } });
+      const message = await reverting.then(String, (error: Error) => error.message);
+      expect(message).toMatch(/^Nothing was changed\./);
+      expect(message).toContain(`  pid ${rows[0].pid}, report, idle in transaction, query since `);
+      expect(message).toMatch(/pg_terminate_backend\(pid\)\. Then run the command again\.$/);
+      const [, since] = /query since (\S+)$/m.exec(message)!;
+      expect(Date.parse(since!)).toBeGreaterThanOrEqual(rows[0].query_start.getTime());
     } finally {
       await holder.end();
     }
     expect(await administer(url, pendingMigrations)).toEqual([]);
+  });
+
+  it('leave a table to others between two attempts, and go on when it is free', async () => {
+    const [holder, reader] = [1, 2].map(() => new Client({ connectionString: url }));
+    await Promise.all([holder!.connect(), reader!.connect()]);
+    try {
+      await holder!.query('begin; select from orders');
+      const reverting = revertMigration(url);
+      const isWaiting = async () => {
+        const { rows } = await holder!.query(
+          `select from pg_locks where relation = 'orders'::regclass and not granted`,
+        );
+        return rows.length > 0;
+      };
+      await until('the migration waits', isWaiting);
+      // Waits behind the migration, and is served before that has the table.
+      await reader!.query('select from orders');
+      await holder!.query('commit');
+      expect(await reverting).toMatch(/^CreateOrders/);
+    } finally {
+      await Promise.all([holder!.end(), reader!.end()]);
+    }
+    expect(await runMigrations(url)).toHaveLength(1);
   });
 
   it('are undone in the order in which they were applied, as far as this code has them', async () => {
