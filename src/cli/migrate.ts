@@ -1,11 +1,22 @@
+import { createInterface } from 'node:readline';
 import type { Command } from 'commander';
+import type { DataSource } from 'typeorm';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { loadEnvironment } from '../config/environment.js';
-import { administer, onDatabase } from '../database/database.js';
-import { revertMigration, runMigrations } from '../database/migrations.js';
+import { administer, describeDatabase, onDatabase } from '../database/database.js';
+import {
+  lastMigration,
+  requireOneSchema,
+  revertMigration,
+  rowsLostWith,
+  runMigrations,
+} from '../database/migrations.js';
 import { pendingMigrations } from '../database/pending-migrations.js';
 import { exitCodes } from './exit-codes.js';
 import { sayIfEmbedded } from './where.js';
+
+/** Exit code of a revert that nobody confirmed. */
+const NOT_CONFIRMED = 2;
 
 /** `animal-store migrate …`, and so `npm run migration:run` and its like. */
 export function addMigrate(program: Command): void {
@@ -17,12 +28,17 @@ export function addMigrate(program: Command): void {
     .action(() => onUrl(run));
   migrate
     .command('revert')
-    .description('revert the migration that was applied last')
+    .description('revert the migration that was applied last; asks before, on a terminal')
+    .option('--yes', 'do not ask; required without a terminal')
     .addHelpText(
       'after',
-      exitCodes({ 0: 'reverted, or none is applied', 1: 'nothing was reverted' }),
+      exitCodes({
+        0: 'reverted, or none is applied',
+        1: 'failed, and nothing was reverted',
+        [NOT_CONFIRMED]: 'not confirmed, and nothing was reverted',
+      }),
     )
-    .action(() => onUrl(revert));
+    .action(({ yes }: { yes?: true }) => onUrl((url) => revert(url, yes)));
   migrate
     .command('show')
     .description('list the migrations of this version; [X] marks the applied ones')
@@ -38,18 +54,71 @@ async function onUrl(work: (url: string) => Promise<void>): Promise<void> {
   });
 }
 
+/** As {@link administer}, but first says on standard error on which database the command works. */
+async function onNamed<T>(url: string, work: (dataSource: DataSource) => Promise<T>): Promise<T> {
+  return administer(url, async (dataSource) => {
+    console.error(`${describeDatabase(url)}.`);
+    return work(dataSource);
+  });
+}
+
 async function run(url: string): Promise<void> {
+  await onNamed(url, async (dataSource) => {
+    await requireOneSchema(dataSource);
+    const pending = await pendingMigrations(dataSource);
+    console.error(`Applies ${pending.join(', ') || 'nothing'}.`);
+  });
   const applied = await runMigrations(url);
   console.log(applied.length === 0 ? 'Nothing is pending.' : `Applied ${applied.join(', ')}.`);
 }
 
-async function revert(url: string): Promise<void> {
-  const reverted = await revertMigration(url);
-  console.log(reverted === undefined ? 'Nothing is applied.' : `Reverted ${reverted}.`);
+async function revert(url: string, isConfirmed = false): Promise<void> {
+  const last = await onNamed(url, async (dataSource) => {
+    const migration = await lastMigration(dataSource);
+    if (migration === undefined) {
+      console.error('Reverts nothing.');
+      return undefined;
+    }
+    const lost = await rowsLostWith(migration, dataSource);
+    console.error(`Reverts ${migration.name}. This deletes for good:`);
+    lost.forEach((rows, table) =>
+      console.error(`  the table ${table} (rows: ${rows}) and the rights granted on it`),
+    );
+    return migration.name;
+  });
+  if (last === undefined) {
+    console.log('Nothing is applied.');
+    return;
+  }
+  if (!isConfirmed && !(await confirms())) {
+    console.error('Nothing was reverted. Confirm with yes on a terminal, or with --yes.');
+    process.exitCode = NOT_CONFIRMED;
+    return;
+  }
+  console.log(`Reverted ${await revertMigration(url, last)}.`);
+}
+
+/** Whether a person at the terminal says yes; not if there is no terminal. */
+async function confirms(): Promise<boolean> {
+  if (!process.stdin.isTTY) {
+    return false;
+  }
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    return await new Promise((resolve) => {
+      terminal.once('close', () => resolve(false));
+      terminal.question('Type yes to revert it: ', (answer) => resolve(answer.trim() === 'yes'));
+    });
+  } finally {
+    terminal.close();
+  }
 }
 
 async function show(url: string, json = false): Promise<void> {
-  const pending = new Set(await administer(url, pendingMigrations));
+  const pending = await onNamed(url, async (dataSource) => {
+    console.error('Lists its migrations and changes nothing.');
+    return new Set(await pendingMigrations(dataSource));
+  });
   const list = MIGRATION_NAMES.map((name) => ({ name, isApplied: !pending.has(name) }));
   if (json) {
     console.log(JSON.stringify(list, undefined, 2));

@@ -62,7 +62,7 @@ function dataSource(PoolClass: typeof Pool, config: PoolConfig): DataSource {
     driver: { ...pg, Pool: PoolClass },
     extra: { ...config, application_name: APPLICATION_NAME },
     entities: [Pet, IdempotencyKey, ApiKey, Order],
-    migrations,
+    migrations: [...migrations],
     installExtensions: false,
     // Of a connection that breaks while nobody uses it. The pool has dropped it; whoever asks next gets another.
     poolErrorHandler: () => {},

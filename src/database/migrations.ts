@@ -1,6 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { type DataSource, MigrationExecutor, type QueryRunner } from 'typeorm';
-import { MIGRATION_NAMES } from '../../migrations/index.js';
+import { migrations } from '../../migrations/index.js';
+import type { Migration } from '../../migrations/migration.js';
 import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { administer } from './database.js';
@@ -42,23 +43,62 @@ export async function runMigrations(url: string): Promise<string[]> {
 /**
  * Undoes the migration applied last.
  *
+ * @param expected its name, if whoever asks for it knows.
  * @returns its name, or `undefined` if none is applied.
- * @throws OperatorError if the database at `url` cannot be used, if this code does not have the migration, and if others
- *   hold a table for too long.
+ * @throws OperatorError if the database at `url` cannot be used, if this code does not have the migration, if it is not
+ *   the expected one, and if others hold a table for too long.
  */
-export async function revertMigration(url: string): Promise<string | undefined> {
+export async function revertMigration(url: string, expected?: string): Promise<string | undefined> {
   return underLock(url, async (executor) => {
     const [last] = await executor.getExecutedMigrations();
+    if (expected !== undefined && last?.name !== expected) {
+      throw new OperatorError(
+        `Nothing was reverted: ${expected} is no longer the migration applied last.`,
+      );
+    }
     if (last === undefined) {
       return undefined;
     }
-    if (!MIGRATION_NAMES.includes(last.name)) {
-      throw new OperatorError(
-        `${last.name}, applied last, is no migration of this version: revert it with the one that has it.`,
-      );
-    }
+    migrationOf(last.name);
     await executor.undoLastMigration();
     return last.name;
+  });
+}
+
+/**
+ * @returns the migration applied last, or `undefined` if none is applied.
+ * @throws OperatorError if this code does not have it, and as {@link requireOneSchema}.
+ */
+export async function lastMigration(dataSource: DataSource): Promise<Migration | undefined> {
+  await requireOneSchema(dataSource);
+  const [last] = await new MigrationExecutor(dataSource).getExecutedMigrations();
+  return last && migrationOf(last.name);
+}
+
+/** @throws OperatorError if this code does not have it. */
+function migrationOf(name: string): Migration {
+  const Found = migrations.find((it) => it.name === name);
+  if (Found === undefined) {
+    throw new OperatorError(
+      `${name}, applied last, is no migration of this version: revert it with the one that has it.`,
+    );
+  }
+  return new Found();
+}
+
+/** The rows that reverting `migration` would delete, by table, as of now. */
+export async function rowsLostWith(
+  { drops }: Migration,
+  dataSource: DataSource,
+): Promise<Map<string, string>> {
+  return dataSource.transaction(async (session) => {
+    await session.query(`set local lock_timeout = '${TABLE_LOCK.timeout}ms'`);
+    const rows = new Map<string, string>();
+    for (const table of drops) {
+      const [{ count }] = await session.query(`select count(*) from ${table}`);
+      rows.set(table, count);
+    }
+    return rows;
   });
 }
 
@@ -66,7 +106,7 @@ export async function revertMigration(url: string): Promise<string | undefined> 
  * @throws OperatorError where the tables are in another schema than the one in which new ones would be made: TypeORM looks
  *   for its own in that one alone, and would make a second, empty store there.
  */
-async function requireOneSchema(session: QueryRunner): Promise<void> {
+export async function requireOneSchema(session: DataSource | QueryRunner): Promise<void> {
   const [other] = await session.query(
     `select nspname as found, current_schema() as current
        from pg_class

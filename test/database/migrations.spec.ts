@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client } from 'pg';
-import { MIGRATION_NAMES } from '../../migrations/index.js';
+import { MIGRATION_NAMES, migrations } from '../../migrations/index.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { administer } from '../../src/database/database.js';
 import { revertMigration, runMigrations } from '../../src/database/migrations.js';
@@ -26,6 +26,54 @@ describe('the migrations', () => {
       .filter((file) => /^\d/.test(file))
       .toSorted();
     expect(names.map((name) => name.slice(-13))).toEqual(files.map((file) => file.slice(0, 13)));
+  });
+
+  it('take the locks that they name, and drop the tables that they name', async () => {
+    const client = new Client({ connectionString: url });
+    await client.connect();
+    const tables = async () => {
+      const { rows } = await client.query(
+        `select relname from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace`,
+      );
+      return rows.map(({ relname }) => relname as string);
+    };
+    /** The locks that `work` takes on what is there already, but for those that let others write. */
+    const locksOf = async (work: () => Promise<void>) => {
+      await client.query('begin');
+      const { rows: oids } = await client.query(
+        `select oid, relname from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace`,
+      );
+      await work();
+      const { rows } = await client.query<{ relation: number; mode: string }>(
+        `select relation, mode from pg_locks
+          where pid = pg_backend_pid() and relation = any ($1::oid[])
+            and mode not in ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock')`,
+        [oids.map(({ oid }) => oid)],
+      );
+      await client.query('commit');
+      // A statement that needs the strongest lock may have taken a weaker one before.
+      const modes = ['ShareLock', 'ShareRowExclusiveLock', 'AccessExclusiveLock'];
+      const names = ['SHARE', 'SHARE ROW EXCLUSIVE', 'ACCESS EXCLUSIVE'];
+      const strongest = rows.toSorted((a, b) => modes.indexOf(a.mode) - modes.indexOf(b.mode));
+      expect(modes).toEqual(expect.arrayContaining(rows.map(({ mode }) => mode)));
+      return Object.fromEntries(
+        strongest.map(({ relation, mode }) => [
+          oids.find(({ oid }) => oid === relation).relname,
+          names[modes.indexOf(mode)],
+        ]),
+      );
+    };
+    for (const migration of migrations.map((Each) => new Each())) {
+      expect(await locksOf(() => migration.up(client))).toEqual(migration.locks.up);
+      expect(migration.purpose).toMatch(/^[A-Z].+\.$/);
+    }
+    for (const migration of migrations.map((Each) => new Each()).toReversed()) {
+      const before = await tables();
+      expect(await locksOf(() => migration.down(client))).toEqual(migration.locks.down);
+      const after = await tables();
+      expect(before.filter((table) => !after.includes(table))).toEqual(migration.drops);
+    }
+    await client.end();
   });
 
   it('lead up, down all the way, and up again to the same schema', async () => {
@@ -98,6 +146,9 @@ describe('the migrations', () => {
     await change(`update migrations set id = id + 100 where name like 'CreateIdempotencyKeys%'`);
     expect(await revertMigration(url)).toMatch(/^CreateIdempotencyKeys/);
     expect(await revertMigration(url)).toMatch(/^CreateOrders/);
+    await expect(revertMigration(url, 'CreateOrders1795222800000')).rejects.toThrow(
+      /^Nothing was reverted: CreateOrders/,
+    );
     await change(`insert into migrations (timestamp, name) values (1, 'Later9999999999999')`);
     await expect(revertMigration(url)).rejects.toThrow(OperatorError);
     await change(`delete from migrations where timestamp = 1`);

@@ -22,10 +22,20 @@ describe('the migrations', () => {
     await dropDatabase(DATABASE_URL);
   });
 
+  /** What every command says first. */
+  const where = () => {
+    const { pathname, host, username } = new URL(DATABASE_URL);
+    return `Database ${pathname.slice(1)} at ${host}, role ${username}.\n`;
+  };
+
   async function migrate(command: string): Promise<string> {
-    const outcome = await project.run('migrate', [command], { DATABASE_URL });
-    expect(outcome).toMatchObject({ code: 0, stderr: '' });
-    return outcome.stdout.trimEnd();
+    const args = command === 'revert' ? ['revert', '--yes'] : [command];
+    const { code, stdout, stderr } = await project.run('migrate', args, { DATABASE_URL });
+    expect([code, stderr.slice(0, where().length)]).toEqual([0, where()]);
+    expect(stderr.slice(where().length)).toMatch(
+      /^(Applies|Reverts|Lists) .+\n(  the table .+\n)?$/,
+    );
+    return stdout.trimEnd();
   }
 
   it('are shown, run and reverted by the command', async () => {
@@ -40,13 +50,52 @@ describe('the migrations', () => {
     expect(await migrate('revert')).toBe('Nothing is applied.');
   });
 
+  it('name what is about to be done, and on which database, without its password', async () => {
+    const outcome = await project.run('migrate', ['run'], { DATABASE_URL });
+    expect(outcome.stderr).toBe(`${where()}Applies ${names.join(', ')}.\n`);
+    const { stderr } = await project.run('migrate', ['revert', '--yes'], { DATABASE_URL });
+    expect(stderr).toBe(
+      `${where()}Reverts ${names.at(-1)}. This deletes for good:\n` +
+        '  the table orders (rows: 0) and the rights granted on it\n',
+    );
+  });
+
+  it('are not reverted before someone confirms what is lost', async () => {
+    await migrate('run');
+    const change = (sql: string) => administer(DATABASE_URL, (dataSource) => dataSource.query(sql));
+    await change(`insert into pets (name, category_id) values ('Rex', 1)`);
+    await change(`insert into orders (pet_id) values (1), (1)`);
+    const production = { DATABASE_URL, NODE_ENV: 'production' };
+    const outcome = await project.run('migrate', ['revert'], production);
+    expect([outcome.code, outcome.stdout]).toEqual([2, '']);
+    expect(outcome.stderr).toMatch(
+      /\n  the table orders \(rows: 2\)[^]*\nNothing was reverted\..*--yes/,
+    );
+    expect(await migrate('show')).toBe(shown(names.length));
+
+    expect(await onTerminal('no')).toBe(2);
+    expect(await onTerminal('\u0004')).toBe(2);
+    expect(await migrate('show')).toBe(shown(names.length));
+    expect(await onTerminal('yes')).toBe(0);
+    expect(await migrate('show')).toBe(shown(names.length - 1));
+    while ((await migrate('revert')) !== 'Nothing is applied.');
+  });
+
+  /** Has a person at a terminal answer the question of `migrate revert`. @returns its exit code. */
+  async function onTerminal(answer: string): Promise<number | null> {
+    const asking = project.onTerminal(['migrate', 'revert'], { DATABASE_URL });
+    await asking.says(/rows: 2.*Type yes to revert it: /s);
+    asking.type(`${answer}\n`);
+    return (await asking.outcome).code;
+  }
+
   it('are not made a second time in a schema that was put before theirs', async () => {
     await migrate('run');
     await administer(DATABASE_URL, (dataSource) => dataSource.query('create schema postgres'));
     for (const command of ['run', 'revert']) {
       const outcome = await project.run('migrate', [command], { DATABASE_URL });
       expect([outcome.code, outcome.stdout]).toEqual([1, '']);
-      expect(outcome.stderr).toMatch(/^The tables are in the schema public, .*\n$/);
+      expect(outcome.stderr).toMatch(/^Database .+\nThe tables are in the schema public, .*\n$/);
     }
     await administer(DATABASE_URL, (dataSource) => dataSource.query('drop schema postgres'));
     while ((await migrate('revert')) !== 'Nothing is applied.');

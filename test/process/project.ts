@@ -72,6 +72,16 @@ export class Project {
     return this.start('npm', ['run', '--silent', script], variables);
   }
 
+  /** Starts a command of `animal-store` on a terminal of its own, which is its standard output and error. */
+  onTerminal(args: string[], variables: Variables = {}): Program {
+    const command = [process.execPath, 'dist/src/main.js', ...args].join(' ');
+    const script =
+      process.platform === 'darwin'
+        ? ['-q', '/dev/null', 'sh', '-c', command]
+        : ['--quiet', '--return', '--command', command, '/dev/null'];
+    return this.start('script', script, variables);
+  }
+
   private start(command: string, args: string[], variables: Variables): Program {
     const child = spawn(command, args, {
       cwd: this.folder,
@@ -173,6 +183,11 @@ export class Program {
         throw new Error(`ended without saying ${pattern}:\n${this.stdout}${this.stderr}`);
       }
     }
+  }
+
+  /** Types on the terminal that it has. */
+  type(text: string): void {
+    this.child.stdin!.write(text);
   }
 
   send(signal: NodeJS.Signals): void {
