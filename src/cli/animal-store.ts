@@ -3,6 +3,7 @@ import { KEY_PREFIX } from '../auth/api-key.js';
 import { loadEnvironment } from '../config/environment.js';
 import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
+import { addCheck } from './check.js';
 import { exitCodes } from './exit-codes.js';
 import { addKeys } from './keys.js';
 import { addMigrate } from './migrate.js';
@@ -32,6 +33,7 @@ Wrong arguments and every failure end with exit code 1 and a message on standard
       const { serve } = await import('./serve.js');
       await serve(loadEnvironment());
     });
+  addCheck(program);
   addMigrate(program);
   addKeys(program);
   program

@@ -70,6 +70,23 @@ function isDatabaseUrl(url: string): boolean {
   );
 }
 
+/** A `postgres://` URL with `***` in place of its passwords; one that cannot be read, without anything else. */
+export function withoutPassword(url: string): string {
+  if (!URL.canParse(url)) {
+    return 'postgres://***';
+  }
+  const masked = new URL(url);
+  if (masked.password !== '') {
+    masked.password = '***';
+  }
+  for (const name of ['password', 'sslpassword']) {
+    if (masked.searchParams.has(name)) {
+      masked.searchParams.set(name, '***');
+    }
+  }
+  return masked.href;
+}
+
 const NODE_ENVS = ['production', 'development', 'test'] as const;
 
 const listOf = (text: string): string[] => text.split(',').map((item) => item.trim());

@@ -6,6 +6,7 @@ import { Project } from './project.js';
 
 const COMMANDS = [
   ['serve'],
+  ['check'],
   ['migrate', 'run'],
   ['migrate', 'revert'],
   ['migrate', 'show'],

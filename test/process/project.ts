@@ -130,7 +130,7 @@ export interface Ids {
   gid?: number;
 }
 
-type CommandName = 'serve' | 'keys' | 'migrate' | 'openapi';
+type CommandName = 'serve' | 'check' | 'keys' | 'migrate' | 'openapi';
 
 export interface Outcome {
   /** `null` where a signal ended it. */
