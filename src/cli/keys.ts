@@ -94,15 +94,21 @@ async function revoke(keys: ApiKeys, id: string): Promise<void> {
   console.error(`Key ${id} is revoked; every process refuses it within 5 seconds.`);
 }
 
+const REMEDY = 'Make one with animal-store keys create --name local, and put it into .env.';
+
 async function admit(name: string): Promise<void> {
   const environment = loadEnvironment();
   const key = process.env['LOCAL_API_KEY'] ?? '';
   if (!isApiKey(key)) {
-    throw new OperatorError('LOCAL_API_KEY must hold a key that this service could have issued.');
+    throw new OperatorError(
+      `LOCAL_API_KEY must hold a key that this service could have issued, as in .env.example. ${REMEDY}`,
+    );
   }
   await withKeys(async (keys) => {
     if (!(await keys.admit(key, name))) {
-      throw new OperatorError('The key in LOCAL_API_KEY is revoked or expired, and stays so.');
+      throw new OperatorError(
+        `The key in LOCAL_API_KEY is revoked or expired, and stays so. ${REMEDY}`,
+      );
     }
     console.error('The key in LOCAL_API_KEY is valid.');
   }, environment);

@@ -82,7 +82,8 @@ export class Project {
     return this.start('script', script, variables);
   }
 
-  private start(command: string, args: string[], variables: Variables): Program {
+  /** Starts any program in the project's folder. */
+  start(command: string, args: string[], variables: Variables): Program {
     const child = spawn(command, args, {
       cwd: this.folder,
       env: {
