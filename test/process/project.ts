@@ -22,6 +22,7 @@ export class Project {
     await cp(join(PROJECT_ROOT, 'package.json'), join(folder, 'package.json'));
     await cp(join(PROJECT_ROOT, 'docs/guides'), join(folder, 'docs/guides'), { recursive: true });
     await cp(join(PROJECT_ROOT, 'public'), join(folder, 'public'), { recursive: true });
+    await cp(join(PROJECT_ROOT, 'scripts'), join(folder, 'scripts'), { recursive: true });
     await symlink(join(PROJECT_ROOT, 'node_modules'), join(folder, 'node_modules'));
     await mkdir(temporary);
     await chmod(root, 0o755);

@@ -20,7 +20,7 @@ describe('a role with the rights that docs/operations.md lists', () => {
     role = `${database}_service`;
     const guide = await readFile(join(PROJECT_ROOT, 'docs/operations.md'), 'utf8');
     grants = guide
-      .match(/^grant .+ to animals;$/gm)!
+      .match(/(?<=^ *)grant .+ to animals;$/gm)!
       .join('\n')
       .replace('database animals', `database ${database}`)
       .replaceAll('to animals;', `to ${role};`);
