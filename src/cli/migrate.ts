@@ -4,6 +4,8 @@ import type { DataSource } from 'typeorm';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { loadEnvironment } from '../config/environment.js';
 import { administer, describeDatabase, onDatabase } from '../database/database.js';
+import { type AppliedMigration, migrationHistory } from '../database/bookkeeping.js';
+import { downScript, upScript } from '../database/migration-script.js';
 import {
   lastMigration,
   requireOneSchema,
@@ -41,10 +43,25 @@ export function addMigrate(program: Command): void {
     .action(({ yes }: { yes?: true }) => onUrl((url) => revert(url, yes)));
   migrate
     .command('show')
-    .description('list the migrations of this version; [X] marks the applied ones')
+    .description('list the migrations of this version and later ones; [X] marks the applied ones')
+    .option('--check', 'end with exit code 1 if a migration is pending')
     .option('--json', 'print JSON')
-    .addHelpText('after', exitCodes({ 0: 'listed', 1: 'failed' }))
-    .action(({ json }: { json?: true }) => onUrl((url) => show(url, json)));
+    .addHelpText(
+      'after',
+      exitCodes({ 0: 'listed', 1: 'failed, or with --check a migration is pending' }),
+    )
+    .action((options: ShowOptions) => onUrl((url) => show(url, options)));
+  migrate
+    .command('sql')
+    .description('print the SQL of the pending migrations as a script for psql; changes nothing')
+    .option('--revert', 'print the SQL that reverts the migration that was applied last')
+    .addHelpText('after', exitCodes({ 0: 'printed, also if there is nothing to do', 1: 'failed' }))
+    .action((options: { revert?: true }) => onUrl((url) => sql(url, options)));
+}
+
+interface ShowOptions {
+  check?: true;
+  json?: true;
 }
 
 async function onUrl(work: (url: string) => Promise<void>): Promise<void> {
@@ -114,17 +131,48 @@ async function confirms(): Promise<boolean> {
   }
 }
 
-async function show(url: string, json = false): Promise<void> {
-  const pending = await onNamed(url, async (dataSource) => {
+async function show(url: string, { check, json }: ShowOptions): Promise<void> {
+  const applied = await onNamed(url, async (dataSource) => {
     console.error('Lists its migrations and changes nothing.');
-    return new Set(await pendingMigrations(dataSource));
+    return migrationHistory(dataSource);
   });
-  const list = MIGRATION_NAMES.map((name) => ({ name, isApplied: !pending.has(name) }));
+  const pending = MIGRATION_NAMES.filter((name) => !applied.some((it) => it.name === name));
+  const list = [
+    ...applied.map((it) => ({ ...it, isApplied: true })),
+    ...pending.map((name) => ({ name, appliedAt: null, version: null, isApplied: false })),
+  ]
+    .map((it) => ({ ...it, isOfThisVersion: MIGRATION_NAMES.includes(it.name) }))
+    .toSorted((a, b) => (a.name.slice(-13) < b.name.slice(-13) ? -1 : 1));
   if (json) {
     console.log(JSON.stringify(list, undefined, 2));
-    return;
+  } else {
+    list.forEach((it) => console.log(describe(it)));
   }
-  for (const { name, isApplied } of list) {
-    console.log(`[${isApplied ? 'X' : ' '}] ${name}`);
-  }
+  process.exitCode = check && pending.length > 0 ? 1 : 0;
+}
+
+/** One line, its fields separated by tabs. */
+function describe({
+  name,
+  isApplied,
+  appliedAt,
+  version,
+  isOfThisVersion,
+}: AppliedMigration & { isApplied: boolean; isOfThisVersion: boolean }): string {
+  const fields = [
+    `[${isApplied ? 'X' : ' '}] ${name}`,
+    !isApplied ? [] : `applied ${appliedAt?.toISOString() ?? 'at an unknown time'}`,
+    version === null ? [] : `by version ${version}`,
+    isOfThisVersion ? [] : 'not of this version',
+  ];
+  return fields.flat().join('\t');
+}
+
+async function sql(url: string, { revert: isRevert }: { revert?: true }): Promise<void> {
+  await onNamed(url, async (dataSource) => {
+    console.error(
+      `Prints the SQL that ${isRevert ? 'reverts the last migration' : 'applies the pending migrations'} and changes nothing.`,
+    );
+    process.stdout.write(await (isRevert ? downScript : upScript)(dataSource));
+  });
 }

@@ -2,21 +2,23 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { type DataSource, MigrationExecutor, type QueryRunner } from 'typeorm';
 import { migrations } from '../../migrations/index.js';
 import type { Migration } from '../../migrations/migration.js';
+import { VERSION } from '../config/project-root.js';
 import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
+import { missingBookkeeping } from './bookkeeping.js';
 import { administer } from './database.js';
 
 /**
  * The advisory lock under which migrations run (PostgreSQL, section 13.3.5), so that several instances starting
  * at once apply each migration once. The number is arbitrary and must never change.
  */
-const MIGRATION_LOCK = 7_236_102_511;
+export const MIGRATION_LOCK = 7_236_102_511;
 
 /**
  * How migrations wait for tables that others use. Requests that need such a table wait behind the migration, so an attempt
  * is shorter than their `statement_timeout`, and they have the table for themselves in between.
  */
-const TABLE_LOCK = {
+export const TABLE_LOCK = {
   /** Milliseconds that an attempt waits for a table. */
   timeout: 1_000,
   attempts: 5,
@@ -34,9 +36,20 @@ const LOCK_NOT_AVAILABLE = '55P03';
  * @throws OperatorError if the database at `url` cannot be used, and if others hold a table for too long.
  */
 export async function runMigrations(url: string): Promise<string[]> {
-  return underLock(url, async (executor) => {
+  return underLock(url, async (executor, session) => {
+    if ((await executor.getPendingMigrations()).length === 0) {
+      return [];
+    }
+    for (const statement of await missingBookkeeping(session)) {
+      await session.query(statement);
+    }
     const applied = await executor.executePendingMigrations();
-    return applied.map(({ name }) => name);
+    const names = applied.map(({ name }) => name);
+    await session.query('update migrations set version = $1 where name = any ($2)', [
+      VERSION,
+      names,
+    ]);
+    return names;
   });
 }
 
@@ -128,7 +141,7 @@ export async function requireOneSchema(session: DataSource | QueryRunner): Promi
  */
 async function underLock<T>(
   url: string,
-  work: (executor: MigrationExecutor) => Promise<T>,
+  work: (executor: MigrationExecutor, session: QueryRunner) => Promise<T>,
 ): Promise<T> {
   return administer(url, async (dataSource) => {
     for (let attempt = 1; ; attempt += 1) {
@@ -144,7 +157,7 @@ async function underLock<T>(
         const result = await watched(
           dataSource,
           session,
-          () => work(executor),
+          () => work(executor, session),
           (found) => {
             blockers = found;
           },

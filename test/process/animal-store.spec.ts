@@ -10,6 +10,7 @@ const COMMANDS = [
   ['migrate', 'run'],
   ['migrate', 'revert'],
   ['migrate', 'show'],
+  ['migrate', 'sql'],
   ['keys', 'create'],
   ['keys', 'list'],
   ['keys', 'revoke'],

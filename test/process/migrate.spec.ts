@@ -1,6 +1,10 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { Client } from 'pg';
 import { migrations } from '../../migrations/index.js';
+import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { administer } from '../../src/database/database.js';
+import { runMigrations } from '../../src/database/migrations.js';
 import { createDatabase, dropDatabase } from '../service.js';
 import { Project } from './project.js';
 import { until } from './until.js';
@@ -35,7 +39,8 @@ describe('the migrations', () => {
     expect(stderr.slice(where().length)).toMatch(
       /^(Applies|Reverts|Lists) .+\n(  the table .+\n)?$/,
     );
-    return stdout.trimEnd();
+    // What follows the first tab is about when, and by whom.
+    return stdout.trimEnd().replaceAll(/\t.+$/gm, '');
   }
 
   it('are shown, run and reverted by the command', async () => {
@@ -88,6 +93,46 @@ describe('the migrations', () => {
     asking.type(`${answer}\n`);
     return (await asking.outcome).code;
   }
+
+  it('are shown with when and by which version each was applied, those of later versions too', async () => {
+    const url = await createDatabase();
+    await runMigrations(url);
+    const change = (sql: string) => administer(url, (dataSource) => dataSource.query(sql));
+    const show = (...args: string[]) =>
+      project.run('migrate', ['show', ...args], { DATABASE_URL: url });
+    await change(
+      `insert into migrations (timestamp, name, version) values (9999999999999, 'Later9999999999999', '9.0.0')`,
+    );
+    const appliedAt = '2026-11-23T01:02:03.000Z';
+    await change(`update migrations set applied_at = '${appliedAt}'`);
+    await change(
+      `update migrations set applied_at = null, version = null where name = '${names[0]}'`,
+    );
+    await change(`delete from migrations where name = '${names[2]}'`);
+    const { version } = JSON.parse(await readFile(join(PROJECT_ROOT, 'package.json'), 'utf8'));
+
+    const { code, stdout } = await show();
+    expect([code, stdout.trimEnd().split('\n')]).toEqual([
+      0,
+      [
+        `[X] ${names[0]}\tapplied at an unknown time`,
+        `[X] ${names[1]}\tapplied ${appliedAt}\tby version ${version}`,
+        `[ ] ${names[2]}`,
+        `[X] ${names[3]}\tapplied ${appliedAt}\tby version ${version}`,
+        `[X] Later9999999999999\tapplied ${appliedAt}\tby version 9.0.0\tnot of this version`,
+      ],
+    ]);
+    const json = await show('--json', '--check');
+    expect(json.code).toBe(1);
+    const [first, , third, , later] = JSON.parse(json.stdout);
+    expect(first).toMatchObject({ isApplied: true, appliedAt: null, version: null });
+    expect(third).toMatchObject({ name: names[2], isApplied: false, isOfThisVersion: true });
+    expect(later).toMatchObject({ appliedAt, version: '9.0.0', isOfThisVersion: false });
+
+    await change(`insert into migrations (timestamp, name) values (1, '${names[2]}')`);
+    expect((await show('--check')).code).toBe(0);
+    await dropDatabase(url);
+  });
 
   it('are not made a second time in a schema that was put before theirs', async () => {
     await migrate('run');
