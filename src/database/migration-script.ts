@@ -115,8 +115,8 @@ const comment = (...lines: string[]) => lines.map((line) => `-- ${line}`).join('
 
 const timestampOf = ({ name }: Migration) => name.slice(-13);
 
-/** Without the indent of the source that holds it. */
-function withoutIndent(sql: string): string {
+/** `sql` without the indent of the source that holds it. */
+export function withoutIndent(sql: string): string {
   const lines = sql
     .replace(/^\s*\n/, '')
     .trimEnd()

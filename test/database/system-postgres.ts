@@ -30,6 +30,9 @@ const runs = (program: string) => spawnSync(program, ['--version']).status === 0
 
 /** A new server of the installed PostgreSQL, which pg_dump can dump. Its superuser is `postgres`. */
 export class SystemPostgres {
+  /** What it has logged so far. */
+  log = '';
+
   private constructor(
     readonly port: number,
     readonly password: string,
@@ -37,7 +40,8 @@ export class SystemPostgres {
     private readonly child: ChildProcess,
   ) {}
 
-  static async start(binaries: string): Promise<SystemPostgres> {
+  /** @param settings such as `log_statement=all`. */
+  static async start(binaries: string, settings: string[] = []): Promise<SystemPostgres> {
     const folder = await mkdtemp(join(tmpdir(), 'animal-store-system-postgres-'));
     await chmod(folder, 0o755);
     const { ids } = await postgresAccount(folder);
@@ -59,18 +63,23 @@ export class SystemPostgres {
       options,
     );
     const port = await freePort();
-    const settings = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'fsync=off'];
+    const all = [
+      'listen_addresses=127.0.0.1',
+      'unix_socket_directories=',
+      'fsync=off',
+      ...settings,
+    ];
     const child = spawn(
       join(binaries, 'postgres'),
-      ['-D', data, '-p', String(port), ...settings.flatMap((setting) => ['-c', setting])],
+      ['-D', data, '-p', String(port), ...all.flatMap((setting) => ['-c', setting])],
       { ...options, stdio: ['ignore', 'ignore', 'pipe'] },
     );
-    for (let log = ''; !log.includes('ready to accept connections');) {
-      const [text] = await once(child.stderr!, 'data');
-      log += text;
+    const server = new SystemPostgres(port, password, folder, child);
+    child.stderr!.setEncoding('utf8').on('data', (text) => (server.log += text));
+    while (!server.log.includes('ready to accept connections')) {
+      await once(child.stderr!, 'data');
     }
-    child.stderr!.resume();
-    return new SystemPostgres(port, password, folder, child);
+    return server;
   }
 
   /** Of the database `postgres`, as the superuser. */
