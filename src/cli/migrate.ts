@@ -22,7 +22,9 @@ const NOT_CONFIRMED = 2;
 
 /** `animal-store migrate …`, and so `npm run migration:run` and its like. */
 export function addMigrate(program: Command): void {
-  const migrate = program.command('migrate').description('apply, revert and list migrations');
+  const migrate = program
+    .command('migrate')
+    .description('apply, revert, list and print migrations');
   migrate
     .command('run')
     .description('apply the pending migrations in one transaction')
