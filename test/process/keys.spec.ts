@@ -20,8 +20,7 @@ describe('the key command', () => {
     await dropDatabase(variables.DATABASE_URL);
   });
 
-  const keys = (args: string[], more = {}) =>
-    project.run('cli/keys', args, { ...variables, ...more });
+  const keys = (args: string[], more = {}) => project.run('keys', args, { ...variables, ...more });
 
   const onDatabase = (sql: string) =>
     administer(variables.DATABASE_URL, (dataSource) => dataSource.query(sql));
@@ -97,7 +96,7 @@ describe('the key command', () => {
   });
 
   it('revokes a key that it could not print, and says so', async () => {
-    const command = `{ node dist/src/cli/keys.js create --name lost; echo "left with $?" >&2; } | true`;
+    const command = `{ node dist/src/main.js keys create --name lost; echo "left with $?" >&2; } | true`;
     const { stderr } = spawnSync('sh', ['-c', command], {
       cwd: project.folder,
       env: { PATH: process.env['PATH'], ...variables },
