@@ -5,6 +5,7 @@ import { parseEnv } from 'node:util';
 import { applyDecorators } from '@nestjs/common';
 import { Transform } from 'class-transformer';
 import { IsBoolean, IsIn, IsString, Matches, Max, Min } from 'class-validator';
+import type { Pooler } from '../database/data-source.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { LOG_LEVELS, type LogLevel } from '../logging/logger.js';
 import { MayBeOmitted, Satisfies } from '../validation/decorators.js';
@@ -134,6 +135,11 @@ export class Environment {
   @WholeNumber(2, 100)
   DATABASE_POOL_SIZE = 10;
 
+  /** The kind of pooler that is between the service and PostgreSQL; without it, none. */
+  @MayBeOmitted()
+  @IsIn(['transaction'], { message: '$property must be transaction or not set' })
+  DATABASE_POOLER?: Pooler;
+
   /** Seconds for which the service still serves after SIGTERM, while readiness is 503 already. */
   @WholeNumber(0, 60)
   DRAIN_SECONDS = 2;
@@ -217,6 +223,9 @@ export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
   const faults = messagesOf(errors);
   if (environment.NODE_ENV === 'production' && set['DATABASE_URL'] === undefined) {
     faults.push('DATABASE_URL must be set when NODE_ENV is production');
+  }
+  if (environment.DATABASE_POOLER === 'transaction' && set['DATABASE_URL'] === undefined) {
+    faults.push('DATABASE_POOLER must be not set without DATABASE_URL');
   }
   if (
     faults.length === 0 &&

@@ -8,6 +8,7 @@ const DEFAULTS = {
   PORT: 3000,
   DATABASE_URL: undefined,
   DATABASE_POOL_SIZE: 10,
+  DATABASE_POOLER: undefined,
   DRAIN_SECONDS: 2,
   MIGRATE_ON_START: false,
   PUBLIC_BASE_URL: undefined,
@@ -48,6 +49,7 @@ describe('readEnvironment', () => {
       PORT: '0',
       DATABASE_URL: 'postgresql://u:p@db.example:5433/animals?sslmode=verify-full',
       DATABASE_POOL_SIZE: '100',
+      DATABASE_POOLER: 'transaction',
       DRAIN_SECONDS: '60',
       MIGRATE_ON_START: 'true',
       PUBLIC_BASE_URL: 'https://animals.example/v1',
@@ -66,6 +68,7 @@ describe('readEnvironment', () => {
       PORT: 0,
       DATABASE_URL: 'postgresql://u:p@db.example:5433/animals?sslmode=verify-full',
       DATABASE_POOL_SIZE: 100,
+      DATABASE_POOLER: 'transaction',
       DRAIN_SECONDS: 60,
       MIGRATE_ON_START: true,
       PUBLIC_BASE_URL: 'https://animals.example/v1',
@@ -101,6 +104,8 @@ describe('readEnvironment', () => {
     ['DATABASE_POOL_SIZE', '1'],
     ['DATABASE_POOL_SIZE', '101'],
     ['DATABASE_POOL_SIZE', 'Infinity'],
+    ['DATABASE_POOLER', 'session'],
+    ['DATABASE_POOLER', 'true'],
     ['DRAIN_SECONDS', '61'],
     ['DRAIN_SECONDS', '0.5'],
     ['MIGRATE_ON_START', 'yes'],
@@ -210,6 +215,12 @@ describe('readEnvironment', () => {
       'DEPLOYMENT_ENVIRONMENT must be staging when PUBLIC_BASE_URL and STAGING_BASE_URL are the same address',
     ]);
     expect(faultsOf({ ...addresses, DEPLOYMENT_ENVIRONMENT: 'staging' })).toEqual([]);
+  });
+
+  it('refuses a pooler before the embedded PostgreSQL', () => {
+    expect(faultsOf({ DATABASE_POOLER: 'transaction' })).toEqual([
+      expect.stringMatching('^DATABASE_POOLER must be not set'),
+    ]);
   });
 
   it('wants DATABASE_URL in production, and only there', () => {
