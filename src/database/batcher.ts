@@ -1,5 +1,5 @@
 import { ApiError } from '../errors/api-error.js';
-import { isRefusedValue } from '../errors/database-error.js';
+import { databaseUnavailable, isRefusedValue } from '../errors/database-error.js';
 
 /** How much one batcher takes on. */
 export const BATCH_LIMITS = {
@@ -37,6 +37,8 @@ export class Batcher<Request, Answer> {
   private waiting: Waiting<Request, Answer>[] = [];
   private inFlight = 0;
   private isScheduled = false;
+  /** When the first statement was sent since the database last carried one out or refused its values: `performance.now()`. */
+  private unansweredSince: number | undefined;
 
   /**
    * @param answer asks the database for `requests` and returns their answers in the same order. It finds each by
@@ -51,7 +53,7 @@ export class Batcher<Request, Answer> {
   /** @throws ApiError `unavailable` when too many requests wait, or this one waits too long; else whatever `answer` throws. */
   ask(request: Request): Promise<Answer> {
     if (this.waiting.length >= this.limits.waiting) {
-      return Promise.reject(overloaded());
+      return Promise.reject(this.refusal());
     }
     return new Promise((resolve, reject) => {
       this.waiting.push({ request, since: performance.now(), resolve, reject });
@@ -74,6 +76,7 @@ export class Batcher<Request, Answer> {
     while (this.waiting.length > 0 && this.mayLeave()) {
       const batch = this.waiting.splice(0, this.limits.size);
       this.inFlight += 1;
+      this.unansweredSince ??= performance.now();
       void this.settle(batch).finally(() => {
         this.inFlight -= 1;
         this.schedule();
@@ -92,16 +95,29 @@ export class Batcher<Request, Answer> {
   private refuseOverdue(): void {
     const overdue = performance.now() - this.limits.waitingTime;
     while (this.waiting.length > 0 && this.waiting[0]!.since < overdue) {
-      this.waiting.shift()!.reject(overloaded());
+      this.waiting.shift()!.reject(this.refusal());
     }
+  }
+
+  /** A database that has carried out nothing for as long as a request may wait is away. */
+  private refusal(): ApiError {
+    const since = this.unansweredSince ?? Infinity;
+    return performance.now() - since > this.limits.waitingTime
+      ? databaseUnavailable()
+      : new ApiError('unavailable', 'The service is overloaded; try again.');
   }
 
   private async settle(batch: Waiting<Request, Answer>[], isPart = false): Promise<void> {
     try {
       const answers = await this.answer(batch.map(({ request }) => request));
+      this.unansweredSince = undefined;
       batch.forEach(({ resolve }, i) => resolve(answers[i]!));
     } catch (error) {
-      if (batch.length > 1 && isRefusedValue(error)) {
+      const isRefused = isRefusedValue(error);
+      if (isRefused) {
+        this.unansweredSince = undefined;
+      }
+      if (batch.length > 1 && isRefused) {
         const size = isPart ? 1 : Math.ceil(Math.sqrt(batch.length));
         for (let i = 0; i < batch.length; i += size) {
           await this.settle(batch.slice(i, i + size), true);
@@ -111,8 +127,4 @@ export class Batcher<Request, Answer> {
       }
     }
   }
-}
-
-function overloaded(): ApiError {
-  return new ApiError('unavailable', 'The service is overloaded; try again.');
 }

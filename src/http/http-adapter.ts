@@ -41,6 +41,8 @@ export class HttpAdapter extends ExpressAdapter {
   private readonly backlog = new AcceptBacklog(this.queue);
   /** Responses to send in this turn of the event loop. */
   private toSend: Answer[] = [];
+  /** The message of the last 503 to a request in its handler, if none was served since. */
+  private unavailable: string | undefined;
   private stage: 'serving' | 'draining' | 'closing' = 'serving';
 
   private readonly cors: Cors | undefined;
@@ -190,7 +192,8 @@ export class HttpAdapter extends ExpressAdapter {
     if (request.url.startsWith('/health/')) {
       this.instance(request as never, response as never);
     } else if (this.queue.isFull) {
-      this.replyError(response, 'unavailable', 'The service is overloaded; try again.');
+      const message = this.unavailable ?? 'The service is overloaded; try again.';
+      this.replyError(response, 'unavailable', message);
       // A client that asks again at once would have the service do nothing but reject.
       const { socket } = request;
       response.once('close', () => {
@@ -277,6 +280,9 @@ export class HttpAdapter extends ExpressAdapter {
 
   /** Answers with an Error, and with the `Retry-After` of its code. */
   replyError(response: Response, code: ErrorCode, message: string): void {
+    if (response.isAdmitted && code === 'unavailable') {
+      this.unavailable = message;
+    }
     const body = errorAnswer(response, code, message);
     this.reply(response, body, body.status);
   }
@@ -293,6 +299,9 @@ export class HttpAdapter extends ExpressAdapter {
     response.isAnswered = true;
     if (response.isAdmitted) {
       this.queue.leave();
+      if (status < 300) {
+        this.unavailable = undefined;
+      }
     }
     if (isComingInChunks(response.req)) {
       // The rest of it may have come, and is parsed when this returns.
