@@ -37,8 +37,14 @@ function BaseUrl(): PropertyDecorator {
 const LIKE_FULL = ['prefer', 'require', 'verify-ca'];
 const SSL_MODES = ['disable', ...LIKE_FULL, 'verify-full', 'no-verify'];
 
-/** pg's parameters of TLS: of any other it would make something without a warning. */
-const TLS_PARAMETERS: Readonly<Record<string, (value: string) => boolean>> = {
+/** The parameters that pg does what they say for. It ignores others of libpq, such as `target_session_attrs`, in silence. */
+const URL_PARAMETERS: Readonly<Record<string, (value: string) => boolean>> = {
+  host: () => true,
+  port: (value) => /^[0-9]{1,5}$/.test(value),
+  user: () => true,
+  password: () => true,
+  application_name: () => true,
+  options: () => true,
   ssl: (value) => ['true', '1', '0'].includes(value),
   // Those like `verify-full` were replaced by it, unless they were percent-encoded.
   sslmode: (value) => SSL_MODES.includes(value) && !LIKE_FULL.includes(value),
@@ -58,16 +64,17 @@ function withFullTls(url: string): string {
     .join('?');
 }
 
-/** A `postgres://` URL, without a parameter of TLS that pg would ignore. */
+/** A `postgres://` URL, without a parameter that pg would ignore. */
 function isDatabaseUrl(url: string): boolean {
-  const parameters = new URLSearchParams(url.split('?').slice(1).join('?'));
-  const tls = [...parameters].filter(([name]) => /^(ssl|uselibpqcompat)/i.test(name));
+  const parameters = [...new URLSearchParams(url.split('?').slice(1).join('?'))];
   // Of two that contradict each other, pg would use one.
-  const names = new Set(tls.map(([name]) => (name === 'ssl' ? 'sslmode' : name)));
+  const names = new Set(parameters.map(([name]) => (name === 'ssl' ? 'sslmode' : name)));
   return (
     /^postgres(ql)?:\/\/./.test(url) &&
-    names.size === tls.length &&
-    tls.every(([name, value]) => TLS_PARAMETERS[name]?.(value) === true)
+    names.size === parameters.length &&
+    parameters.every(
+      ([name, value]) => Object.hasOwn(URL_PARAMETERS, name) && URL_PARAMETERS[name]!(value),
+    )
   );
 }
 
@@ -127,7 +134,7 @@ export class Environment {
   @MayBeOmitted()
   @Transform(({ value }) => withFullTls(value))
   @Satisfies(isDatabaseUrl, {
-    message: `$property must be a postgres:// URL; of TLS it takes ${Object.keys(TLS_PARAMETERS).join(', ')}, each once, ssl or sslmode, and as sslmode ${SSL_MODES.join(', ')}`,
+    message: `$property must be a postgres:// URL; its parameters may be ${Object.keys(URL_PARAMETERS).join(', ')}, each once, ssl or sslmode, and as sslmode ${SSL_MODES.join(', ')}`,
   })
   DATABASE_URL?: string;
 

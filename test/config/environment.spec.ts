@@ -101,6 +101,13 @@ describe('readEnvironment', () => {
     ['DATABASE_URL', 'postgres://u@db.example/animals?ssl=true&sslmode=disable'],
     ['DATABASE_URL', 'postgres://u@db.example/animals?sslmode=verif%79-ca'],
     ['DATABASE_URL', 'postgres://u@db.example/animals?uselibpqcompat=true&sslmode=require'],
+    ['DATABASE_URL', 'postgres://u@db.example/animals?target_session_attrs=read-write'],
+    ['DATABASE_URL', 'postgres://u@db.example/animals?channel_binding=require'],
+    ['DATABASE_URL', 'postgres://u@db.example/animals?connect_timeout=3'],
+    ['DATABASE_URL', 'postgres://u@db.example/animals?statement_timeout=9000'],
+    ['DATABASE_URL', 'postgres://u@db.example/animals?hasOwnProperty=host'],
+    ['DATABASE_URL', 'postgres://u@db.example/animals?application_name=a&application_name=b'],
+    ['DATABASE_URL', 'postgres://u@db.example/animals?port=x'],
     ['DATABASE_POOL_SIZE', '1'],
     ['DATABASE_POOL_SIZE', '101'],
     ['DATABASE_POOL_SIZE', 'Infinity'],
@@ -182,7 +189,9 @@ describe('readEnvironment', () => {
     'sslmode=no-verify&application_name=x',
     'sslmode=verify-full&sslrootcert=/ca.pem&sslcert=/c.pem&sslkey=/k.pem',
     'sslmode=require&sslnegotiation=direct',
-  ])('takes what the driver knows of TLS: %s', (parameters) => {
+    'host=/var/run/postgresql&port=5433&user=u&password=p',
+    'options=-c%20search_path%3Danimals&application_name=x',
+  ])('takes parameters that the driver acts on: %s', (parameters) => {
     expect(faultsOf({ DATABASE_URL: `postgres://u@db.example/animals?${parameters}` })).toEqual([]);
   });
 
