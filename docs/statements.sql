@@ -133,3 +133,9 @@ select name from migrations;
 -- A start: whether the database can hold the tables.
 select current_setting('server_encoding') as encoding, current_schema() as schema,
             current_setting('search_path') as path;
+
+-- A command, and a start before it serves: dates that the driver reads.
+set datestyle = 'ISO';
+
+-- A start: whether sessions have their settings.
+select name, setting, quote_ident(current_user) as role from pg_settings where name = any($1);

@@ -10,7 +10,8 @@ import { ApiKey } from '../src/auth/api-key.entity.js';
 import { ApiKeys } from '../src/auth/api-keys.js';
 import { readEnvironment } from '../src/config/environment.js';
 import { runMigrations } from '../src/database/migrations.js';
-import { poolOf, servingDataSource } from '../src/database/data-source.js';
+import { connectToServe } from '../src/database/database.js';
+import { poolOf } from '../src/database/data-source.js';
 import { createLogger } from '../src/logging/logger.js';
 import { holdToDocument } from './openapi/contract.js';
 
@@ -52,7 +53,7 @@ export async function startService(
   await runMigrations(databaseUrl);
 
   const environment = readEnvironment({ DATABASE_URL: databaseUrl, ...variables });
-  const dataSource = await servingDataSource(databaseUrl, 10).initialize();
+  const dataSource = await connectToServe(databaseUrl, environment);
   const pool = poolOf(dataSource);
   const keys = new ApiKeys(dataSource.getRepository(ApiKey));
   const { key } = await keys.issue('test');

@@ -7,8 +7,7 @@ import { createApp } from '../app.js';
 import { ApiKey } from '../auth/api-key.entity.js';
 import { ApiKeys } from '../auth/api-keys.js';
 import type { Environment } from '../config/environment.js';
-import { administer, connected, DATA_FOLDER, onDatabase } from '../database/database.js';
-import { servingDataSource } from '../database/data-source.js';
+import { administer, connectToServe, DATA_FOLDER, onDatabase } from '../database/database.js';
 import { requireMigrated } from '../database/pending-migrations.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
 import { createLogger } from '../logging/logger.js';
@@ -77,7 +76,7 @@ async function serveFrom(
   hurrying: AbortSignal,
 ): Promise<void> {
   const logger = createLogger(environment.LOG_LEVEL);
-  const dataSource = await connected(() => servingDataSource(url, environment.DATABASE_POOL_SIZE));
+  const dataSource = await connectToServe(url, environment);
   try {
     const app = await createApp({ environment, dataSource, logger });
     await app.listen(environment.PORT, environment.HOST);

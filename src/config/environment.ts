@@ -5,6 +5,7 @@ import { parseEnv } from 'node:util';
 import { applyDecorators } from '@nestjs/common';
 import { Transform } from 'class-transformer';
 import { IsBoolean, IsIn, IsString, Matches, Max, Min } from 'class-validator';
+import type { Pooler } from '../database/data-source.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { LOG_LEVELS, type LogLevel } from '../logging/logger.js';
 import { MayBeOmitted, Satisfies } from '../validation/decorators.js';
@@ -36,8 +37,14 @@ function BaseUrl(): PropertyDecorator {
 const LIKE_FULL = ['prefer', 'require', 'verify-ca'];
 const SSL_MODES = ['disable', ...LIKE_FULL, 'verify-full', 'no-verify'];
 
-/** pg's parameters of TLS: of any other it would make something without a warning. */
-const TLS_PARAMETERS: Readonly<Record<string, (value: string) => boolean>> = {
+/** The parameters that pg does what they say for. It ignores others of libpq, such as `target_session_attrs`, in silence. */
+const URL_PARAMETERS: Readonly<Record<string, (value: string) => boolean>> = {
+  host: () => true,
+  port: (value) => /^[0-9]{1,5}$/.test(value),
+  user: () => true,
+  password: () => true,
+  application_name: () => true,
+  options: () => true,
   ssl: (value) => ['true', '1', '0'].includes(value),
   // Those like `verify-full` were replaced by it, unless they were percent-encoded.
   sslmode: (value) => SSL_MODES.includes(value) && !LIKE_FULL.includes(value),
@@ -57,16 +64,17 @@ function withFullTls(url: string): string {
     .join('?');
 }
 
-/** A `postgres://` URL, without a parameter of TLS that pg would ignore. */
+/** A `postgres://` URL, without a parameter that pg would ignore. */
 function isDatabaseUrl(url: string): boolean {
-  const parameters = new URLSearchParams(url.split('?').slice(1).join('?'));
-  const tls = [...parameters].filter(([name]) => /^(ssl|uselibpqcompat)/i.test(name));
+  const parameters = [...new URLSearchParams(url.split('?').slice(1).join('?'))];
   // Of two that contradict each other, pg would use one.
-  const names = new Set(tls.map(([name]) => (name === 'ssl' ? 'sslmode' : name)));
+  const names = new Set(parameters.map(([name]) => (name === 'ssl' ? 'sslmode' : name)));
   return (
     /^postgres(ql)?:\/\/./.test(url) &&
-    names.size === tls.length &&
-    tls.every(([name, value]) => TLS_PARAMETERS[name]?.(value) === true)
+    names.size === parameters.length &&
+    parameters.every(
+      ([name, value]) => Object.hasOwn(URL_PARAMETERS, name) && URL_PARAMETERS[name]!(value),
+    )
   );
 }
 
@@ -148,13 +156,18 @@ export class Environment {
   @MayBeOmitted()
   @Transform(({ value }) => withFullTls(value))
   @Satisfies(isDatabaseUrl, {
-    message: `$property must be a postgres:// URL; of TLS it takes ${Object.keys(TLS_PARAMETERS).join(', ')}, each once, ssl or sslmode, and as sslmode ${SSL_MODES.join(', ')}`,
+    message: `$property must be a postgres:// URL; its parameters may be ${Object.keys(URL_PARAMETERS).join(', ')}, each once, ssl or sslmode, and as sslmode ${SSL_MODES.join(', ')}`,
   })
   DATABASE_URL?: string;
 
   /** Connections to the database that this process opens at most. */
   @WholeNumber(2, 100)
   DATABASE_POOL_SIZE = 10;
+
+  /** The kind of pooler that is between the service and PostgreSQL; without it, none. */
+  @MayBeOmitted()
+  @IsIn(['transaction'], { message: '$property must be transaction or not set' })
+  DATABASE_POOLER?: Pooler;
 
   /** Seconds for which the service still serves after SIGTERM, while readiness is 503 already. */
   @WholeNumber(0, 60)
@@ -239,6 +252,9 @@ export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
   const faults = messagesOf(errors);
   if (environment.NODE_ENV === 'production' && set['DATABASE_URL'] === undefined) {
     faults.push('DATABASE_URL must be set when NODE_ENV is production');
+  }
+  if (environment.DATABASE_POOLER === 'transaction' && set['DATABASE_URL'] === undefined) {
+    faults.push('DATABASE_POOLER must be not set without DATABASE_URL');
   }
   if (
     faults.length === 0 &&

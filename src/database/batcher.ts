@@ -1,5 +1,5 @@
 import { ApiError } from '../errors/api-error.js';
-import { isRefusedValue } from '../errors/database-error.js';
+import { databaseUnavailable, isRefusedValue } from '../errors/database-error.js';
 
 /** How much one batcher takes on. */
 export const BATCH_LIMITS = {
@@ -41,6 +41,8 @@ export class Batcher<Request, Result> {
   private waiting: Waiting<Request, Result>[] = [];
   private inFlight = 0;
   private isScheduled = false;
+  /** When the first statement was sent since the database last carried one out or refused its values: `performance.now()`. */
+  private unansweredSince: number | undefined;
 
   /**
    * @param run asks the database for `requests` and returns their results in the same order. It finds each by
@@ -55,7 +57,7 @@ export class Batcher<Request, Result> {
   /** @throws ApiError `unavailable` when too many requests wait, or this one waits too long; else whatever `run` throws. */
   ask(request: Request): Promise<Result> {
     if (this.waiting.length >= this.limits.waiting) {
-      return Promise.reject(overloaded());
+      return Promise.reject(this.refusal());
     }
     return new Promise((resolve, reject) => {
       this.waiting.push({ request, since: performance.now(), resolve, reject });
@@ -78,6 +80,7 @@ export class Batcher<Request, Result> {
     while (this.waiting.length > 0 && this.mayLeave()) {
       const batch = this.waiting.splice(0, this.limits.size);
       this.inFlight += 1;
+      this.unansweredSince ??= performance.now();
       void this.settle(batch).finally(() =>
         this.returned(batch.length > 1 ? this.limits.turnsBetween : 0),
       );
@@ -104,16 +107,29 @@ export class Batcher<Request, Result> {
   private refuseOverdue(): void {
     const overdue = performance.now() - this.limits.waitingTime;
     while (this.waiting.length > 0 && this.waiting[0]!.since < overdue) {
-      this.waiting.shift()!.reject(overloaded());
+      this.waiting.shift()!.reject(this.refusal());
     }
+  }
+
+  /** A database that has carried out nothing for as long as a request may wait is away. */
+  private refusal(): ApiError {
+    const since = this.unansweredSince ?? Infinity;
+    return performance.now() - since > this.limits.waitingTime
+      ? databaseUnavailable()
+      : new ApiError('unavailable', 'The service is overloaded; try again.');
   }
 
   private async settle(batch: Waiting<Request, Result>[], isPart = false): Promise<void> {
     try {
       const results = await this.run(batch.map(({ request }) => request));
+      this.unansweredSince = undefined;
       batch.forEach(({ resolve }, i) => resolve(results[i]!));
     } catch (error) {
-      if (batch.length > 1 && isRefusedValue(error)) {
+      const isRefused = isRefusedValue(error);
+      if (isRefused) {
+        this.unansweredSince = undefined;
+      }
+      if (batch.length > 1 && isRefused) {
         const size = isPart ? 1 : Math.ceil(Math.sqrt(batch.length));
         for (let i = 0; i < batch.length; i += size) {
           await this.settle(batch.slice(i, i + size), true);
@@ -123,8 +139,4 @@ export class Batcher<Request, Result> {
       }
     }
   }
-}
-
-function overloaded(): ApiError {
-  return new ApiError('unavailable', 'The service is overloaded; try again.');
 }

@@ -1,4 +1,4 @@
-import pg, { Pool, type PoolConfig } from 'pg';
+import pg, { Pool } from 'pg';
 import { DataSource } from 'typeorm';
 import type { PostgresDriver } from 'typeorm/driver/postgres/PostgresDriver.js';
 import { migrations } from '../../migrations/index.js';
@@ -6,7 +6,7 @@ import { ApiKey } from '../auth/api-key.entity.js';
 import { Order } from '../orders/order.entity.js';
 import { IdempotencyKey } from '../pets/idempotency-key.entity.js';
 import { Pet } from '../pets/pet.entity.js';
-import { DATABASE_TIMEOUTS, ServingPool } from './pool.js';
+import { DATABASE_TIMEOUTS, ServingPool, type ServingPoolConfig } from './pool.js';
 
 /**
  * Settings of the sessions that serve requests. `jit` is off: the cost estimated for a batch crosses its threshold,
@@ -18,20 +18,37 @@ const SERVING = {
   jit: 'off',
   plan_cache_mode: 'force_generic_plan',
   enable_seqscan: 'off',
-  default_transaction_isolation: 'read\\ committed',
-  statement_timeout: DATABASE_TIMEOUTS.statement,
+  default_transaction_isolation: 'read committed',
+  statement_timeout: String(DATABASE_TIMEOUTS.statement),
 };
+
+/**
+ * What is between the service and PostgreSQL. `transaction` is a pooler that gives each transaction any of its sessions: a
+ * session's settings are the role's, and no statement is prepared.
+ */
+export type Pooler = 'transaction';
+
+/**
+ * The settings that a session must have to serve requests; times in milliseconds. Through a pooler, those for the plans of
+ * prepared statements are left out: a statement that is not prepared is planned each time, for its values.
+ */
+export function requiredSettings(pooler?: Pooler): Record<string, string> {
+  const { jit, default_transaction_isolation, statement_timeout } = SERVING;
+  return pooler === undefined ? SERVING : { jit, default_transaction_isolation, statement_timeout };
+}
 
 /**
  * The connections that serve requests. {@link DataSource.initialize} opens one; each other is opened when it is needed.
  *
  * @param url a `postgres://` URL; its parameters, TLS among them, are pg's (`sslmode`, `sslrootcert`, …).
  * @param size the most connections.
+ * @param pooler what is in between, if anything is.
  * @throws TypeError for a malformed URL.
  */
-export function servingDataSource(url: string, size: number): DataSource {
+export function servingDataSource(url: string, size: number, pooler?: Pooler): DataSource {
   return dataSource(ServingPool, {
-    connectionString: withSettings(url, { ...READABLE, ...SERVING }),
+    connectionString: pooler === undefined ? withSettings(url, SERVING) : url,
+    sharesSessions: pooler !== undefined,
     max: size,
     // A server that has come to a halt would not end idle connections, and keep the process from ending.
     allowExitOnIdle: true,
@@ -49,14 +66,16 @@ export function servingDataSource(url: string, size: number): DataSource {
  */
 export function administrativeDataSource(url: string): DataSource {
   return dataSource(Pool, {
-    connectionString: withSettings(url, READABLE),
+    connectionString: url,
+    // pg makes a Date of no other. Poolers refuse or ignore settings that a session starts with.
+    onConnect: (client) => client.query(`set datestyle = 'ISO'`),
     max: 2,
     connectionTimeoutMillis: 10_000,
   });
 }
 
 /** @param PoolClass made by TypeORM, which connects before anybody else can listen to the pool. */
-function dataSource(PoolClass: typeof Pool, config: PoolConfig): DataSource {
+function dataSource(PoolClass: typeof Pool, config: ServingPoolConfig): DataSource {
   return new DataSource({
     type: 'postgres',
     driver: { ...pg, Pool: PoolClass },
@@ -74,16 +93,15 @@ export function poolOf({ driver }: DataSource): Pool {
   return (driver as PostgresDriver).master;
 }
 
-/** pg makes a Date of no other. */
-const READABLE = { datestyle: 'ISO' };
-
 /** What PostgreSQL calls this service's sessions, in `pg_stat_activity` and in its log. */
 export const APPLICATION_NAME = 'animal-store';
 
 /** Adds settings to the `options` that the URL may have, and that pg would otherwise let win. */
-function withSettings(url: string, settings: Record<string, string | number>): string {
+function withSettings(url: string, settings: Record<string, string>): string {
   const changed = new URL(url);
-  const added = Object.entries(settings).map(([name, value]) => `-c ${name}=${value}`);
+  const added = Object.entries(settings).map(
+    ([name, value]) => `-c ${name}=${value.replaceAll(' ', '\\ ')}`,
+  );
   const options = [changed.searchParams.get('options') ?? [], added].flat().join(' ');
   changed.searchParams.set('options', options);
   return changed.href;

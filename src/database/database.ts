@@ -5,7 +5,12 @@ import type { Environment } from '../config/environment.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { EmbeddedPostgres } from './embedded/embedded-postgres.js';
-import { administrativeDataSource } from './data-source.js';
+import {
+  administrativeDataSource,
+  type Pooler,
+  requiredSettings,
+  servingDataSource,
+} from './data-source.js';
 
 /** Where the embedded PostgreSQL and what belongs to it lie. */
 export const DATA_FOLDER = join(PROJECT_ROOT, '.data');
@@ -88,6 +93,58 @@ async function requireFit(dataSource: DataSource): Promise<void> {
 }
 
 /**
+ * @returns the connections that serve requests.
+ * @throws OperatorError where the database at `url` cannot be used, and where a pooler is in between that `DATABASE_POOLER`
+ *   does not name.
+ */
+export async function connectToServe(
+  url: string,
+  { DATABASE_POOL_SIZE, DATABASE_POOLER }: Environment,
+): Promise<DataSource> {
+  const dataSource = await connected(() =>
+    servingDataSource(url, DATABASE_POOL_SIZE, DATABASE_POOLER),
+  );
+  try {
+    await requireSettings(dataSource, DATABASE_POOLER);
+    return dataSource;
+  } catch (error) {
+    await dataSource.destroy();
+    throw error;
+  }
+}
+
+/** Poolers ignore settings that a session starts with, if they do not refuse it: the usual sign of one. */
+async function requireSettings(dataSource: DataSource, pooler?: Pooler): Promise<void> {
+  const required = requiredSettings(pooler);
+  const found = await dataSource.query<{ name: string; setting: string; role: string }[]>(
+    `select name, setting, quote_ident(current_user) as role from pg_settings where name = any($1)`,
+    [Object.keys(required)],
+  );
+  const wrong = found.filter(({ name, setting }) => setting !== required[name]);
+  if (wrong.length === 0) {
+    return;
+  }
+  if (pooler === undefined) {
+    const settings = wrong.map(({ name, setting }) => `${name} is ${setting}`).join(', ');
+    throw new OperatorError(
+      `The database of DATABASE_URL ignores settings of the service's sessions (${settings}), as poolers do. ${POOLER_HINT}.`,
+    );
+  }
+  const remedy = wrong.map(
+    ({ name, role }) => `alter role ${role} set ${name} = '${required[name]}';`,
+  );
+  throw new OperatorError(
+    'Through a pooler, the settings of sessions must be those of the role of DATABASE_URL. ' +
+      `Run this, and have the pooler connect again:\n${remedy.join('\n')}`,
+  );
+}
+
+const POOLER_HINT = 'Connect to PostgreSQL itself, or set DATABASE_POOLER=transaction';
+
+/** What PgBouncer, Neon's pooler and RDS Proxy say to settings that a session starts with. */
+const POOLER_REFUSAL = /unsupported startup parameter|command-line options/i;
+
+/**
  * @returns the DataSource that `make` gives, connected.
  * @throws OperatorError where it cannot be used, for whatever reason: each is for whoever set `DATABASE_URL` to fix.
  */
@@ -96,10 +153,15 @@ export async function connected(make: () => DataSource): Promise<DataSource> {
     return await make().initialize();
   } catch (error) {
     const { message, code } = error as NodeJS.ErrnoException;
-    const hint =
-      code === 'ERR_INVALID_URL' ? '. Percent-encode the password, and name one host' : '';
     throw new OperatorError(
-      `The database of DATABASE_URL cannot be used: ${message || code}${hint}`,
+      `The database of DATABASE_URL cannot be used: ${message || code}${hintTo(code, message)}`,
     );
   }
+}
+
+function hintTo(code: string | undefined, message: string): string {
+  if (code === 'ERR_INVALID_URL') {
+    return '. Percent-encode the password, and name one host';
+  }
+  return POOLER_REFUSAL.test(message) ? `. A pooler says so. ${POOLER_HINT}.` : '';
 }

@@ -17,6 +17,11 @@ export const DATABASE_TIMEOUTS = {
   keepAlive: 10_000,
 } as const;
 
+export interface ServingPoolConfig extends PoolConfig {
+  /** Whether a pooler shares sessions among its clients: what one prepared, another would run, or prepare again. */
+  sharesSessions?: boolean;
+}
+
 /**
  * A pool that ends a connection that has been silent for too long about a statement. The others are likely to be silent too: those
  * that wait in the pool are dropped, so that the next statements do not find out one by one.
@@ -25,8 +30,11 @@ export const DATABASE_TIMEOUTS = {
  * to for old, and in use.
  */
 export class ServingPool extends Pool {
-  constructor(config: PoolConfig) {
+  readonly sharesSessions: boolean;
+
+  constructor(config: ServingPoolConfig) {
     super(config);
+    this.sharesSessions = config.sharesSessions ?? false;
     const idle = new Set<PoolClient>();
     this.on('acquire', (client) => idle.delete(client));
     this.on('remove', (client) => idle.delete(client));

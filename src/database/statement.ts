@@ -1,8 +1,9 @@
 import type { Pool } from 'pg';
+import type { ServingPool } from './pool.js';
 
 /**
  * A statement that is prepared once a connection, under its name: PostgreSQL would parse and plan one without a name anew
- * each time, which takes longer than running it.
+ * each time, which takes longer than running it. Where a pooler shares the sessions, there is no other way.
  */
 export interface Statement {
   name: string;
@@ -16,9 +17,10 @@ export interface Statement {
  */
 export async function run<Columns extends unknown[]>(
   pool: Pool,
-  { name, text }: Statement,
+  { name: ownName, text }: Statement,
   values: unknown[] = [],
 ): Promise<Columns[]> {
+  const name = (pool as ServingPool).sharesSessions ? undefined : ownName;
   const { rows } = await pool.query<Columns>({ name, text, values, rowMode: 'array' });
   return rows;
 }

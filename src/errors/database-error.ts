@@ -1,3 +1,10 @@
+import { ApiError } from './api-error.js';
+
+/** What a client gets of an error that {@link isUnavailable}, or if there is no word from the database. */
+export function databaseUnavailable(cause?: unknown): ApiError {
+  return new ApiError('unavailable', 'The database cannot be reached; try again.', { cause });
+}
+
 /** The SQLSTATE of an error raised by PostgreSQL; else `undefined`. */
 export function sqlState(error: unknown): string | undefined {
   const code = errorCode(error);

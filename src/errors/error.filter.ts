@@ -10,7 +10,7 @@ import type { HttpAdapter } from '../http/http-adapter.js';
 import { addHeaders, type Response } from '../http/response.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { ApiError } from './api-error.js';
-import { isUnavailable } from './database-error.js';
+import { databaseUnavailable, isUnavailable } from './database-error.js';
 
 /**
  * Turns every exception of a guard or handler into a response: `{code, message, status}` and the headers of its code.
@@ -50,9 +50,7 @@ function toApiError(exception: unknown): ApiError {
     return exception;
   }
   if (isUnavailable(exception)) {
-    return new ApiError('unavailable', 'The database cannot be reached; try again.', {
-      cause: exception,
-    });
+    return databaseUnavailable(exception);
   }
   return new ApiError('internal_error', 'The service failed; the fault is ours.', {
     cause: exception,

@@ -39,6 +39,8 @@ export class HttpAdapter extends ExpressAdapter {
   private readonly queue = new AdmissionQueue();
   /** Responses to send in this turn of the event loop. */
   private toSend: Outgoing[] = [];
+  /** The message of the last 503 to a request in its handler, if none was served since. */
+  private unavailable: string | undefined;
   private stage: 'serving' | 'draining' | 'closing' = 'serving';
 
   private readonly cors: Cors | undefined;
@@ -204,7 +206,8 @@ export class HttpAdapter extends ExpressAdapter {
     if (request.url.startsWith('/health/')) {
       this.instance(request as never, response as never);
     } else if (this.queue.isFull) {
-      this.replyError(response, 'unavailable', 'The service is overloaded; try again.');
+      const message = this.unavailable ?? 'The service is overloaded; try again.';
+      this.replyError(response, 'unavailable', message);
       // A client that asks again at once would have the service do nothing but reject.
       const { socket } = request;
       response.once('close', () => {
@@ -291,6 +294,9 @@ export class HttpAdapter extends ExpressAdapter {
 
   /** Responds with an Error, and with the `Retry-After` of its code. */
   replyError(response: Response, code: ErrorCode, message: string): void {
+    if (response.isAdmitted && code === 'unavailable') {
+      this.unavailable = message;
+    }
     const body = errorResponse(response, code, message);
     this.reply(response, body, body.status);
   }
@@ -307,6 +313,9 @@ export class HttpAdapter extends ExpressAdapter {
     response.isReplied = true;
     if (response.isAdmitted) {
       this.queue.leave();
+      if (status < 300) {
+        this.unavailable = undefined;
+      }
     }
     if (isComingInChunks(response.req)) {
       // The rest of it may have come, and is parsed when this returns.

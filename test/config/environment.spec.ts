@@ -8,6 +8,7 @@ const DEFAULTS = {
   PORT: 3000,
   DATABASE_URL: undefined,
   DATABASE_POOL_SIZE: 10,
+  DATABASE_POOLER: undefined,
   DRAIN_SECONDS: 2,
   MIGRATE_ON_START: false,
   PUBLIC_BASE_URL: undefined,
@@ -48,6 +49,7 @@ describe('readEnvironment', () => {
       PORT: '0',
       DATABASE_URL: 'postgresql://u:p@db.example:5433/animals?sslmode=verify-full',
       DATABASE_POOL_SIZE: '100',
+      DATABASE_POOLER: 'transaction',
       DRAIN_SECONDS: '60',
       MIGRATE_ON_START: 'true',
       PUBLIC_BASE_URL: 'https://animals.example/v1',
@@ -66,6 +68,7 @@ describe('readEnvironment', () => {
       PORT: 0,
       DATABASE_URL: 'postgresql://u:p@db.example:5433/animals?sslmode=verify-full',
       DATABASE_POOL_SIZE: 100,
+      DATABASE_POOLER: 'transaction',
       DRAIN_SECONDS: 60,
       MIGRATE_ON_START: true,
       PUBLIC_BASE_URL: 'https://animals.example/v1',
@@ -102,9 +105,18 @@ describe('readEnvironment', () => {
     ['DATABASE_URL', 'postgres://u@db.example/animals?ssl=true&sslmode=disable'],
     ['DATABASE_URL', 'postgres://u@db.example/animals?sslmode=verif%79-ca'],
     ['DATABASE_URL', 'postgres://u@db.example/animals?uselibpqcompat=true&sslmode=require'],
+    ['DATABASE_URL', 'postgres://u@db.example/animals?target_session_attrs=read-write'],
+    ['DATABASE_URL', 'postgres://u@db.example/animals?channel_binding=require'],
+    ['DATABASE_URL', 'postgres://u@db.example/animals?connect_timeout=3'],
+    ['DATABASE_URL', 'postgres://u@db.example/animals?statement_timeout=9000'],
+    ['DATABASE_URL', 'postgres://u@db.example/animals?hasOwnProperty=host'],
+    ['DATABASE_URL', 'postgres://u@db.example/animals?application_name=a&application_name=b'],
+    ['DATABASE_URL', 'postgres://u@db.example/animals?port=x'],
     ['DATABASE_POOL_SIZE', '1'],
     ['DATABASE_POOL_SIZE', '101'],
     ['DATABASE_POOL_SIZE', 'Infinity'],
+    ['DATABASE_POOLER', 'session'],
+    ['DATABASE_POOLER', 'true'],
     ['DRAIN_SECONDS', '61'],
     ['DRAIN_SECONDS', '0.5'],
     ['MIGRATE_ON_START', 'yes'],
@@ -192,7 +204,9 @@ describe('readEnvironment', () => {
     'sslmode=no-verify&application_name=x',
     'sslmode=verify-full&sslrootcert=/ca.pem&sslcert=/c.pem&sslkey=/k.pem',
     'sslmode=require&sslnegotiation=direct',
-  ])('takes what the driver knows of TLS: %s', (parameters) => {
+    'host=/var/run/postgresql&port=5433&user=u&password=p',
+    'options=-c%20search_path%3Danimals&application_name=x',
+  ])('takes parameters that the driver acts on: %s', (parameters) => {
     expect(faultsOf({ DATABASE_URL: `postgres://u@db.example/animals?${parameters}` })).toEqual([]);
   });
 
@@ -225,6 +239,12 @@ describe('readEnvironment', () => {
       'DEPLOYMENT_ENVIRONMENT must be staging when PUBLIC_BASE_URL and STAGING_BASE_URL are the same address',
     ]);
     expect(faultsOf({ ...addresses, DEPLOYMENT_ENVIRONMENT: 'staging' })).toEqual([]);
+  });
+
+  it('refuses a pooler before the embedded PostgreSQL', () => {
+    expect(faultsOf({ DATABASE_POOLER: 'transaction' })).toEqual([
+      expect.stringMatching('^DATABASE_POOLER must be not set'),
+    ]);
   });
 
   it('wants DATABASE_URL in production, and only there', () => {

@@ -161,10 +161,57 @@ describe('Batcher', () => {
       const later = batcher.ask(3);
       clock.mockReturnValue(now + BATCH_LIMITS.waitingTime + 1);
       answer(calls[0]!);
-      await expect(overdue).rejects.toMatchObject({ code: 'unavailable' });
+      await expect(overdue).rejects.toMatchObject({
+        code: 'unavailable',
+        message: 'The service is overloaded; try again.',
+      });
       expect(await first).toBe('answer 1');
       await drain();
       expect(await later).toBe('answer 3');
+    } finally {
+      clock.mockRestore();
+    }
+  });
+
+  it.each([
+    ['does not answer', () => {}],
+    ['ends the connection', (call: Call) => call.reject(new Error('Connection terminated'))],
+  ])('says of what waited too long that the database is away, if that %s', async (_what, end) => {
+    const { batcher, calls } = manual();
+    batcher.ask(1).catch(() => {});
+    await turn();
+    const overdue = batcher.ask(2);
+    const now = performance.now();
+    const clock = jest
+      .spyOn(performance, 'now')
+      .mockReturnValue(now + BATCH_LIMITS.waitingTime + 1);
+    try {
+      void batcher.ask(3);
+      end(calls[0]!);
+      await expect(overdue).rejects.toMatchObject({
+        code: 'unavailable',
+        message: 'The database cannot be reached; try again.',
+      });
+    } finally {
+      clock.mockRestore();
+    }
+  });
+
+  it('says of one request too many that the service is overloaded, or the database away if it is', async () => {
+    const { batcher } = manual();
+    const refusal = async () => {
+      const error = await batcher.ask(-1).catch((it: Error) => it);
+      return (error as Error).message;
+    };
+    void askAll(batcher, upTo(BATCH_LIMITS.waiting));
+    expect(await refusal()).toBe('The service is overloaded; try again.');
+    await turn();
+    void askAll(batcher, upTo(BATCH_LIMITS.inFlight * BATCH_LIMITS.size));
+    expect(await refusal()).toBe('The service is overloaded; try again.');
+    const later = performance.now() + BATCH_LIMITS.waitingTime + 1;
+    const clock = jest.spyOn(performance, 'now').mockReturnValue(later);
+    try {
+      expect(await refusal()).toBe('The database cannot be reached; try again.');
     } finally {
       clock.mockRestore();
     }

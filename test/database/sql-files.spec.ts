@@ -34,6 +34,8 @@ const PURPOSES: readonly (readonly [statement: string, purpose: string])[] = [
     "select current_setting('server_encoding')",
     'A start: whether the database can hold the tables.',
   ],
+  ['set datestyle', 'A command, and a start before it serves: dates that the driver reads.'],
+  ['select name, setting, quote_ident', 'A start: whether sessions have their settings.'],
 ];
 
 (binaries ? describe : describe.skip)('the SQL files of docs', () => {

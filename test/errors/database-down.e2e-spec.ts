@@ -1,7 +1,9 @@
 import { type EventEmitter, once } from 'node:events';
+import { jest } from '@jest/globals';
 import { Client, type PoolClient } from 'pg';
 import { newApiKey } from '../../src/auth/api-key.js';
 import { poolOf, servingDataSource } from '../../src/database/data-source.js';
+import { HTTP_LIMITS } from '../../src/http/limits.js';
 import { type Answer, expectError } from '../answers.js';
 import { until } from '../process/until.js';
 import { onServer, startService, type TestService } from '../service.js';
@@ -75,6 +77,36 @@ describe('while the database cannot serve', () => {
     const malformed = service.anonymous.get('/v1/pets').set('Authorization', 'Bearer abc');
     expectError(await malformed, 401, 'invalid_api_key');
     await mend();
+    await expectRecovery();
+  });
+
+  it('out of reach: a request too many is told so, and one after its return that the service is overloaded', async () => {
+    const tooMany = async () => {
+      const none = jest.replaceProperty(HTTP_LIMITS as { requests: number }, 'requests', 0);
+      const answer = await service.anonymous.get('/v1/pets');
+      none.restore();
+      return answer;
+    };
+    const mend = wire.cut();
+    expectUnavailable(await service.api.get('/v1/pets'));
+    expectUnavailable(await tooMany());
+    await mend();
+    await expectRecovery();
+    expectError(await tooMany(), 503, 'unavailable', ['overloaded', 'try again']);
+  });
+
+  it('silent: what waits for it is told so too, not that the service is overloaded', async () => {
+    const lists = () => [service.api.get('/v1/pets'), service.api.get('/v1/pets')];
+    await Promise.all(lists());
+    const mend = wire.stall();
+    const first = service.api.get('/v1/pets').then((answer) => answer);
+    await until(
+      'the statement is under way',
+      () => service.pool.idleCount < service.pool.totalCount,
+    );
+    const answers = await Promise.all([first, ...lists()]);
+    mend();
+    answers.forEach(expectUnavailable);
     await expectRecovery();
   });
 

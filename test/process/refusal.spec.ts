@@ -213,7 +213,9 @@ describe('a program names DATABASE_URL, and not its password, where the database
     }).listen(0, '127.0.0.1');
     await once(pooler, 'listening');
     const DATABASE_URL = Object.assign(new URL(url), { host: at(pooler) }).href;
-    expectRefusal(await project.run('serve', [], { DATABASE_URL }));
+    const outcome = await project.run('serve', [], { DATABASE_URL });
+    expectRefusal(outcome);
+    expect(outcome.stderr).toContain('DATABASE_POOLER=transaction');
     pooler.close();
     await dropDatabase(url);
   });
