@@ -9,7 +9,9 @@ import { ApiKeys } from '../src/auth/api-keys.js';
 import { readEnvironment } from '../src/config/environment.js';
 import { runMigrations } from '../src/database/migrations.js';
 import { poolOf, servingDataSource } from '../src/database/data-source.js';
+import type { HttpAdapter } from '../src/http/http-adapter.js';
 import { createLogger } from '../src/logging/logger.js';
+import { MetricsServer } from '../src/metrics/metrics-server.js';
 import { holdToDocument } from './openapi/contract.js';
 
 /**
@@ -35,6 +37,10 @@ export interface TestService {
   anonymous: ReturnType<typeof supertest>;
   /** A request with {@link key}. */
   api: ReturnType<typeof supertest.agent>;
+  /** Whether anything is told of its responses, beside the log. */
+  observesResponses(): boolean;
+  /** The port of its metrics, if it has one. */
+  metricsPort(): number;
   /** Expects too that no API key was ever logged. */
   stop(): Promise<void>;
 }
@@ -76,6 +82,8 @@ export async function startService(
     query: async (sql, values) => (await pool.query(sql, values)).rows,
     log,
     anonymous: supertest(origin),
+    observesResponses: () => (app.getHttpAdapter() as HttpAdapter).observe !== undefined,
+    metricsPort: () => app.get(MetricsServer, { strict: false }).port,
     api: supertest.agent(origin).set('Authorization', `Bearer ${key}`),
     stop: async () => {
       await app.close();

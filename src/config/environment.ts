@@ -122,6 +122,11 @@ export class Environment {
   @WholeNumber(0, 65535)
   PORT = 3000;
 
+  /** TCP port on which Prometheus is served, at `HOST`; 0 picks a free one. Without it, nothing is measured. */
+  @MayBeOmitted()
+  @WholeNumber(0, 65535)
+  METRICS_PORT?: number;
+
   /** The database; its parameters set TLS. Without it, outside production, the embedded PostgreSQL runs. */
   @MayBeOmitted()
   @Transform(({ value }) => withFullTls(value))
@@ -182,6 +187,11 @@ export class Environment {
   /** The least severe log line that is written. */
   @IsIn(LOG_LEVELS, { message: `$property must be one of ${LOG_LEVELS.join(', ')}` })
   LOG_LEVEL: LogLevel = 'info';
+
+  /** The commit that this build is of, for the metrics and the log. */
+  @MayBeOmitted()
+  @Matches(/^[0-9a-f]{7,64}$/, { message: '$property must be a commit, in hexadecimal' })
+  COMMIT?: string;
 
   /** `DEPLOYMENT_ENVIRONMENT`, or what `NODE_ENV` implies. */
   get deployment(): DeploymentEnvironment {

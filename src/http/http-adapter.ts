@@ -42,6 +42,8 @@ export class HttpAdapter extends ExpressAdapter {
   /** Responses to send in this turn of the event loop. */
   private toSend: Answer[] = [];
   private stage: 'serving' | 'draining' | 'closing' = 'serving';
+  /** Is given what is logged of each response. */
+  observe?: (response: LoggedResponse) => void = undefined;
 
   private readonly cors: Cors | undefined;
 
@@ -101,6 +103,11 @@ export class HttpAdapter extends ExpressAdapter {
   override listen(port: any, ...args: any[]): HttpServer {
     const [callback, host] = args.toReversed();
     return this.httpServer.listen(port, host, HTTP_LIMITS.backlog, callback);
+  }
+
+  /** How many requests are in their handlers, and how many wait for theirs. */
+  get load(): { handled: number; waiting: number } {
+    return this.queue.load;
   }
 
   /** Whether the service is about to stop and wants no more requests. */
@@ -233,7 +240,7 @@ export class HttpAdapter extends ExpressAdapter {
   private refuse(socket: Socket, id: string, code: ErrorCode, message: string): void {
     const connection = this.connections.of(socket);
     connection?.refuse(id, code, message, (status) =>
-      this.log.info({ request: id, status, client: socket.remoteAddress }, 'request'),
+      this.record({ request: id, status, code, client: socket.remoteAddress }),
     );
   }
 
@@ -277,6 +284,10 @@ export class HttpAdapter extends ExpressAdapter {
 
   /** Answers with an Error, and with the `Retry-After` of its code. */
   replyError(response: Response, code: ErrorCode, message: string): void {
+    if (response.isAnswered) {
+      return;
+    }
+    response.errorCode = code;
     const body = errorAnswer(response, code, message);
     this.reply(response, body, body.status);
   }
@@ -341,26 +352,29 @@ export class HttpAdapter extends ExpressAdapter {
       answer.connection?.answered(answer.response);
     }
     for (const { response, status } of answers) {
-      this.logAnswer(response.req, status, now);
+      this.logAnswer(response, status, now);
     }
     this.queue.letIn();
   }
 
-  private logAnswer(request: Request, status: number, now: number): void {
-    this.log.info(
-      {
-        request: request.id,
-        method: request.method,
-        // The pattern, not the path: whatever a client puts into a URL stays out of the log.
-        route: request.route?.path,
-        status,
-        ms: Math.round((now - request.receivedAt) * 1000) / 1000,
-        key: request.caller?.keyId,
-        client: clientAddressOf(request),
-        trace: traceIdOf(request.headers['traceparent']),
-      },
-      'request',
-    );
+  private logAnswer({ req: request, errorCode }: Response, status: number, now: number): void {
+    this.record({
+      request: request.id,
+      method: request.method,
+      // The pattern, not the path: whatever a client puts into a URL stays out of the log.
+      route: request.route?.path,
+      status,
+      code: errorCode,
+      ms: Math.round((now - request.receivedAt) * 1000) / 1000,
+      key: request.caller?.keyId,
+      client: clientAddressOf(request),
+      trace: traceIdOf(request.headers['traceparent']),
+    });
+  }
+
+  private record(response: LoggedResponse): void {
+    this.log.info(response, 'request');
+    this.observe?.(response);
   }
 }
 
@@ -417,6 +431,22 @@ interface Answer {
   data: string | Uint8Array | undefined;
   status: number;
   connection: Connection | undefined;
+}
+
+/** The fields of a response's line in the log. Without `method`, the request was none that could be handled. */
+export interface LoggedResponse {
+  request: string;
+  method?: string;
+  /** The pattern of its path. */
+  route?: string;
+  status: number;
+  code?: ErrorCode;
+  /** Milliseconds since its headers had arrived. */
+  ms?: number;
+  /** The API key's id. */
+  key?: string;
+  client?: string;
+  trace?: string;
 }
 
 /** What of the environment is the adapter's concern. */

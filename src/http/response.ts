@@ -1,5 +1,6 @@
 import { ServerResponse } from 'node:http';
 import express from 'express';
+import type { ErrorCode } from '../errors/errors.js';
 import type { Request } from './request.js';
 
 /** Header fields by name, in the spelling in which they are sent. */
@@ -19,6 +20,8 @@ export class Response extends ExpressResponse {
   addedHeaders?: Headers = undefined;
   /** Whether its answer is made, and sent or about to be. */
   isAnswered?: boolean = undefined;
+  /** The error that it is, if it is one. */
+  errorCode?: ErrorCode = undefined;
   /** Whether its request was let into its handler. */
   isAdmitted?: boolean = undefined;
   /** Whether it answers the preflight of a page that is let in, which needs no route. */

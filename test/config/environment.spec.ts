@@ -6,6 +6,7 @@ const DEFAULTS = {
   DEPLOYMENT_ENVIRONMENT: undefined,
   HOST: '127.0.0.1',
   PORT: 3000,
+  METRICS_PORT: undefined,
   DATABASE_URL: undefined,
   DATABASE_POOL_SIZE: 10,
   DRAIN_SECONDS: 2,
@@ -17,6 +18,7 @@ const DEFAULTS = {
   TRUST_PROXY: undefined,
   DOCS: 'on',
   LOG_LEVEL: 'info',
+  COMMIT: undefined,
 };
 
 function faultsOf(variables: Record<string, string>): string[] {
@@ -46,6 +48,7 @@ describe('readEnvironment', () => {
       DEPLOYMENT_ENVIRONMENT: 'production',
       HOST: '::',
       PORT: '0',
+      METRICS_PORT: '9464',
       DATABASE_URL: 'postgresql://u:p@db.example:5433/animals?sslmode=verify-full',
       DATABASE_POOL_SIZE: '100',
       DRAIN_SECONDS: '60',
@@ -57,6 +60,7 @@ describe('readEnvironment', () => {
       TRUST_PROXY: '10.0.0.0/8, ::1',
       DOCS: 'off',
       LOG_LEVEL: 'silent',
+      COMMIT: '0123abc',
       HOME: '/root',
     });
     expect({ ...environment }).toEqual({
@@ -64,6 +68,7 @@ describe('readEnvironment', () => {
       DEPLOYMENT_ENVIRONMENT: 'production',
       HOST: '::',
       PORT: 0,
+      METRICS_PORT: 9464,
       DATABASE_URL: 'postgresql://u:p@db.example:5433/animals?sslmode=verify-full',
       DATABASE_POOL_SIZE: 100,
       DRAIN_SECONDS: 60,
@@ -75,6 +80,7 @@ describe('readEnvironment', () => {
       TRUST_PROXY: '10.0.0.0/8, ::1',
       DOCS: 'off',
       LOG_LEVEL: 'silent',
+      COMMIT: '0123abc',
     });
   });
 
@@ -86,6 +92,9 @@ describe('readEnvironment', () => {
     ['PORT', '1e3'],
     ['PORT', ' '],
     ['PORT', 'http'],
+    ['METRICS_PORT', 'on'],
+    ['METRICS_PORT', '65536'],
+    ['COMMIT', 'main'],
     ['DATABASE_URL', 'mysql://u:p@db.example/animals'],
     ['DATABASE_URL', 'db.example'],
     ['DATABASE_URL', 'postgres://u@db.example/animals?sslmode=disabled'],
