@@ -26,6 +26,9 @@ import { traceIdOf } from './trace.js';
 /** Spares a request without a body the life of a stream. Node 20 ignores it, and its types do not have it. */
 const FROM_NODE_24 = { optimizeEmptyRequests: true };
 
+/** What the paths of liveness and readiness begin with. */
+const PROBES = '/health/';
+
 /** Milliseconds of an event loop's turn in which next to nothing can have come. */
 const SHORT_TURN = 0.02;
 
@@ -194,7 +197,7 @@ export class HttpAdapter extends ExpressAdapter {
       this.replyError(response, 'invalid_request', 'A request needs one valid Host header.');
       return;
     }
-    if (request.url.startsWith('/health/')) {
+    if (request.url.startsWith(PROBES)) {
       this.instance(request as never, response as never);
     } else if (this.queue.isFull) {
       this.replyError(response, 'unavailable', 'The service is overloaded; try again.');
@@ -372,8 +375,10 @@ export class HttpAdapter extends ExpressAdapter {
     });
   }
 
+  /** Probes come every few seconds from everything that balances and supervises, and would hide the rest of the log. */
   private record(response: LoggedResponse): void {
-    this.log.info(response, 'request');
+    const level = response.route?.startsWith(PROBES) ? 'debug' : 'info';
+    this.log[level](response, 'request');
     this.observe?.(response);
   }
 }

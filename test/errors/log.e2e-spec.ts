@@ -4,7 +4,7 @@ import { exchange, RawConnection, request } from '../http/raw-http.js';
 import { until } from '../process/until.js';
 import { startService, type TestService } from '../service.js';
 
-const FORGED = '{"level":60,"forged":true}';
+const FORGED = '{"level":"fatal","forged":true}';
 
 describe('the log', () => {
   let service: TestService;
@@ -23,7 +23,7 @@ describe('the log', () => {
     await service.api.get('/v1/pets/123').set('X-Request-Id', 'one').expect(404);
     expect(requestLines()).toEqual([
       {
-        level: 30,
+        level: 'info',
         time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
         request: 'one',
         method: 'GET',
@@ -56,8 +56,8 @@ describe('the log', () => {
     await service.api.get('/v1/pets').set('X-Request-Id', 'one').expect(500);
     await service.query('alter table other_pets rename to pets');
     expect(lines()).toMatchObject([
-      { level: 50, request: 'one', err: { message: expect.stringContaining('pets') } },
-      { level: 30, request: 'one', status: 500 },
+      { level: 'error', request: 'one', err: { message: expect.stringContaining('pets') } },
+      { level: 'info', request: 'one', status: 500 },
     ]);
   });
 
@@ -84,6 +84,13 @@ describe('the log', () => {
     await connection.answer(line.split(' ')[0]);
     expect(requestLines()).toMatchObject([{ method: line.split(' ')[0], status }]);
     expect(requestLines()[0].code).toBe(code);
+  });
+
+  it('has lines of level debug for probes', async () => {
+    await service.anonymous.get('/health/live').expect(200);
+    await service.anonymous.get('/health/ready').expect(200);
+    await service.anonymous.get('/health/').expect(404);
+    expect(requestLines().map(({ level }) => level)).toEqual(['debug', 'debug', 'info']);
   });
 
   it('has one line for a request without a key, and for one without Host', async () => {

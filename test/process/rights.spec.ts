@@ -42,7 +42,7 @@ it('a role with the rights that docs/operations.md lists serves and issues keys'
   ]).toEqual([200, 201, 201, 201, 200, 200, 200]);
   // Ends with a round that notes which keys were used, and would warn where it may not.
   const { stdout: log } = await program.end('SIGINT');
-  expect(log).not.toContain('"level":40');
+  expect(log).not.toContain('"level":"warn"');
   await project.remove();
   await asOwner(`drop owned by ${role}; drop role ${role}`);
   await dropDatabase(owner);
