@@ -7,7 +7,7 @@ import { createApp } from './app.js';
 import { ApiKey } from './auth/api-key.entity.js';
 import { ApiKeys } from './auth/api-keys.js';
 import { program } from './cli/program.js';
-import type { Environment } from './config/environment.js';
+import { type Environment, secretOf } from './config/environment.js';
 import { VERSION } from './config/project-root.js';
 import { administer, connected, DATA_FOLDER, onDatabase } from './database/database.js';
 import { servingDataSource } from './database/data-source.js';
@@ -82,7 +82,9 @@ async function serveFrom(
   process.once('uncaughtExceptionMonitor', (err) =>
     logger.fatal({ err, reason: 'error' }, 'stopped'),
   );
-  const dataSource = await connected(() => servingDataSource(url, environment.DATABASE_POOL_SIZE));
+  const { DATABASE_POOL_SIZE, DATABASE_URL_FILE } = environment;
+  const urlNow = () => secretOf('DATABASE_URL', { DATABASE_URL_FILE }) ?? url;
+  const dataSource = await connected(() => servingDataSource(url, DATABASE_POOL_SIZE, urlNow));
   try {
     const app = await createApp({ environment, dataSource, logger });
     await app.listen(environment.PORT, environment.HOST);

@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util';
 import { isApiKey } from '../auth/api-key.js';
 import { ApiKey } from '../auth/api-key.entity.js';
 import { ApiKeys } from '../auth/api-keys.js';
+import { secretOf } from '../config/environment.js';
 import { administer, onDatabase } from '../database/database.js';
 import { requireMigrated } from '../database/pending-migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
@@ -56,7 +57,7 @@ function commandOf(args: string[]): Command {
     }
     case 'admit': {
       const keyName = requireName(name);
-      const key = process.env['LOCAL_API_KEY'] ?? '';
+      const key = secretOf('LOCAL_API_KEY', process.env) ?? '';
       if (!isApiKey(key)) {
         throw new OperatorError(
           'LOCAL_API_KEY must hold a key that this service could have issued.',

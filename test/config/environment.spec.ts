@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { readEnvironment } from '../../src/config/environment.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 
@@ -8,6 +11,7 @@ const DEFAULTS = {
   PORT: 3000,
   METRICS_PORT: undefined,
   DATABASE_URL: undefined,
+  DATABASE_URL_FILE: undefined,
   DATABASE_POOL_SIZE: 10,
   DRAIN_SECONDS: 2,
   MIGRATE_ON_START: false,
@@ -168,6 +172,46 @@ describe('readEnvironment', () => {
     ['TRUST_PROXY', 'fd00::/8,2001:db8::1/128', 'fd00::/8,2001:db8::1/128'],
   ])('reads %s=%s', (name, value, read) => {
     expect(readEnvironment({ [name]: value })).toHaveProperty(name, read);
+  });
+
+  describe('reads DATABASE_URL from the file of DATABASE_URL_FILE', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'animal-store-secret-'));
+    const file = join(folder, 'url');
+    const url = 'postgres://u:p@db.example/animals';
+    beforeEach(() => writeFileSync(file, `${url}\n`));
+    afterAll(() => rmSync(folder, { recursive: true }));
+
+    it('without its line end', () => {
+      const variables = { NODE_ENV: 'production', DATABASE_URL: '', DATABASE_URL_FILE: file };
+      expect(readEnvironment(variables)).toMatchObject({
+        DATABASE_URL: url,
+        DATABASE_URL_FILE: file,
+      });
+    });
+
+    it('and judges it as the variable', () => {
+      writeFileSync(file, 'sekrit');
+      expect(faultsOf({ DATABASE_URL_FILE: file })).toEqual([
+        expect.stringMatching(/^DATABASE_URL must be .*(?<!sekrit.*)$/),
+      ]);
+      writeFileSync(file, '\n');
+      expect(faultsOf({ NODE_ENV: 'production', DATABASE_URL_FILE: file })).toEqual([
+        'DATABASE_URL must be set when NODE_ENV is production',
+      ]);
+    });
+
+    it('unless both are set', () => {
+      expect(faultsOf({ DATABASE_URL: url, DATABASE_URL_FILE: file })).toEqual([
+        'DATABASE_URL_FILE must not be set beside DATABASE_URL',
+      ]);
+    });
+
+    it('or says that it cannot, quoting nothing', () => {
+      expect(faultsOf({ PORT: 'x', DATABASE_URL_FILE: `${url}/none` })).toEqual([
+        expect.stringMatching('^PORT '),
+        'DATABASE_URL_FILE must name a file that this process can read: ENOENT',
+      ]);
+    });
   });
 
   it('names all faults together and shows no value', () => {
