@@ -1,6 +1,7 @@
 import { Injectable, type OnModuleInit, type Type } from '@nestjs/common';
 import { DiscoveryService, HttpAdapterHost } from '@nestjs/core';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { ERRORS } from '../errors/errors.js';
 import type { HttpAdapter, LoggedResponse } from '../http/http-adapter.js';
 import { describedHandlers } from '../openapi/openapi-document.js';
 
@@ -108,6 +109,8 @@ export class HttpMetrics implements OnModuleInit {
       const method = handler.method.toUpperCase();
       for (const one of method === 'GET' ? ['GET', 'HEAD'] : [method]) {
         this.operations.set(`${one} ${route}`, operation);
+        // Prometheus sees no increase in a series that begins with its first error.
+        this.addSeries(route, one, 'internal_error', ERRORS.internal_error.status);
       }
     }
     this.host.httpAdapter.observe = (response) => this.observe(response);

@@ -68,6 +68,15 @@ describe('the metrics', () => {
     expect(await added([sample], () => send(line))).toEqual([1]);
   });
 
+  it('have the errors of the service for each operation from the start, so that the first is an increase', async () => {
+    const samples = ['listPets', 'getPet', 'listOrders'].map((operation) =>
+      requests(operation, 'GET', 500, 'internal_error'),
+    );
+    for (const sample of [...samples, requests('createPet', 'POST', 500, 'internal_error')]) {
+      expect(await text()).toContain(`${sample} 0\n`);
+    }
+  });
+
   it('time each request by operation and method', async () => {
     const labels = 'operation="createPet",method="POST"';
     const body = '{"name":"Rex","categoryId":1}';
