@@ -20,6 +20,7 @@ COPY public public
 COPY docs/guides docs/guides
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
+RUN chmod +x dist/src/main.js && ln -s /app/dist/src/main.js /usr/local/bin/animal-store
 ARG VERSION
 ARG COMMIT
 LABEL org.opencontainers.image.title="Animal Store Service" \
@@ -32,5 +33,5 @@ EXPOSE 3000
 # need not start a Node every five seconds.
 HEALTHCHECK --interval=5s --timeout=3s --start-period=20s \
   CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/${PORT:-3000} && printf 'GET /health/live HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3 && read -r status <&3 && [[ $status == 'HTTP/1.1 200 '* ]]"]
-ENTRYPOINT ["tini", "--"]
-CMD ["node", "--max-semi-space-size=32", "dist/src/main.js"]
+ENTRYPOINT ["tini", "--", "animal-store"]
+CMD ["serve"]

@@ -4,7 +4,7 @@ import { isRefusedValue } from '../errors/database-error.js';
 
 /** How much one batcher takes on. */
 export const BATCH_LIMITS = {
-  /** Requests answered by one statement. */
+  /** Requests that share one statement. */
   size: 256,
   /** Statements under way at once; each holds a connection. */
   inFlight: 2,
@@ -24,11 +24,11 @@ export interface SentBatch {
   size: number;
 }
 
-interface Waiting<Request, Answer> {
+interface Waiting<Request, Result> {
   request: Request;
   /** `performance.now()` */
   since: number;
-  resolve: (answer: Answer) => void;
+  resolve: (result: Result) => void;
   reject: (error: unknown) => void;
 }
 
@@ -36,33 +36,32 @@ interface Waiting<Request, Answer> {
  * Asks the database once for all requests that wait.
  *
  * A batch leaves at the end of the event loop's turn in which its first request came, or in which the one before it
- * returned, or once it is full. It is sent after its requests arrived and nothing is kept of its answer, so an
- * answer is never older than its request. A request that is alone travels as a batch of one.
+ * returned, or once it is full. It is sent after its requests arrived and nothing is kept of its result, so a
+ * result is never older than its request. A request that is alone is a batch of one.
  *
- * A batch is not a shared fate: where PostgreSQL refuses a value, it is asked again in parts, as many as each has
- * requests, and each request of a refused part alone: few statements where one is at fault, and few more than requests
- * where all are.
- * A batch that fails for a reason of the database's is not: whether it was carried out is unknown.
+ * If PostgreSQL rejects a value, only the request that has it fails: the batch is sent again in parts, as many as each
+ * has requests, and each request of a rejected part alone. That takes few statements if one value is invalid, and few
+ * more than requests if all are. A batch that fails for another reason is not sent again: it may have been carried out.
  */
-export class Batcher<Request, Answer> {
-  private waiting: Waiting<Request, Answer>[] = [];
+export class Batcher<Request, Result> {
+  private waiting: Waiting<Request, Result>[] = [];
   private inFlight = 0;
   private isScheduled = false;
 
   /**
    * @param name what is asked, for people.
-   * @param answer asks the database for `requests` and returns their answers in the same order. It finds each by
+   * @param run asks the database for `requests` and returns their results in the same order. It finds each by
    *   a key that it sent along, never by the position of a returned row: PostgreSQL promises no order.
    * @param limits where other than {@link BATCH_LIMITS}.
    */
   constructor(
     private readonly name: string,
-    private readonly answer: (requests: Request[]) => Promise<Answer[]>,
+    private readonly run: (requests: Request[]) => Promise<Result[]>,
     private readonly limits: Record<keyof typeof BATCH_LIMITS, number> = BATCH_LIMITS,
   ) {}
 
-  /** @throws ApiError `unavailable` when too many requests wait, or this one waits too long; else whatever `answer` throws. */
-  ask(request: Request): Promise<Answer> {
+  /** @throws ApiError `unavailable` when too many requests wait, or this one waits too long; else whatever `run` throws. */
+  ask(request: Request): Promise<Result> {
     if (this.waiting.length >= this.limits.waiting) {
       return Promise.reject(overloaded());
     }
@@ -112,10 +111,10 @@ export class Batcher<Request, Answer> {
     }
   }
 
-  private async settle(batch: Waiting<Request, Answer>[], isPart = false): Promise<void> {
+  private async settle(batch: Waiting<Request, Result>[], isPart = false): Promise<void> {
     try {
-      const answers = await this.answer(batch.map(({ request }) => request));
-      batch.forEach(({ resolve }, i) => resolve(answers[i]!));
+      const results = await this.run(batch.map(({ request }) => request));
+      batch.forEach(({ resolve }, i) => resolve(results[i]!));
     } catch (error) {
       if (batch.length > 1 && isRefusedValue(error)) {
         const size = isPart ? 1 : Math.ceil(Math.sqrt(batch.length));

@@ -44,14 +44,15 @@ export function servingDataSource(url: string, size: number, urlNow = () => url)
 }
 
 /**
- * A connection for what people do, and for what a start does before it serves: it may take its time.
+ * Connections for what people do, and for what a start does before it serves: it may take its time. The second is opened
+ * only when the first is busy.
  *
  * @throws TypeError for a malformed URL.
  */
 export function administrativeDataSource(url: string): DataSource {
   return dataSource(Pool, {
     connectionString: withSettings(url, READABLE),
-    max: 1,
+    max: 2,
     connectionTimeoutMillis: 10_000,
   });
 }
@@ -63,7 +64,7 @@ function dataSource(PoolClass: typeof Pool, config: PoolConfig): DataSource {
     driver: { ...pg, Pool: PoolClass },
     extra: { ...config, application_name: APPLICATION_NAME },
     entities: [Pet, IdempotencyKey, ApiKey, Order],
-    migrations,
+    migrations: [...migrations],
     installExtensions: false,
     // Of a connection that breaks while nobody uses it. The pool has dropped it; whoever asks next gets another.
     poolErrorHandler: () => {},

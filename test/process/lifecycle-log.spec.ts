@@ -24,7 +24,7 @@ describe('the log of a process', () => {
       .map((line) => JSON.parse(line));
 
   it('says in production, in JSON alone, what started, when it drained, and why it stopped', async () => {
-    const program = project.spawn('main', [], {
+    const program = project.spawn('serve', [], {
       ...production,
       DRAIN_SECONDS: '1',
       METRICS_PORT: '0',
@@ -53,7 +53,7 @@ describe('the log of a process', () => {
 
   it('says which error ended it', async () => {
     const raise = `process.on('SIGUSR2', () => { throw new Error('unforeseen'); })`;
-    const program = project.spawn('main', [], {
+    const program = project.spawn('serve', [], {
       ...production,
       NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(raise)}`,
     });

@@ -40,7 +40,7 @@ describe('secrets in files', () => {
     await writeFile(LOCAL_API_KEY_FILE, `${key}\n`);
     const admit = ['admit', '--name', 'x'];
     const more = { ...variables, LOCAL_API_KEY_FILE };
-    expect(await project.run('cli/keys', admit, more)).toMatchObject({ code: 0 });
+    expect(await project.run('keys', admit, more)).toMatchObject({ code: 0 });
     expect(await statusWith(base, key)).toBe(200);
 
     await onServer(`alter role ${role} password '/se#cond'`);
@@ -60,7 +60,7 @@ describe('secrets in files', () => {
 
   it('are refused beside the variable itself', async () => {
     const both = { DATABASE_URL_FILE: file, LOCAL_API_KEY: newApiKey(), LOCAL_API_KEY_FILE: file };
-    const { code, stderr } = await project.run('cli/keys', ['admit', '--name', 'x'], both);
+    const { code, stderr } = await project.run('keys', ['admit', '--name', 'x'], both);
     expect([code, stderr]).toEqual([
       1,
       'LOCAL_API_KEY_FILE must not be set beside LOCAL_API_KEY\n',
