@@ -60,6 +60,7 @@ export async function startServer(name, { databaseUrl, key }) {
       CORS_ORIGINS: '',
       TRUST_PROXY: '',
       DOCS: '',
+      METRICS_PORT: '',
       MIGRATE_ON_START: '',
     },
     stdio: ['ignore', 'ignore', 'inherit'],

@@ -13,6 +13,7 @@ import { ErrorFilter } from './errors/error.filter.js';
 import { HealthModule } from './health/health.module.js';
 import { IndexModule } from './index/index.module.js';
 import { LOGGER, type Logger } from './logging/logger.js';
+import { MetricsModule } from './metrics/metrics.module.js';
 import { OpenApiModule } from './openapi/openapi.module.js';
 import { OrdersModule } from './orders/orders.module.js';
 import { PetsModule } from './pets/pets.module.js';
@@ -54,6 +55,7 @@ export class AppModule {
         IndexModule,
         OpenApiModule,
         ...(environment.DOCS === 'on' ? [DocsModule] : []),
+        ...(environment.METRICS_PORT === undefined ? [] : [MetricsModule]),
       ],
       providers: [
         ...resources,

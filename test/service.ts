@@ -12,7 +12,9 @@ import { readEnvironment } from '../src/config/environment.js';
 import { runMigrations } from '../src/database/migrations.js';
 import { connectToServe } from '../src/database/database.js';
 import { poolOf } from '../src/database/data-source.js';
+import type { HttpAdapter } from '../src/http/http-adapter.js';
 import { createLogger } from '../src/logging/logger.js';
+import { MetricsServer } from '../src/metrics/metrics-server.js';
 import { holdToDocument } from './openapi/contract.js';
 
 /**
@@ -38,6 +40,10 @@ export interface TestService {
   anonymous: ReturnType<typeof supertest>;
   /** A request with {@link key}. */
   api: ReturnType<typeof supertest.agent>;
+  /** Whether anything is told of its responses, beside the log. */
+  observesResponses(): boolean;
+  /** The port of its metrics, if it has one. */
+  metricsPort(): number;
   /** How many connections its HTTP server has. */
   connections(): Promise<number>;
   /** Expects too that no API key was ever logged. */
@@ -66,7 +72,10 @@ export async function startService(
     }
   };
   const logger = createLogger('trace', { write });
-  const app = await createApp({ environment, dataSource, logger });
+  const app = await createApp({ environment, dataSource, logger }).catch(async (error) => {
+    await dataSource.destroy();
+    throw error;
+  });
   const server: Server = app.getHttpServer();
   holdToDocument(server);
   await app.listen(0, '127.0.0.1');
@@ -82,6 +91,8 @@ export async function startService(
     query: async (sql, values) => (await pool.query(sql, values)).rows,
     log,
     anonymous: supertest(origin),
+    observesResponses: () => (app.getHttpAdapter() as HttpAdapter).observe !== undefined,
+    metricsPort: () => app.get(MetricsServer, { strict: false }).port,
     api: supertest.agent(origin).set('Authorization', `Bearer ${key}`),
     connections: promisify(server.getConnections.bind(server)),
     stop: async () => {

@@ -69,7 +69,7 @@ interface ValidKey {
 @Injectable()
 export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
   private readonly remembered = new Map<string, Remembered>();
-  private readonly lookups = new Batcher((hashes: string[]) => this.lookUp(hashes), {
+  private readonly lookups = new Batcher('api_keys', (hashes: string[]) => this.lookUp(hashes), {
     ...BATCH_LIMITS,
     size: BATCH_LIMITS.waiting,
     inFlight: 1,

@@ -3,7 +3,7 @@ import { Argument, type Command, InvalidArgumentError, Option } from 'commander'
 import { isApiKey } from '../auth/api-key.js';
 import { ApiKey } from '../auth/api-key.entity.js';
 import { ApiKeys } from '../auth/api-keys.js';
-import { loadEnvironment } from '../config/environment.js';
+import { loadEnvironment, secretOf } from '../config/environment.js';
 import { administer, onDatabase } from '../database/database.js';
 import { requireMigrated } from '../database/pending-migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
@@ -98,7 +98,7 @@ const REMEDY = 'Make one with animal-store keys create --name local, and put it 
 
 async function admit(name: string): Promise<void> {
   const environment = loadEnvironment();
-  const key = process.env['LOCAL_API_KEY'] ?? '';
+  const key = secretOf('LOCAL_API_KEY', process.env) ?? '';
   if (!isApiKey(key)) {
     throw new OperatorError(
       `LOCAL_API_KEY must hold a key that this service could have issued, as in .env.example. ${REMEDY}`,

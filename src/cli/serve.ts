@@ -7,10 +7,12 @@ import { createApp } from '../app.js';
 import { ApiKey } from '../auth/api-key.entity.js';
 import { ApiKeys } from '../auth/api-keys.js';
 import type { Environment } from '../config/environment.js';
+import { VERSION } from '../config/project-root.js';
 import { administer, connectToServe, DATA_FOLDER, onDatabase } from '../database/database.js';
 import { requireMigrated } from '../database/pending-migrations.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
 import { createLogger } from '../logging/logger.js';
+import { MetricsServer } from '../metrics/metrics-server.js';
 
 /**
  * Milliseconds in which a second SIGTERM counts as the first: npm passes it on, and a supervisor may send it to npm and
@@ -37,7 +39,7 @@ export async function serve(environment: Environment): Promise<void> {
         hurrying.abort();
       }
       stoppingSince = Math.min(stoppingSince, now);
-      stopping.abort();
+      stopping.abort(signal);
     });
   }
   try {
@@ -76,21 +78,44 @@ async function serveFrom(
   hurrying: AbortSignal,
 ): Promise<void> {
   const logger = createLogger(environment.LOG_LEVEL);
+  process.once('uncaughtExceptionMonitor', (err) =>
+    logger.fatal({ err, reason: 'error' }, 'stopped'),
+  );
   const dataSource = await connectToServe(url, environment);
   try {
     const app = await createApp({ environment, dataSource, logger });
     await app.listen(environment.PORT, environment.HOST);
-    const { port } = app.getHttpServer().address() as AddressInfo;
     const host = environment.HOST.includes(':') ? `[${environment.HOST}]` : environment.HOST;
-    announce(`http://${host}:${port}/v1`, key);
+    const address = (port: number, path: string) => `http://${host}:${port}${path}`;
+    const { port } = app.getHttpServer().address() as AddressInfo;
+    const isMeasured = environment.METRICS_PORT !== undefined;
+    logger.info(
+      {
+        version: VERSION,
+        commit: environment.COMMIT,
+        node: process.version,
+        pid: process.pid,
+        address: address(port, '/v1'),
+        metrics: isMeasured
+          ? address(app.get(MetricsServer, { strict: false }).port, '/metrics')
+          : undefined,
+      },
+      'started',
+    );
+    if (environment.NODE_ENV !== 'production') {
+      announce(address(port, '/v1'), key);
+    }
     if (!stopping.aborted) {
       await new Promise((resolve) => stopping.addEventListener('abort', resolve));
     }
     if (environment.DRAIN_SECONDS > 0) {
+      const { reason } = stopping;
+      logger.info({ reason, seconds: environment.DRAIN_SECONDS }, 'draining');
       const adapter = app.getHttpAdapter() as HttpAdapter;
       await adapter.drain(environment.DRAIN_SECONDS * 1000, hurrying);
     }
     await app.close();
+    logger.info({ reason: stopping.reason }, 'stopped');
   } finally {
     if (dataSource.isInitialized) {
       await dataSource.destroy();
@@ -99,6 +124,7 @@ async function serveFrom(
   }
 }
 
+/** For people, and in plain text: what they need for their first request. */
 function announce(base: string, key: string | undefined): void {
   console.log(`Animal Store Service at ${base}`);
   if (key !== undefined) {

@@ -152,6 +152,11 @@ export class Environment {
   @WholeNumber(0, 65535)
   PORT = 3000;
 
+  /** TCP port on which Prometheus is served, at `HOST`; 0 picks a free one. Without it, nothing is measured. */
+  @MayBeOmitted()
+  @WholeNumber(0, 65535)
+  METRICS_PORT?: number;
+
   /** The database; its parameters set TLS. Without it, outside production, the embedded PostgreSQL runs. */
   @MayBeOmitted()
   @Transform(({ value }) => withFullTls(value))
@@ -159,6 +164,11 @@ export class Environment {
     message: `$property must be a postgres:// URL; its parameters may be ${Object.keys(URL_PARAMETERS).join(', ')}, each once, ssl or sslmode, and as sslmode ${SSL_MODES.join(', ')}`,
   })
   DATABASE_URL?: string;
+
+  /** The file that `DATABASE_URL` was read from. */
+  @MayBeOmitted()
+  @IsString()
+  DATABASE_URL_FILE?: string;
 
   /** Connections to the database that this process opens at most. */
   @WholeNumber(2, 100)
@@ -218,6 +228,11 @@ export class Environment {
   @IsIn(LOG_LEVELS, { message: `$property must be one of ${LOG_LEVELS.join(', ')}` })
   LOG_LEVEL: LogLevel = 'info';
 
+  /** The commit that this build is of, for the metrics and the log. */
+  @MayBeOmitted()
+  @Matches(/^[0-9a-f]{7,64}$/, { message: '$property must be a commit, in hexadecimal' })
+  COMMIT?: string;
+
   /** `DEPLOYMENT_ENVIRONMENT`, or what `NODE_ENV` implies. */
   get deployment(): DeploymentEnvironment {
     const implied = this.NODE_ENV === 'production' ? 'production' : 'development';
@@ -244,12 +259,45 @@ function isAtStagingAddress({ PUBLIC_BASE_URL, STAGING_BASE_URL }: Environment):
   );
 }
 
+/**
+ * The value of the variable `name`, or the content of the file that `${name}_FILE` names, as Docker and Kubernetes give
+ * secrets; without the line end at its end.
+ *
+ * @returns `undefined` if neither is set, or the file is empty.
+ * @throws OperatorError if both are set, or the file cannot be read.
+ */
+export function secretOf(name: string, variables: NodeJS.ProcessEnv): string | undefined {
+  const { [name]: value, [`${name}_FILE`]: file } = variables;
+  if (!file) {
+    return value || undefined;
+  }
+  if (value) {
+    throw new OperatorError(`${name}_FILE must not be set beside ${name}`);
+  }
+  try {
+    return readFileSync(file, 'utf8').replace(/\r?\n$/, '') || undefined;
+  } catch (error) {
+    // Not its message, which quotes the path: that may be the secret, by mistake.
+    const { code } = error as NodeJS.ErrnoException;
+    throw new OperatorError(`${name}_FILE must name a file that this process can read: ${code}`);
+  }
+}
+
 /** @throws OperatorError with a line for every invalid variable, and no value. */
 export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
   // An empty variable counts as one that is not set: Compose passes those.
   const set = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== ''));
+  const secretFaults: string[] = [];
+  try {
+    const url = secretOf('DATABASE_URL', set);
+    if (url !== undefined) {
+      set['DATABASE_URL'] = url;
+    }
+  } catch (error) {
+    secretFaults.push((error as OperatorError).message);
+  }
   const { instance: environment, errors } = validate(Environment, set);
-  const faults = messagesOf(errors);
+  const faults = [...messagesOf(errors), ...secretFaults];
   if (environment.NODE_ENV === 'production' && set['DATABASE_URL'] === undefined) {
     faults.push('DATABASE_URL must be set when NODE_ENV is production');
   }

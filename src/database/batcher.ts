@@ -1,3 +1,4 @@
+import { channel } from 'node:diagnostics_channel';
 import { ApiError } from '../errors/api-error.js';
 import { databaseUnavailable, isRefusedValue } from '../errors/database-error.js';
 
@@ -17,6 +18,16 @@ export const BATCH_LIMITS = {
   /** Milliseconds that a request may wait for its statement; it is refused when its turn comes later. */
   waitingTime: 750,
 } as const;
+
+/** Publishes a {@link SentBatch} for each batch that leaves. */
+export const SENT_BATCHES = channel('animal-store:sent-batch');
+
+export interface SentBatch {
+  /** The batcher's. */
+  name: string;
+  /** Requests that it answers. */
+  size: number;
+}
 
 interface Waiting<Request, Result> {
   request: Request;
@@ -45,11 +56,13 @@ export class Batcher<Request, Result> {
   private unansweredSince: number | undefined;
 
   /**
+   * @param name what is asked, for people.
    * @param run asks the database for `requests` and returns their results in the same order. It finds each by
    *   a key that it sent along, never by the position of a returned row: PostgreSQL promises no order.
    * @param limits where other than {@link BATCH_LIMITS}.
    */
   constructor(
+    private readonly name: string,
     private readonly run: (requests: Request[]) => Promise<Result[]>,
     private readonly limits: Record<keyof typeof BATCH_LIMITS, number> = BATCH_LIMITS,
   ) {}
@@ -80,6 +93,9 @@ export class Batcher<Request, Result> {
     while (this.waiting.length > 0 && this.mayLeave()) {
       const batch = this.waiting.splice(0, this.limits.size);
       this.inFlight += 1;
+      if (SENT_BATCHES.hasSubscribers) {
+        SENT_BATCHES.publish({ name: this.name, size: batch.length } satisfies SentBatch);
+      }
       this.unansweredSince ??= performance.now();
       void this.settle(batch).finally(() =>
         this.returned(batch.length > 1 ? this.limits.turnsBetween : 0),

@@ -1,4 +1,4 @@
-import pg, { Pool } from 'pg';
+import pg, { Client, type ClientConfig, Pool } from 'pg';
 import { DataSource } from 'typeorm';
 import type { PostgresDriver } from 'typeorm/driver/postgres/PostgresDriver.js';
 import { migrations } from '../../migrations/index.js';
@@ -43,10 +43,17 @@ export function requiredSettings(pooler?: Pooler): Record<string, string> {
  * @param url a `postgres://` URL; its parameters, TLS among them, are pg's (`sslmode`, `sslrootcert`, …).
  * @param size the most connections.
  * @param pooler what is in between, if anything is.
+ * @param urlNow reads a URL whose role and password each new connection uses; those of `url` if it throws.
  * @throws TypeError for a malformed URL.
  */
-export function servingDataSource(url: string, size: number, pooler?: Pooler): DataSource {
+export function servingDataSource(
+  url: string,
+  size: number,
+  pooler?: Pooler,
+  urlNow = () => url,
+): DataSource {
   return dataSource(ServingPool, {
+    Client: clientWithCredentialsOf(urlNow),
     connectionString: pooler === undefined ? withSettings(url, SERVING) : url,
     sharesSessions: pooler !== undefined,
     max: size,
@@ -86,6 +93,25 @@ function dataSource(PoolClass: typeof Pool, config: ServingPoolConfig): DataSour
     // Of a connection that breaks while nobody uses it. The pool has dropped it; whoever asks next gets another.
     poolErrorHandler: () => {},
   });
+}
+
+/** pg's `password` may be a function, but not beside a URL, whose password wins even if it has none. */
+function clientWithCredentialsOf(urlNow: () => string): typeof Client {
+  return class extends Client {
+    constructor({ connectionString, ...config }: ClientConfig = {}) {
+      super({ ...config, connectionString: withCredentials(connectionString!, urlNow) });
+    }
+  };
+}
+
+function withCredentials(url: string, urlNow: () => string): string {
+  try {
+    const { username, password } = new URL(urlNow());
+    return Object.assign(new URL(url), { username, password }).href;
+  } catch {
+    // Whoever changes a file may not have finished.
+    return url;
+  }
 }
 
 /** The pool under a DataSource that is initialized: for statements that no repository writes. */

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { Client } from 'pg';
 import type { DataSource } from 'typeorm';
-import type { Environment } from '../config/environment.js';
+import { type Environment, secretOf } from '../config/environment.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { EmbeddedPostgres } from './embedded/embedded-postgres.js';
@@ -99,10 +99,11 @@ async function requireFit(dataSource: DataSource): Promise<void> {
  */
 export async function connectToServe(
   url: string,
-  { DATABASE_POOL_SIZE, DATABASE_POOLER }: Environment,
+  { DATABASE_POOL_SIZE, DATABASE_POOLER, DATABASE_URL_FILE }: Environment,
 ): Promise<DataSource> {
+  const urlNow = () => secretOf('DATABASE_URL', { DATABASE_URL_FILE }) ?? url;
   const dataSource = await connected(() =>
-    servingDataSource(url, DATABASE_POOL_SIZE, DATABASE_POOLER),
+    servingDataSource(url, DATABASE_POOL_SIZE, DATABASE_POOLER, urlNow),
   );
   try {
     await requireSettings(dataSource, DATABASE_POOLER);

@@ -25,7 +25,7 @@ const DISK_FULL_FOR = 1_500;
 @Controller('health')
 export class HealthController {
   /** The database is asked once for all requests that wait. */
-  private readonly states = new Batcher(async (asking: undefined[]) => {
+  private readonly states = new Batcher('readiness', async (asking: undefined[]) => {
     const state = await this.databaseState().catch((cause: unknown) => {
       throw new ApiError('unavailable', 'The database cannot be used; try again.', { cause });
     });

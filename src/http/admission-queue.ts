@@ -15,6 +15,11 @@ export class AdmissionQueue {
     return this.handled + this.waiting.length >= HTTP_LIMITS.requests;
   }
 
+  /** How many requests are in their handlers, and how many wait. */
+  get load(): { handled: number; waiting: number } {
+    return { handled: this.handled, waiting: this.waiting.length };
+  }
+
   /** Calls `handle` when it is its turn; {@link leave} is to follow. */
   enter(handle: () => void): void {
     this.waiting.push({ handle, since: performance.now() });

@@ -25,6 +25,9 @@ import { traceIdOf } from './trace.js';
 /** Spares a request without a body the life of a stream. Node 20 ignores it, and its types do not have it. */
 const FROM_NODE_24 = { optimizeEmptyRequests: true };
 
+/** What the paths of liveness and readiness begin with. */
+const PROBES = '/health/';
+
 /** Milliseconds of an event loop's turn in which next to nothing can have come. */
 const SHORT_TURN = 0.02;
 
@@ -42,6 +45,8 @@ export class HttpAdapter extends ExpressAdapter {
   /** The message of the last 503 to a request in its handler, if none was served since. */
   private unavailable: string | undefined;
   private stage: 'serving' | 'draining' | 'closing' = 'serving';
+  /** Is given what is logged of each response. */
+  observe?: (response: LoggedResponse) => void = undefined;
 
   private readonly cors: Cors | undefined;
 
@@ -100,6 +105,11 @@ export class HttpAdapter extends ExpressAdapter {
   override listen(port: any, ...args: any[]): HttpServer {
     const [callback, host] = args.toReversed();
     return this.httpServer.listen(port, host, HTTP_LIMITS.backlog, callback);
+  }
+
+  /** How many requests are in their handlers, and how many wait for theirs. */
+  get load(): { handled: number; waiting: number } {
+    return this.queue.load;
   }
 
   /** Whether the service is about to stop and wants no more requests. */
@@ -203,7 +213,7 @@ export class HttpAdapter extends ExpressAdapter {
       this.replyError(response, 'invalid_request', 'A request needs one valid Host header.');
       return;
     }
-    if (request.url.startsWith('/health/')) {
+    if (request.url.startsWith(PROBES)) {
       this.instance(request as never, response as never);
     } else if (this.queue.isFull) {
       const message = this.unavailable ?? 'The service is overloaded; try again.';
@@ -250,7 +260,7 @@ export class HttpAdapter extends ExpressAdapter {
   private refuse(socket: Socket, id: string, code: ErrorCode, message: string): void {
     const connection = this.connections.of(socket);
     connection?.refuse(id, code, message, (status) =>
-      this.log.info({ request: id, status, client: socket.remoteAddress }, 'request'),
+      this.record({ request: id, status, code, client: socket.remoteAddress }),
     );
   }
 
@@ -294,6 +304,10 @@ export class HttpAdapter extends ExpressAdapter {
 
   /** Responds with an Error, and with the `Retry-After` of its code. */
   replyError(response: Response, code: ErrorCode, message: string): void {
+    if (response.isReplied) {
+      return;
+    }
+    response.errorCode = code;
     if (response.isAdmitted && code === 'unavailable') {
       this.unavailable = message;
     }
@@ -364,26 +378,31 @@ export class HttpAdapter extends ExpressAdapter {
       outgoing.connection?.sent(outgoing.response);
     }
     for (const { response, status } of responses) {
-      this.logResponse(response.req, status, now);
+      this.logResponse(response, status, now);
     }
     this.queue.letIn();
   }
 
-  private logResponse(request: Request, status: number, now: number): void {
-    this.log.info(
-      {
-        request: request.id,
-        method: request.method,
-        // The pattern, not the path: whatever a client puts into a URL stays out of the log.
-        route: request.route?.path,
-        status,
-        ms: Math.round((now - request.receivedAt) * 1000) / 1000,
-        key: request.caller?.keyId,
-        client: clientAddressOf(request),
-        trace: traceIdOf(request.headers['traceparent']),
-      },
-      'request',
-    );
+  private logResponse({ req: request, errorCode }: Response, status: number, now: number): void {
+    this.record({
+      request: request.id,
+      method: request.method,
+      // The pattern, not the path: whatever a client puts into a URL stays out of the log.
+      route: request.route?.path,
+      status,
+      code: errorCode,
+      ms: Math.round((now - request.receivedAt) * 1000) / 1000,
+      key: request.caller?.keyId,
+      client: clientAddressOf(request),
+      trace: traceIdOf(request.headers['traceparent']),
+    });
+  }
+
+  /** Probes come every few seconds from everything that balances and supervises, and would hide the rest of the log. */
+  private record(response: LoggedResponse): void {
+    const level = response.route?.startsWith(PROBES) ? 'debug' : 'info';
+    this.log[level](response, 'request');
+    this.observe?.(response);
   }
 }
 
@@ -440,6 +459,22 @@ interface Outgoing {
   data: string | Uint8Array | undefined;
   status: number;
   connection: Connection | undefined;
+}
+
+/** The fields of a response's line in the log. Without `method`, the request was none that could be handled. */
+export interface LoggedResponse {
+  request: string;
+  method?: string;
+  /** The pattern of its path. */
+  route?: string;
+  status: number;
+  code?: ErrorCode;
+  /** Milliseconds since its headers had arrived. */
+  ms?: number;
+  /** The API key's id. */
+  key?: string;
+  client?: string;
+  trace?: string;
 }
 
 /** What of the environment is the adapter's concern. */

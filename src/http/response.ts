@@ -1,5 +1,6 @@
 import { ServerResponse } from 'node:http';
 import express from 'express';
+import type { ErrorCode } from '../errors/errors.js';
 import type { Request } from './request.js';
 
 /** Header fields by name, in the spelling in which they are sent. */
@@ -19,6 +20,8 @@ export class Response extends ExpressResponse {
   addedHeaders?: Headers = undefined;
   /** Whether it was given to {@link HttpAdapter.reply}. */
   isReplied?: boolean = undefined;
+  /** The error that it is, if it is one. */
+  errorCode?: ErrorCode = undefined;
   /** Whether its request was let into its handler. */
   isAdmitted?: boolean = undefined;
   /** Whether it is for the preflight of an allowed origin, which needs no route. */

@@ -22,7 +22,8 @@ export function createLogger(
   level: LogLevel,
   stream: DestinationStream = bufferedStandardOutput(),
 ): Logger {
-  return pino({ level, base: undefined, timestamp: isoTime }, stream);
+  const formatters = { level: (name: string) => ({ level: name }) };
+  return pino({ level, base: undefined, timestamp: isoTime, formatters }, stream);
 }
 
 let latest = { at: NaN, text: '' };

@@ -46,9 +46,10 @@ const TRACE_PARAMETER: OpenAPIV3_1.ParameterObject = {
 const COMMON_PARAMETERS = { 'X-Request-Id': REQUEST_ID_PARAMETER, traceparent: TRACE_PARAMETER };
 
 /** A handler that is in the document. */
-interface DescribedHandler extends OperationDescription {
+export interface DescribedHandler extends OperationDescription {
   /** Its name. */
   operationId: string;
+  /** Behind `/v1`, its parameters in braces. */
   path: string;
   method: Lowercase<keyof typeof RequestMethod>;
   /** The status of its successful response. */
@@ -115,7 +116,8 @@ function serversOf({
   return servers;
 }
 
-function describedHandlers(controller: Type): DescribedHandler[] {
+/** @returns the handlers of `controller` that are marked by `@Operation`. */
+export function describedHandlers(controller: Type): DescribedHandler[] {
   const read = (key: string, target: object) => Reflect.getMetadata(key, target);
   return new MetadataScanner().getAllMethodNames(controller.prototype).flatMap((operationId) => {
     const handler = controller.prototype[operationId];

@@ -11,7 +11,9 @@ export class OrdersService {
   private readonly pages: Batcher<PageRequest, Page>;
 
   constructor(pool: Pool) {
-    this.pages = new Batcher((requests) => findPages(pool, ORDER_PAGES, ORDER_CURSORS, requests));
+    this.pages = new Batcher('order_pages', (requests) =>
+      findPages(pool, ORDER_PAGES, ORDER_CURSORS, requests),
+    );
   }
 
   /** listOrders: the orders that follow `after`, by id. */

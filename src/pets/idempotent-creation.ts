@@ -50,6 +50,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   private sweeping?: NodeJS.Timeout;
   /** PostgreSQL holds a lock for each request of a batch, and has room for thousands of all processes. */
   private readonly creations = new Batcher(
+    'idempotent_creations',
     (requests: HashedRequest[]) => this.createAll(requests),
     { ...BATCH_LIMITS, size: 64 },
   );

@@ -20,14 +20,14 @@ export interface StoredPet {
 /** The store of animals. Each operation serves all requests that wait for it with one statement. */
 @Injectable()
 export class PetsService {
-  private readonly pages = new Batcher((requests: PageRequest[]) =>
+  private readonly pages = new Batcher('pet_pages', (requests: PageRequest[]) =>
     findPages(this.pool, PET_PAGES, PET_CURSORS, requests),
   );
-  private readonly pagesOfStatus = new Batcher((requests: PageRequest[]) =>
+  private readonly pagesOfStatus = new Batcher('pet_pages_of_status', (requests: PageRequest[]) =>
     findPages(this.pool, PET_PAGES_OF_STATUS, PET_CURSORS, requests),
   );
-  private readonly ids = new Batcher((ids: bigint[]) => this.findByIds(ids));
-  private readonly additions = new Batcher((pets: NewPet[]) => this.insert(pets));
+  private readonly ids = new Batcher('pets_by_id', (ids: bigint[]) => this.findByIds(ids));
+  private readonly additions = new Batcher('new_pets', (pets: NewPet[]) => this.insert(pets));
 
   constructor(
     @InjectRepository(Pet) private readonly pets: Repository<Pet>,

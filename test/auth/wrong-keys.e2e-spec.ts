@@ -64,7 +64,9 @@ describe('a flood of wrong keys, all different', () => {
         });
         send();
         await once(socket, 'close');
-        warnings.push(...service.log.filter((line) => JSON.parse(line).level > 30));
+        warnings.push(
+          ...service.log.filter((line) => !['debug', 'info'].includes(JSON.parse(line).level)),
+        );
         service.log.length = 0;
       }),
     );

@@ -10,7 +10,7 @@ describe('.env.example', () => {
   const variables = parseEnv(text) as Record<string, string>;
 
   it('has exactly the variables that are read', () => {
-    const read = [...Object.keys(new Environment()), 'LOCAL_API_KEY'];
+    const read = [...Object.keys(new Environment()), 'LOCAL_API_KEY', 'LOCAL_API_KEY_FILE'];
     expect(Object.keys(variables).toSorted()).toEqual(read.toSorted());
   });
 

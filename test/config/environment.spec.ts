@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { readEnvironment, withoutPassword } from '../../src/config/environment.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 
@@ -6,7 +9,9 @@ const DEFAULTS = {
   DEPLOYMENT_ENVIRONMENT: undefined,
   HOST: '127.0.0.1',
   PORT: 3000,
+  METRICS_PORT: undefined,
   DATABASE_URL: undefined,
+  DATABASE_URL_FILE: undefined,
   DATABASE_POOL_SIZE: 10,
   DATABASE_POOLER: undefined,
   DRAIN_SECONDS: 2,
@@ -18,6 +23,7 @@ const DEFAULTS = {
   TRUST_PROXY: undefined,
   DOCS: 'on',
   LOG_LEVEL: 'info',
+  COMMIT: undefined,
 };
 
 function faultsOf(variables: Record<string, string>): string[] {
@@ -47,6 +53,7 @@ describe('readEnvironment', () => {
       DEPLOYMENT_ENVIRONMENT: 'production',
       HOST: '::',
       PORT: '0',
+      METRICS_PORT: '9464',
       DATABASE_URL: 'postgresql://u:p@db.example:5433/animals?sslmode=verify-full',
       DATABASE_POOL_SIZE: '100',
       DATABASE_POOLER: 'transaction',
@@ -59,6 +66,7 @@ describe('readEnvironment', () => {
       TRUST_PROXY: '10.0.0.0/8, ::1',
       DOCS: 'off',
       LOG_LEVEL: 'silent',
+      COMMIT: '0123abc',
       HOME: '/root',
     });
     expect({ ...environment }).toEqual({
@@ -66,6 +74,7 @@ describe('readEnvironment', () => {
       DEPLOYMENT_ENVIRONMENT: 'production',
       HOST: '::',
       PORT: 0,
+      METRICS_PORT: 9464,
       DATABASE_URL: 'postgresql://u:p@db.example:5433/animals?sslmode=verify-full',
       DATABASE_POOL_SIZE: 100,
       DATABASE_POOLER: 'transaction',
@@ -78,6 +87,7 @@ describe('readEnvironment', () => {
       TRUST_PROXY: '10.0.0.0/8, ::1',
       DOCS: 'off',
       LOG_LEVEL: 'silent',
+      COMMIT: '0123abc',
     });
   });
 
@@ -93,6 +103,9 @@ describe('readEnvironment', () => {
     ['PORT', '1e3'],
     ['PORT', ' '],
     ['PORT', 'http'],
+    ['METRICS_PORT', 'on'],
+    ['METRICS_PORT', '65536'],
+    ['COMMIT', 'main'],
     ['DATABASE_URL', 'mysql://u:p@db.example/animals'],
     ['DATABASE_URL', 'db.example'],
     ['DATABASE_URL', 'postgres://u@db.example/animals?sslmode=disabled'],
@@ -175,6 +188,46 @@ describe('readEnvironment', () => {
     ['TRUST_PROXY', 'fd00::/8,2001:db8::1/128', 'fd00::/8,2001:db8::1/128'],
   ])('reads %s=%s', (name, value, read) => {
     expect(readEnvironment({ [name]: value })).toHaveProperty(name, read);
+  });
+
+  describe('reads DATABASE_URL from the file of DATABASE_URL_FILE', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'animal-store-secret-'));
+    const file = join(folder, 'url');
+    const url = 'postgres://u:p@db.example/animals';
+    beforeEach(() => writeFileSync(file, `${url}\n`));
+    afterAll(() => rmSync(folder, { recursive: true }));
+
+    it('without its line end', () => {
+      const variables = { NODE_ENV: 'production', DATABASE_URL: '', DATABASE_URL_FILE: file };
+      expect(readEnvironment(variables)).toMatchObject({
+        DATABASE_URL: url,
+        DATABASE_URL_FILE: file,
+      });
+    });
+
+    it('and judges it as the variable', () => {
+      writeFileSync(file, 'sekrit');
+      expect(faultsOf({ DATABASE_URL_FILE: file })).toEqual([
+        expect.stringMatching(/^DATABASE_URL must be .*(?<!sekrit.*)$/),
+      ]);
+      writeFileSync(file, '\n');
+      expect(faultsOf({ NODE_ENV: 'production', DATABASE_URL_FILE: file })).toEqual([
+        'DATABASE_URL must be set when NODE_ENV is production',
+      ]);
+    });
+
+    it('unless both are set', () => {
+      expect(faultsOf({ DATABASE_URL: url, DATABASE_URL_FILE: file })).toEqual([
+        'DATABASE_URL_FILE must not be set beside DATABASE_URL',
+      ]);
+    });
+
+    it('or says that it cannot, quoting nothing', () => {
+      expect(faultsOf({ PORT: 'x', DATABASE_URL_FILE: `${url}/none` })).toEqual([
+        expect.stringMatching('^PORT '),
+        'DATABASE_URL_FILE must name a file that this process can read: ENOENT',
+      ]);
+    });
   });
 
   it.each([

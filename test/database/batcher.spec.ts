@@ -19,6 +19,7 @@ interface Call {
 function manual() {
   const calls: Call[] = [];
   const batcher = new Batcher<number, string>(
+    'numbers',
     (requests) => new Promise((resolve, reject) => void calls.push({ requests, resolve, reject })),
   );
   const answer = (call: Call) => call.resolve(call.requests.map((request) => `answer ${request}`));
@@ -36,7 +37,7 @@ function manual() {
 /** A batcher that fails, with `error`, every batch that has an odd request. */
 function failing(error: unknown) {
   const calls: number[][] = [];
-  const batcher = new Batcher<number, string>(async (requests) => {
+  const batcher = new Batcher<number, string>('numbers', async (requests) => {
     calls.push(requests);
     if (requests.some((request) => request % 2 === 1)) {
       throw error;

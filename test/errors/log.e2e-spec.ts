@@ -4,7 +4,7 @@ import { exchange, RawConnection, request } from '../http/raw-http.js';
 import { until } from '../process/until.js';
 import { startService, type TestService } from '../service.js';
 
-const FORGED = '{"level":60,"forged":true}';
+const FORGED = '{"level":"fatal","forged":true}';
 
 describe('the log', () => {
   let service: TestService;
@@ -23,12 +23,13 @@ describe('the log', () => {
     await service.api.get('/v1/pets/123').set('X-Request-Id', 'one').expect(404);
     expect(requestLines()).toEqual([
       {
-        level: 30,
+        level: 'info',
         time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
         request: 'one',
         method: 'GET',
         route: '/v1/pets/:petId',
         status: 404,
+        code: 'pet_not_found',
         ms: expect.any(Number),
         key: '1',
         client: '127.0.0.1',
@@ -55,37 +56,50 @@ describe('the log', () => {
     await service.api.get('/v1/pets').set('X-Request-Id', 'one').expect(500);
     await service.query('alter table other_pets rename to pets');
     expect(lines()).toMatchObject([
-      { level: 50, request: 'one', err: { message: expect.stringContaining('pets') } },
-      { level: 30, request: 'one', status: 500 },
+      { level: 'error', request: 'one', err: { message: expect.stringContaining('pets') } },
+      { level: 'info', request: 'one', status: 500 },
     ]);
   });
 
   it('names the client of a request that was no HTTP', async () => {
     await exchange(service.port, 'hello\r\n\r\n');
-    expect(requestLines()).toMatchObject([{ status: 400, client: '127.0.0.1' }]);
+    expect(requestLines()).toMatchObject([
+      { status: 400, code: 'invalid_request', client: '127.0.0.1' },
+    ]);
   });
 
   it.each([
-    ['GET /v1/pets', 200],
-    ['HEAD /v1/pets', 200],
-    ['GET /v1/pets?limit=0', 400],
-    ['GET /nowhere', 404],
-    ['GET /%zz', 404],
-    ['PUT /v1/pets', 405],
-    ['OPTIONS /v1/pets', 204],
-    ['GET /health/live', 200],
-    ['GET /health/ready', 200],
-  ])('has one line for %s, %i', async (line, status) => {
+    ['GET /v1/pets', 200, undefined],
+    ['HEAD /v1/pets', 200, undefined],
+    ['GET /v1/pets?limit=0', 400, 'invalid_request'],
+    ['GET /nowhere', 404, 'route_not_found'],
+    ['GET /%zz', 404, 'route_not_found'],
+    ['PUT /v1/pets', 405, 'method_not_allowed'],
+    ['OPTIONS /v1/pets', 204, undefined],
+    ['GET /health/live', 200, undefined],
+    ['GET /health/ready', 200, undefined],
+  ])('has one line for %s, %i, with the code of its error', async (line, status, code) => {
     const connection = await RawConnection.open(service.port);
     connection.send(request(line, [`Authorization: Bearer ${service.key}`]));
     await connection.answer(line.split(' ')[0]);
     expect(requestLines()).toMatchObject([{ method: line.split(' ')[0], status }]);
+    expect(requestLines()[0].code).toBe(code);
+  });
+
+  it('has lines of level debug for probes', async () => {
+    await service.anonymous.get('/health/live').expect(200);
+    await service.anonymous.get('/health/ready').expect(200);
+    await service.anonymous.get('/health/').expect(404);
+    expect(requestLines().map(({ level }) => level)).toEqual(['debug', 'debug', 'info']);
   });
 
   it('has one line for a request without a key, and for one without Host', async () => {
     await service.anonymous.get('/v1/pets').expect(401);
     await exchange(service.port, 'GET /v1/pets HTTP/1.1\r\n\r\n');
-    expect(requestLines()).toMatchObject([{ status: 401 }, { status: 400 }]);
+    expect(requestLines()).toMatchObject([
+      { status: 401, code: 'missing_api_key' },
+      { status: 400, code: 'invalid_request' },
+    ]);
   });
 
   it.each([

@@ -99,6 +99,7 @@ export class Service {
           RATE_LIMIT_PER_MINUTE: '',
           CORS_ORIGINS: '',
           TRUST_PROXY: '',
+          METRICS_PORT: '',
           ...variables,
           PORT: String(service.port),
         },

@@ -27,12 +27,14 @@ describe('AdmissionQueue', () => {
   afterEach(() => void jest.restoreAllMocks());
 
   it('lets in as many requests as may be handled, and one more for each that is answered', () => {
-    const { started, answer } = queueOf(MOST + 10);
+    const { queue, started, answer } = queueOf(MOST + 10);
     expect(started).toEqual(upTo(MOST));
+    expect(queue.load).toEqual({ handled: MOST, waiting: 10 });
     answer(3);
     expect(started).toEqual(upTo(MOST + 3));
     answer(MOST);
     expect(started).toEqual(upTo(MOST + 10));
+    expect(queue.load).toEqual({ handled: 10 - 3, waiting: 0 });
   });
 
   it('lets in a request that has waited long, although nothing is answered', () => {

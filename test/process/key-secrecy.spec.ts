@@ -137,7 +137,7 @@ describe('a key is shown by keys create once, and is in nothing else that a prog
 
     expect(code).toBe(0);
     expect([...statuses].toSorted()).toEqual([200, 201, 400, 401, 404, 405, 500, 503]);
-    expect(stdout).toContain('"level":50');
+    expect(stdout).toContain('"level":"error"');
     for (const trace of ['animalstore_', ...sent.slice(0, -1).flatMap(tracesOf)]) {
       expect([stdout, stderr, ...answers].filter((text) => text.includes(trace))).toEqual([]);
     }

@@ -46,7 +46,10 @@ export class Project {
   /** Starts the service; returns once it has announced itself. */
   async serve(variables: Variables = {}): Promise<Service> {
     const program = this.spawn('serve', [], variables);
-    const [, base] = await program.says(/^Animal Store Service at (\S+)$/m);
+    // In plain text, or else in the log's first line.
+    const [, base] = await program.says(
+      /^(?:Animal Store Service at |.*"address":")(http[^"\s]+)/m,
+    );
     return { program, base: base! };
   }
 

@@ -1,0 +1,71 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import {
+  Inject,
+  Injectable,
+  type OnApplicationBootstrap,
+  type OnApplicationShutdown,
+} from '@nestjs/common';
+import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { Environment } from '../config/environment.js';
+import { VERSION } from '../config/project-root.js';
+import { OperatorError } from '../errors/operator-error.js';
+
+/**
+ * Serves the metrics in Prometheus's text format at `/metrics`, on a port of their own: whoever reaches it needs no key,
+ * and what clients do to the service's own port does not keep it from responding. It responds until the last request is
+ * answered.
+ */
+@Injectable()
+export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutdown {
+  private readonly server = createServer((request, response) => void this.serve(request, response));
+
+  constructor(
+    private readonly registry: Registry,
+    @Inject(Environment) private readonly environment: Environment,
+  ) {
+    collectDefaultMetrics({ register: registry });
+    new Gauge({
+      name: 'animal_store_build_info',
+      help: 'What runs: version, commit and version of Node.js. Its value is 1.',
+      labelNames: ['version', 'commit', 'node'],
+      registers: [registry],
+    }).set({ version: VERSION, commit: environment.COMMIT ?? 'unknown', node: process.version }, 1);
+  }
+
+  /** @throws OperatorError if it cannot listen. */
+  async onApplicationBootstrap(): Promise<void> {
+    const { METRICS_PORT, HOST } = this.environment;
+    try {
+      await once(this.server.listen(METRICS_PORT, HOST), 'listening');
+    } catch (error) {
+      throw new OperatorError(
+        `The metrics cannot be served: ${(error as Error).message}. Set HOST and METRICS_PORT to an address of this machine that is free.`,
+      );
+    }
+  }
+
+  onApplicationShutdown(): void {
+    this.server.close();
+    this.server.closeAllConnections();
+  }
+
+  /** The port that it listens on. */
+  get port(): number {
+    return (this.server.address() as AddressInfo).port;
+  }
+
+  private async serve({ method, url }: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (url !== '/metrics' || (method !== 'GET' && method !== 'HEAD')) {
+      response.writeHead(404).end();
+      return;
+    }
+    try {
+      const text = await this.registry.metrics();
+      response.setHeader('Content-Type', this.registry.contentType).end(text);
+    } catch {
+      response.writeHead(500).end();
+    }
+  }
+}
