@@ -6,6 +6,7 @@ import { ApiKey } from '../auth/api-key.entity.js';
 import { Order } from '../orders/order.entity.js';
 import { IdempotencyKey } from '../pets/idempotency-key.entity.js';
 import { Pet } from '../pets/pet.entity.js';
+import { connectingToWritable } from './servers.js';
 import { DATABASE_TIMEOUTS, ServingPool, type ServingPoolConfig } from './pool.js';
 
 /**
@@ -43,11 +44,19 @@ export function requiredSettings(pooler?: Pooler): Record<string, string> {
  * @param url a `postgres://` URL; its parameters, TLS among them, are pg's (`sslmode`, `sslrootcert`, …).
  * @param size the most connections.
  * @param pooler what is in between, if anything is.
+ * @param servers the URLs of which the one that takes writes is to be used instead of `url`, if there are any.
  * @throws TypeError for a malformed URL.
  */
-export function servingDataSource(url: string, size: number, pooler?: Pooler): DataSource {
+export function servingDataSource(
+  url: string,
+  size: number,
+  pooler?: Pooler,
+  servers: string[] = [],
+): DataSource {
+  const ofSessions = (one: string) => (pooler === undefined ? withSettings(one, SERVING) : one);
   return dataSource(ServingPool, {
-    connectionString: pooler === undefined ? withSettings(url, SERVING) : url,
+    connectionString: ofSessions(url),
+    ...(servers.length > 0 ? connectingToWritable(servers.map(ofSessions)) : {}),
     sharesSessions: pooler !== undefined,
     max: size,
     // A server that has come to a halt would not end idle connections, and keep the process from ending.

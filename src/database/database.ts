@@ -3,6 +3,7 @@ import type { DataSource } from 'typeorm';
 import type { Environment } from '../config/environment.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
 import { OperatorError } from '../errors/operator-error.js';
+import { serversOf, writableOf } from './servers.js';
 import { EmbeddedPostgres } from './embedded/embedded-postgres.js';
 import {
   administrativeDataSource,
@@ -32,7 +33,7 @@ export async function onDatabase(
   work: (database: Database) => Promise<void>,
 ): Promise<void> {
   if (DATABASE_URL !== undefined) {
-    await work({ url: DATABASE_URL, isEmbedded: false });
+    await work({ url: await serverOf(DATABASE_URL), isEmbedded: false });
     return;
   }
   const server = await EmbeddedPostgres.start(DATA_FOLDER);
@@ -41,6 +42,12 @@ export async function onDatabase(
   } finally {
     await server.stop();
   }
+}
+
+/** The URL of the one server to work on. */
+async function serverOf(url: string): Promise<string> {
+  const servers = serversOf(url);
+  return servers.length === 0 ? url : writableOf(servers).catch(cannotBeUsed);
 }
 
 /**
@@ -91,10 +98,12 @@ async function requireFit(dataSource: DataSource): Promise<void> {
  */
 export async function connectToServe(
   url: string,
-  { DATABASE_POOL_SIZE, DATABASE_POOLER }: Environment,
+  { DATABASE_URL, DATABASE_POOL_SIZE, DATABASE_POOLER }: Environment,
 ): Promise<DataSource> {
+  const others = serversOf(DATABASE_URL ?? '').filter((server) => server !== url);
+  const servers = others.length > 0 ? [url, ...others] : [];
   const dataSource = await connected(() =>
-    servingDataSource(url, DATABASE_POOL_SIZE, DATABASE_POOLER),
+    servingDataSource(url, DATABASE_POOL_SIZE, DATABASE_POOLER, servers),
   );
   try {
     await requireSettings(dataSource, DATABASE_POOLER);
@@ -144,16 +153,20 @@ export async function connected(make: () => DataSource): Promise<DataSource> {
   try {
     return await make().initialize();
   } catch (error) {
-    const { message, code } = error as NodeJS.ErrnoException;
-    throw new OperatorError(
-      `The database of DATABASE_URL cannot be used: ${message || code}${hintTo(code, message)}`,
-    );
+    return cannotBeUsed(error);
   }
+}
+
+function cannotBeUsed(error: unknown): never {
+  const { message, code } = error as NodeJS.ErrnoException;
+  throw new OperatorError(
+    `The database of DATABASE_URL cannot be used: ${message || code}${hintTo(code, message)}`,
+  );
 }
 
 function hintTo(code: string | undefined, message: string): string {
   if (code === 'ERR_INVALID_URL') {
-    return '. Percent-encode the password, and name one host';
+    return '. Percent-encode the password';
   }
   return POOLER_REFUSAL.test(message) ? `. A pooler says so. ${POOLER_HINT}.` : '';
 }
