@@ -17,9 +17,11 @@ COPY public public
 COPY docs/guides docs/guides
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
+RUN chmod +x dist/src/main.js && ln -s /app/dist/src/main.js /usr/local/bin/animal-store
 USER node
 EXPOSE 3000
 # Not readiness: a new container would not bring a database back that is away.
 HEALTHCHECK --interval=5s --timeout=3s --start-period=20s \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT || 3000}/health/live`).then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
-CMD ["node", "--max-semi-space-size=32", "dist/src/main.js"]
+ENTRYPOINT ["animal-store"]
+CMD ["serve"]

@@ -13,6 +13,7 @@ import { PET_PAGES, PET_PAGES_OF_STATUS } from '../dist/src/pets/pets.sql.js';
  */
 export async function pagesRead(url, animals) {
   const middle = Math.floor(animals / 2);
+  /** @param {string | null} filter @param {number | bigint} start */
   const page = (filter, start) => ['{one}', `{${filter}}`, `{${start}}`, '{20}'];
   const dataSource = await servingDataSource(url, 1).initialize();
   const pool = poolOf(dataSource);
@@ -21,6 +22,7 @@ export async function pagesRead(url, animals) {
     .createQueryBuilder()
     .setFindOptions({ where: { id: Any([]) } })
     .getQueryAndParameters();
+  /** @type {[title: string, statement: { name: string, text: string }, values: string[]][]} */
   const requests = [
     ['first page of 20', PET_PAGES, page(null, INT64_MIN)],
     ['page of 20 from the middle', PET_PAGES, page(null, middle)],

@@ -166,9 +166,9 @@ function rotated(list, by) {
 }
 
 /** One load on one server, with the CPU seconds that it cost per 1,000 requests. */
-async function measureCell({ url, pid, database }, { warmUp, seconds, seed, ...cell }) {
+async function measureCell({ url, pid, database }, { load, connections, warmUp, seconds, seed }) {
   const { animals, key, cursorsFile } = database;
-  const run = { ...cell, url, key, animals, cursorsFile, signal: stopping.signal };
+  const run = { load, connections, url, key, animals, cursorsFile, signal: stopping.signal };
   try {
     if (warmUp > 0) {
       await runWrk({ ...run, seconds: warmUp, seed: seed + 1000 });
@@ -184,7 +184,7 @@ async function measureCell({ url, pid, database }, { warmUp, seconds, seed, ...c
       ? { ...result, serverCpu: perThousand('server'), postgresCpu: perThousand('postgres') }
       : result;
   } finally {
-    if (LOADS[cell.load].creates) {
+    if (LOADS[load].creates) {
       await database.restore();
     }
   }
@@ -228,7 +228,8 @@ function readOptions() {
       markdown: values.markdown,
     };
   } catch (error) {
-    throw new Error(`${error.message}\n\n${USAGE}`, { cause: error.cause });
+    const { message, cause } = /** @type {Error} */ (error);
+    throw new Error(`${message}\n\n${USAGE}`, { cause });
   }
 }
 

@@ -1,6 +1,11 @@
 /** Checks that a peer answers as the service does: a peer that does less has no place beside it. */
 import { isDeepStrictEqual } from 'node:util';
 
+/**
+ * @typedef {{ name: string, url: string }} Server
+ * @typedef {{ method?: string, path: string, headers?: Record<string, string>, body?: string, statusOnly?: boolean }} Request
+ */
+
 /** The headers that belong to the contract. */
 const HEADERS = [
   'content-type',
@@ -23,7 +28,7 @@ const create = (body) => ({
  * @param {object} contract
  * @param {number} contract.animals their ids are 1 to this.
  * @param {{ after(id: bigint): string }} contract.cursors
- * @returns requests to which all answers must be equal; where only `status` is to be, the words are each one's own.
+ * @returns {Request[]} requests to which all answers must be equal; where only `status` is to be, the words are each one's own.
  */
 function requests({ animals, cursors }) {
   const starts = [1, 777, animals - 20, animals - 1, animals].map((id) =>
@@ -71,9 +76,13 @@ function requests({ animals, cursors }) {
   ];
 }
 
-/** @returns how many requests were compared. @throws where an answer differs from the service's. */
-export async function requireSameAnswers({ service, peer, key, ...contract }) {
-  const all = requests(contract);
+/**
+ * @param {{ service: Server, peer: Server, key: string, animals: number, cursors: { after(id: bigint): string } }} run
+ * @returns how many requests were compared.
+ * @throws where an answer differs from the service's.
+ */
+export async function requireSameAnswers({ service, peer, key, animals, cursors }) {
+  const all = requests({ animals, cursors });
   for (const request of all) {
     const [expected, found] = [await ask(service, key, request), await ask(peer, key, request)];
     if (!isDeepStrictEqual(expected, found)) {
@@ -86,6 +95,7 @@ export async function requireSameAnswers({ service, peer, key, ...contract }) {
   return all.length;
 }
 
+/** @param {Server} server @param {string} key @param {Request} request */
 async function ask({ url }, key, { path, headers, statusOnly, ...request }) {
   const response = await fetch(url + path, {
     ...request,

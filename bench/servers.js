@@ -13,7 +13,11 @@ const OPTIONS = JSON.parse(await readFile(new URL('../package.json', import.meta
   .scripts['start:prod'].split(' ')
   .slice(2, -1);
 
-/** What is measured, by name: the file that Node runs, its options, and whether it serves the contract. */
+/**
+ * What is measured, by name: the file that Node runs, its options, and whether it serves the contract.
+ *
+ * @type {Record<string, { file: string, options?: string[], project?: string, isCeiling?: boolean }>}
+ */
 export const SERVERS = {
   service: { file: '../dist/src/main.js', options: OPTIONS },
   'node-http': { file: 'peers/node-http.js' },
@@ -120,7 +124,9 @@ export async function postgresCpuSeconds(pid) {
       .filter((name) => /^\d+$/.test(name))
       .map((name) => readStat(name).catch(() => undefined)),
   );
-  const sessions = processes.filter((stat) => stat?.parent === pid);
+  const sessions = processes.flatMap((stat) =>
+    stat !== undefined && stat.parent === pid ? [stat] : [],
+  );
   const { user, system, endedUser, endedSystem } = await readStat(pid);
   return sessions.reduce(
     (sum, stat) => sum + (stat.user + stat.system) / TICKS,
@@ -131,7 +137,7 @@ export async function postgresCpuSeconds(pid) {
 /** @returns the most memory that a process was resident with, in MiB. */
 export async function peakMemory(pid) {
   const status = await readFile(`/proc/${pid}/status`, 'utf8');
-  return Number(/VmHWM:\s+(\d+) kB/.exec(status)[1]) / 1024;
+  return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]) / 1024;
 }
 
 /** Linux counts a process's time in units of 10 ms (USER_HZ), whatever the kernel's own tick is. */

@@ -1,11 +1,14 @@
-import type { MigrationInterface, QueryRunner } from 'typeorm';
+import type { Migration, SqlSession } from './migration.js';
 
 /** The API keys, each as the SHA-256 of its text: nobody who reads this table can use one. */
-export class CreateApiKeys1795046460000 implements MigrationInterface {
+export class CreateApiKeys1795046460000 implements Migration {
   name = 'CreateApiKeys1795046460000';
+  purpose = 'Creates api_keys, the API keys as hashes.';
+  locks = { up: {}, down: { api_keys: 'ACCESS EXCLUSIVE' } } as const;
+  drops = ['api_keys'];
 
-  async up(queryRunner: QueryRunner): Promise<void> {
-    await queryRunner.query(`
+  async up(session: SqlSession): Promise<void> {
+    await session.query(`
       create table api_keys (
         id bigint generated always as identity,
         name character varying(100) not null,
@@ -21,7 +24,7 @@ export class CreateApiKeys1795046460000 implements MigrationInterface {
     `);
   }
 
-  async down(queryRunner: QueryRunner): Promise<void> {
-    await queryRunner.query(`drop table api_keys`);
+  async down(session: SqlSession): Promise<void> {
+    await session.query(`drop table api_keys`);
   }
 }

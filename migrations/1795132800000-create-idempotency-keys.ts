@@ -1,11 +1,21 @@
-import type { MigrationInterface, QueryRunner } from 'typeorm';
+import type { Migration, SqlSession } from './migration.js';
 
 /** What was created under which `Idempotency-Key`, for 24 hours. The index finds what is older. */
-export class CreateIdempotencyKeys1795132800000 implements MigrationInterface {
+export class CreateIdempotencyKeys1795132800000 implements Migration {
   name = 'CreateIdempotencyKeys1795132800000';
+  purpose = 'Creates idempotency_keys, which makes a createPet that is sent again create nothing.';
+  locks = {
+    up: { api_keys: 'SHARE ROW EXCLUSIVE', pets: 'SHARE ROW EXCLUSIVE' },
+    down: {
+      idempotency_keys: 'ACCESS EXCLUSIVE',
+      api_keys: 'ACCESS EXCLUSIVE',
+      pets: 'ACCESS EXCLUSIVE',
+    },
+  } as const;
+  drops = ['idempotency_keys'];
 
-  async up(queryRunner: QueryRunner): Promise<void> {
-    await queryRunner.query(`
+  async up(session: SqlSession): Promise<void> {
+    await session.query(`
       create table idempotency_keys (
         api_key_id bigint not null,
         key character varying(255) not null,
@@ -17,15 +27,13 @@ export class CreateIdempotencyKeys1795132800000 implements MigrationInterface {
         constraint idempotency_keys_pet_id_fkey foreign key (pet_id) references pets (id) on delete cascade
       )
     `);
-    await queryRunner.query(
-      `create index idempotency_keys_pet_id_idx on idempotency_keys (pet_id)`,
-    );
-    await queryRunner.query(
+    await session.query(`create index idempotency_keys_pet_id_idx on idempotency_keys (pet_id)`);
+    await session.query(
       `create index idempotency_keys_created_at_idx on idempotency_keys (created_at)`,
     );
   }
 
-  async down(queryRunner: QueryRunner): Promise<void> {
-    await queryRunner.query(`drop table idempotency_keys`);
+  async down(session: SqlSession): Promise<void> {
+    await session.query(`drop table idempotency_keys`);
   }
 }

@@ -1,14 +1,20 @@
-import type { MigrationInterface, QueryRunner } from 'typeorm';
+import type { Migration, SqlSession } from './migration.js';
 
 /**
  * The orders. Moments are those that RFC 3339 can write, with a year of four digits. The index is for whoever asks for
  * the orders of an animal, and for the check that an animal to be deleted has none.
  */
-export class CreateOrders1795222800000 implements MigrationInterface {
+export class CreateOrders1795222800000 implements Migration {
   name = 'CreateOrders1795222800000';
+  purpose = "Creates orders, which the store's own systems write.";
+  locks = {
+    up: { pets: 'SHARE ROW EXCLUSIVE' },
+    down: { orders: 'ACCESS EXCLUSIVE', pets: 'ACCESS EXCLUSIVE' },
+  } as const;
+  drops = ['orders'];
 
-  async up(queryRunner: QueryRunner): Promise<void> {
-    await queryRunner.query(`
+  async up(session: SqlSession): Promise<void> {
+    await session.query(`
       create table orders (
         id bigint generated always as identity,
         pet_id bigint not null,
@@ -21,10 +27,10 @@ export class CreateOrders1795222800000 implements MigrationInterface {
         constraint orders_pet_id_fkey foreign key (pet_id) references pets (id) on delete restrict
       )
     `);
-    await queryRunner.query(`create index orders_pet_id_idx on orders (pet_id)`);
+    await session.query(`create index orders_pet_id_idx on orders (pet_id)`);
   }
 
-  async down(queryRunner: QueryRunner): Promise<void> {
-    await queryRunner.query(`drop table orders`);
+  async down(session: SqlSession): Promise<void> {
+    await session.query(`drop table orders`);
   }
 }

@@ -2,14 +2,21 @@ import { CreatePets1795046400000 } from './1795046400000-create-pets.js';
 import { CreateApiKeys1795046460000 } from './1795046460000-create-api-keys.js';
 import { CreateIdempotencyKeys1795132800000 } from './1795132800000-create-idempotency-keys.js';
 import { CreateOrders1795222800000 } from './1795222800000-create-orders.js';
+import type { Migration } from './migration.js';
 
-/** Every migration, oldest first. */
-export const migrations = [
+/** The class of every migration, oldest first. */
+export const migrations: readonly MigrationClass[] = [
   CreatePets1795046400000,
   CreateApiKeys1795046460000,
   CreateIdempotencyKeys1795132800000,
   CreateOrders1795222800000,
 ];
+
+interface MigrationClass {
+  /** As the migration's own. */
+  readonly name: string;
+  new (): Migration;
+}
 
 /** Their names, as the table `migrations` has those that are applied. */
 export const MIGRATION_NAMES = migrations.map(({ name }) => name);

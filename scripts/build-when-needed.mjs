@@ -35,7 +35,7 @@ if (existsSync(join(root, 'src'))) {
 
 /** @param range as `package.json` has them: `^20.19.0`. */
 function isMet(range) {
-  const [, leastMajor, leastMinor] = /^\^(\d+)\.(\d+)/.exec(range).map(Number);
+  const [, leastMajor, leastMinor] = (/^\^(\d+)\.(\d+)/.exec(range) ?? []).map(Number);
   const [major, minor] = process.versions.node.split('.').map(Number);
   return major === leastMajor && minor >= leastMinor;
 }

@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto';
+import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { promisify } from 'node:util';
 import { Client, type Pool } from 'pg';
 import supertest from 'supertest';
 import { createApp } from '../src/app.js';
@@ -36,6 +38,8 @@ export interface TestService {
   anonymous: ReturnType<typeof supertest>;
   /** A request with {@link key}. */
   api: ReturnType<typeof supertest.agent>;
+  /** How many connections its HTTP server has. */
+  connections(): Promise<number>;
   /** Expects too that no API key was ever logged. */
   stop(): Promise<void>;
 }
@@ -63,9 +67,10 @@ export async function startService(
   };
   const logger = createLogger('trace', { write });
   const app = await createApp({ environment, dataSource, logger });
-  holdToDocument(app.getHttpServer());
+  const server: Server = app.getHttpServer();
+  holdToDocument(server);
   await app.listen(0, '127.0.0.1');
-  const { port } = app.getHttpServer().address() as AddressInfo;
+  const { port } = server.address() as AddressInfo;
   const origin = `http://127.0.0.1:${port}`;
   return {
     origin,
@@ -78,6 +83,7 @@ export async function startService(
     log,
     anonymous: supertest(origin),
     api: supertest.agent(origin).set('Authorization', `Bearer ${key}`),
+    connections: promisify(server.getConnections.bind(server)),
     stop: async () => {
       await app.close();
       if (sharedUrl === undefined) {

@@ -1,109 +1,131 @@
 import { writeSync } from 'node:fs';
-import { parseArgs } from 'node:util';
+import { Argument, type Command, InvalidArgumentError, Option } from 'commander';
 import { isApiKey } from '../auth/api-key.js';
 import { ApiKey } from '../auth/api-key.entity.js';
 import { ApiKeys } from '../auth/api-keys.js';
+import { loadEnvironment } from '../config/environment.js';
 import { administer, onDatabase } from '../database/database.js';
 import { requireMigrated } from '../database/pending-migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { INT64_MAX } from '../int64.js';
-import { program, sayWhere } from './program.js';
+import { exitCodes } from './exit-codes.js';
+import { sayIfEmbedded } from './where.js';
 
-const USAGE = `Usage:
-  npm run -s keys -- create --name NAME [--expires 90d]   prints the new key, this once
-  npm run -s keys -- list
-  npm run -s keys -- revoke ID
-  npm run -s keys -- admit --name NAME                    makes the key in LOCAL_API_KEY valid
-NAME has 1 to 100 characters; --expires takes a number of s, m, h or d.`;
-
-/** What each command takes. */
-const OPTIONS: Readonly<Record<string, readonly string[]>> = {
-  create: ['name', 'expires'],
-  admit: ['name'],
-};
-
-type Command = (keys: ApiKeys) => Promise<void>;
-
-/** @throws OperatorError where the arguments make no command. */
-function commandOf(args: string[]): Command {
-  const { command, argument, name, expires } = readArguments(args);
-  switch (command) {
-    case 'create': {
-      const keyName = requireName(name);
-      const lifetime = expires === undefined ? undefined : millisecondsOf(expires);
-      return async (keys) => {
-        const { id, key } = await keys.issue(keyName, lifetime);
-        try {
-          // console.log would not say that nobody reads it, or that the disk is full.
-          writeSync(1, `${key}\n`);
-        } catch (error) {
-          await keys.revoke(id);
-          throw new OperatorError(`Key ${id} could not be shown, and is revoked: ${error}`);
-        }
-        console.error(`Key ${id} for ${JSON.stringify(keyName)}; it is shown this once.`);
-      };
-    }
-    case 'list':
-      return async (keys) => (await keys.list()).forEach((key) => console.log(describe(key)));
-    case 'revoke': {
-      const id = requireId(argument);
-      return async (keys) => {
-        if (!(await keys.revoke(id))) {
-          throw new OperatorError(`There is no key ${id}, or it is revoked already.`);
-        }
-        console.error(`Key ${id} is revoked; every process refuses it within 5 seconds.`);
-      };
-    }
-    case 'admit': {
-      const keyName = requireName(name);
-      const key = process.env['LOCAL_API_KEY'] ?? '';
-      if (!isApiKey(key)) {
-        throw new OperatorError(
-          'LOCAL_API_KEY must hold a key that this service could have issued.',
-        );
-      }
-      return async (keys) => {
-        if (!(await keys.admit(key, keyName))) {
-          throw new OperatorError('The key in LOCAL_API_KEY is revoked or expired, and stays so.');
-        }
-        console.error('The key in LOCAL_API_KEY is valid.');
-      };
-    }
-    default:
-      throw new OperatorError(USAGE);
-  }
+/** `animal-store keys …`, and so `npm run keys`. */
+export function addKeys(program: Command): void {
+  const keys = program.command('keys').description('create, list, revoke and admit API keys');
+  const name = () =>
+    new Option('--name <name>', 'whose key it is: 1 to 100 characters')
+      .argParser(nameOf)
+      .makeOptionMandatory();
+  keys
+    .command('create')
+    .description('print a new key, this once')
+    .addOption(name())
+    .addOption(
+      new Option('--expires <duration>', 'a number of s, m, h or d, such as 90d').argParser(
+        millisecondsOf,
+      ),
+    )
+    .addHelpText('after', exitCodes({ 0: 'created', 1: 'no valid key was created' }))
+    .action((options: { name: string; expires?: number }) =>
+      withKeys((apiKeys) => create(apiKeys, options)),
+    );
+  keys
+    .command('list')
+    .description('list all keys, without their texts')
+    .option('--json', 'print JSON')
+    .addHelpText('after', exitCodes({ 0: 'listed', 1: 'failed' }))
+    .action(({ json }: { json?: true }) => withKeys((apiKeys) => list(apiKeys, json)));
+  keys
+    .command('revoke')
+    .description('end the validity of a key; every process refuses it within 5 seconds')
+    .addArgument(new Argument('<id>', 'the number that list shows').argParser(idOf))
+    .addHelpText('after', exitCodes({ 0: 'revoked', 1: 'there is no such valid key, or failed' }))
+    .action((id: string) => withKeys((apiKeys) => revoke(apiKeys, id)));
+  keys
+    .command('admit')
+    .description('make the key in LOCAL_API_KEY valid')
+    .addOption(name())
+    .addHelpText('after', exitCodes({ 0: 'the key is valid', 1: 'the key is not valid' }))
+    .action((options: { name: string }) => admit(options.name));
 }
 
-function readArguments(args: string[]) {
+async function withKeys(
+  work: (keys: ApiKeys) => Promise<void>,
+  environment = loadEnvironment(),
+): Promise<void> {
+  await onDatabase(environment, async (database) => {
+    sayIfEmbedded(database);
+    const { url } = database;
+    await requireMigrated(url, environment);
+    await administer(url, (dataSource) => work(new ApiKeys(dataSource.getRepository(ApiKey))));
+  });
+}
+
+async function create(
+  keys: ApiKeys,
+  { name, expires }: { name: string; expires?: number },
+): Promise<void> {
+  const { id, key } = await keys.issue(name, expires);
   try {
-    const { values, positionals } = parseArgs({
-      args,
-      allowPositionals: true,
-      options: { name: { type: 'string' }, expires: { type: 'string' } },
-    });
-    const [command = '', argument, ...rest] = positionals;
-    const areTaken = Object.keys(values).every((option) => OPTIONS[command]?.includes(option));
-    if (areTaken && rest.length === 0 && (argument === undefined || command === 'revoke')) {
-      return { command, argument, ...values };
+    // console.log would not say that nobody reads it, or that the disk is full.
+    writeSync(1, `${key}\n`);
+  } catch (error) {
+    await keys.revoke(id);
+    throw new OperatorError(`Key ${id} could not be shown, and is revoked: ${error}`);
+  }
+  console.error(`Key ${id} for ${JSON.stringify(name)}; it is shown this once.`);
+}
+
+async function list(keys: ApiKeys, json = false): Promise<void> {
+  const found = await keys.list();
+  if (json) {
+    console.log(JSON.stringify(found.map(asJson), undefined, 2));
+    return;
+  }
+  found.forEach((key) => console.log(describe(key)));
+}
+
+async function revoke(keys: ApiKeys, id: string): Promise<void> {
+  if (!(await keys.revoke(id))) {
+    throw new OperatorError(`There is no key ${id}, or it is revoked already.`);
+  }
+  console.error(`Key ${id} is revoked; every process refuses it within 5 seconds.`);
+}
+
+const REMEDY = 'Make one with animal-store keys create --name local, and put it into .env.';
+
+async function admit(name: string): Promise<void> {
+  const environment = loadEnvironment();
+  const key = process.env['LOCAL_API_KEY'] ?? '';
+  if (!isApiKey(key)) {
+    throw new OperatorError(
+      `LOCAL_API_KEY must hold a key that this service could have issued, as in .env.example. ${REMEDY}`,
+    );
+  }
+  await withKeys(async (keys) => {
+    if (!(await keys.admit(key, name))) {
+      throw new OperatorError(
+        `The key in LOCAL_API_KEY is revoked or expired, and stays so. ${REMEDY}`,
+      );
     }
-  } catch {
-    // Falls through to the usage.
-  }
-  throw new OperatorError(USAGE);
+    console.error('The key in LOCAL_API_KEY is valid.');
+  }, environment);
 }
 
-function requireName(name: string | undefined): string {
-  if (name === undefined || name.trim() === '' || [...name].length > 100 || name.includes('\0')) {
-    throw new OperatorError(`--name is missing or has not 1 to 100 characters.\n${USAGE}`);
+function nameOf(text: string): string {
+  if (text.trim() === '' || [...text].length > 100 || text.includes('\0')) {
+    throw new InvalidArgumentError('It must have 1 to 100 characters.');
   }
-  return name;
+  return text;
 }
 
-function requireId(id: string | undefined): string {
-  if (id === undefined || !/^[0-9]{1,19}$/.test(id) || BigInt(id) > INT64_MAX) {
-    throw new OperatorError(`ID must be the number that list shows.\n${USAGE}`);
+function idOf(text: string): string {
+  if (!/^[0-9]{1,19}$/.test(text) || BigInt(text) > INT64_MAX) {
+    throw new InvalidArgumentError('It must be the number that list shows.');
   }
-  return id;
+  return text;
 }
 
 const UNITS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
@@ -111,7 +133,7 @@ const UNITS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 function millisecondsOf(duration: string): number {
   const [, count, unit] = /^([1-9][0-9]{0,6})([smhd])$/.exec(duration) ?? [];
   if (count === undefined) {
-    throw new OperatorError(`--expires takes a number of s, m, h or d, such as 90d.\n${USAGE}`);
+    throw new InvalidArgumentError('It takes a number of s, m, h or d, such as 90d.');
   }
   return Number(count) * UNITS[unit as keyof typeof UNITS];
 }
@@ -127,23 +149,24 @@ function describe(key: ApiKey): string {
   ].join('\t');
 }
 
-function stateOf({ expiresAt, isExpired, revokedAt }: ApiKey): string {
-  if (revokedAt !== null) {
-    return `revoked ${revokedAt.toISOString()}`;
+function stateOf(key: ApiKey): string {
+  if (key.revokedAt !== null) {
+    return `revoked ${key.revokedAt.toISOString()}`;
   }
-  // pg reads PostgreSQL's `infinity` as a number.
-  if (!(expiresAt instanceof Date)) {
-    return 'valid';
-  }
-  return `${isExpired ? 'expired' : 'valid until'} ${expiresAt.toISOString()}`;
+  const expiresAt = endOf(key);
+  return expiresAt === null
+    ? 'valid'
+    : `${key.isExpired ? 'expired' : 'valid until'} ${expiresAt.toISOString()}`;
 }
 
-await program(async (environment) => {
-  const command = commandOf(process.argv.slice(2));
-  await onDatabase(environment, async (database) => {
-    sayWhere(database);
-    const { url } = database;
-    await requireMigrated(url, environment);
-    await administer(url, (dataSource) => command(new ApiKeys(dataSource.getRepository(ApiKey))));
-  });
-});
+/** Moments are RFC 3339, or null. */
+function asJson(key: ApiKey) {
+  const { id, name, createdAt, isExpired, revokedAt, lastUsedAt } = key;
+  const isValid = revokedAt === null && !isExpired;
+  return { id, name, isValid, createdAt, expiresAt: endOf(key), revokedAt, lastUsedAt };
+}
+
+/** When a key expires; null for never, as pg reads PostgreSQL's `infinity` as a number. */
+function endOf({ expiresAt }: ApiKey): Date | null {
+  return expiresAt instanceof Date ? expiresAt : null;
+}

@@ -1,37 +1,180 @@
+import { createInterface } from 'node:readline';
+import type { Command } from 'commander';
+import type { DataSource } from 'typeorm';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
-import { administer, type Database, onDatabase } from '../database/database.js';
-import { revertMigration, runMigrations } from '../database/migrations.js';
+import { loadEnvironment } from '../config/environment.js';
+import { administer, describeDatabase, onDatabase } from '../database/database.js';
+import { type AppliedMigration, migrationHistory } from '../database/bookkeeping.js';
+import { downScript, upScript } from '../database/migration-script.js';
+import {
+  lastMigration,
+  requireOneSchema,
+  revertMigration,
+  rowsLostWith,
+  runMigrations,
+} from '../database/migrations.js';
 import { pendingMigrations } from '../database/pending-migrations.js';
-import { OperatorError } from '../errors/operator-error.js';
-import { program, sayWhere } from './program.js';
+import { exitCodes } from './exit-codes.js';
+import { sayIfEmbedded } from './where.js';
 
-/** `npm run migration:run`, `migration:revert` and `migration:show`. */
-async function migrate(database: Database): Promise<void> {
-  sayWhere(database);
-  const { url } = database;
-  switch (process.argv.slice(2).join(' ')) {
-    case 'run': {
-      const applied = await runMigrations(url);
-      console.log(applied.length === 0 ? 'Nothing is pending.' : `Applied ${applied.join(', ')}.`);
-      return;
+/** Exit code of a revert that nobody confirmed. */
+const NOT_CONFIRMED = 2;
+
+/** `animal-store migrate …`, and so `npm run migration:run` and its like. */
+export function addMigrate(program: Command): void {
+  const migrate = program
+    .command('migrate')
+    .description('apply, revert, list and print migrations');
+  migrate
+    .command('run')
+    .description('apply the pending migrations in one transaction')
+    .addHelpText('after', exitCodes({ 0: 'nothing is pending any more', 1: 'nothing was applied' }))
+    .action(() => onUrl(run));
+  migrate
+    .command('revert')
+    .description('revert the migration that was applied last; asks before, on a terminal')
+    .option('--yes', 'do not ask; required without a terminal')
+    .addHelpText(
+      'after',
+      exitCodes({
+        0: 'reverted, or none is applied',
+        1: 'failed, and nothing was reverted',
+        [NOT_CONFIRMED]: 'not confirmed, and nothing was reverted',
+      }),
+    )
+    .action(({ yes }: { yes?: true }) => onUrl((url) => revert(url, yes)));
+  migrate
+    .command('show')
+    .description('list the migrations of this version and later ones; [X] marks the applied ones')
+    .option('--check', 'end with exit code 1 if a migration is pending')
+    .option('--json', 'print JSON')
+    .addHelpText(
+      'after',
+      exitCodes({ 0: 'listed', 1: 'failed, or with --check a migration is pending' }),
+    )
+    .action((options: ShowOptions) => onUrl((url) => show(url, options)));
+  migrate
+    .command('sql')
+    .description('print the SQL of the pending migrations as a script for psql; changes nothing')
+    .option('--revert', 'print the SQL that reverts the migration that was applied last')
+    .addHelpText('after', exitCodes({ 0: 'printed, also if there is nothing to do', 1: 'failed' }))
+    .action((options: { revert?: true }) => onUrl((url) => sql(url, options)));
+}
+
+interface ShowOptions {
+  check?: true;
+  json?: true;
+}
+
+async function onUrl(work: (url: string) => Promise<void>): Promise<void> {
+  await onDatabase(loadEnvironment(), async (database) => {
+    sayIfEmbedded(database);
+    await work(database.url);
+  });
+}
+
+/** As {@link administer}, but first says on standard error on which database the command works. */
+async function onNamed<T>(url: string, work: (dataSource: DataSource) => Promise<T>): Promise<T> {
+  return administer(url, async (dataSource) => {
+    console.error(`${describeDatabase(url)}.`);
+    return work(dataSource);
+  });
+}
+
+async function run(url: string): Promise<void> {
+  await onNamed(url, async (dataSource) => {
+    await requireOneSchema(dataSource);
+    const pending = await pendingMigrations(dataSource);
+    console.error(`Applies ${pending.join(', ') || 'nothing'}.`);
+  });
+  const applied = await runMigrations(url);
+  console.log(applied.length === 0 ? 'Nothing is pending.' : `Applied ${applied.join(', ')}.`);
+}
+
+async function revert(url: string, isConfirmed = false): Promise<void> {
+  const last = await onNamed(url, async (dataSource) => {
+    const migration = await lastMigration(dataSource);
+    if (migration === undefined) {
+      console.error('Reverts nothing.');
+      return undefined;
     }
-    case 'revert': {
-      const reverted = await revertMigration(url);
-      console.log(reverted === undefined ? 'Nothing is applied.' : `Reverted ${reverted}.`);
-      return;
-    }
-    case 'show': {
-      const pending = new Set(await administer(url, pendingMigrations));
-      for (const name of MIGRATION_NAMES) {
-        console.log(`[${pending.has(name) ? ' ' : 'X'}] ${name}`);
-      }
-      return;
-    }
-    default:
-      throw new OperatorError(
-        'Usage: npm run migration:run, migration:revert or migration:show, without arguments.',
-      );
+    const lost = await rowsLostWith(migration, dataSource);
+    console.error(`Reverts ${migration.name}. This deletes for good:`);
+    lost.forEach((rows, table) =>
+      console.error(`  the table ${table} (rows: ${rows}) and the rights granted on it`),
+    );
+    return migration.name;
+  });
+  if (last === undefined) {
+    console.log('Nothing is applied.');
+    return;
+  }
+  if (!isConfirmed && !(await confirms())) {
+    console.error('Nothing was reverted. Confirm with yes on a terminal, or with --yes.');
+    process.exitCode = NOT_CONFIRMED;
+    return;
+  }
+  console.log(`Reverted ${await revertMigration(url, last)}.`);
+}
+
+/** Whether a person at the terminal says yes; not if there is no terminal. */
+async function confirms(): Promise<boolean> {
+  if (!process.stdin.isTTY) {
+    return false;
+  }
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    return await new Promise((resolve) => {
+      terminal.once('close', () => resolve(false));
+      terminal.question('Type yes to revert it: ', (answer) => resolve(answer.trim() === 'yes'));
+    });
+  } finally {
+    terminal.close();
   }
 }
 
-await program((environment) => onDatabase(environment, migrate));
+async function show(url: string, { check, json }: ShowOptions): Promise<void> {
+  const applied = await onNamed(url, async (dataSource) => {
+    console.error('Lists its migrations and changes nothing.');
+    return migrationHistory(dataSource);
+  });
+  const pending = MIGRATION_NAMES.filter((name) => !applied.some((it) => it.name === name));
+  const list = [
+    ...applied.map((it) => ({ ...it, isApplied: true })),
+    ...pending.map((name) => ({ name, appliedAt: null, version: null, isApplied: false })),
+  ]
+    .map((it) => ({ ...it, isOfThisVersion: MIGRATION_NAMES.includes(it.name) }))
+    .toSorted((a, b) => (a.name.slice(-13) < b.name.slice(-13) ? -1 : 1));
+  if (json) {
+    console.log(JSON.stringify(list, undefined, 2));
+  } else {
+    list.forEach((it) => console.log(describe(it)));
+  }
+  process.exitCode = check && pending.length > 0 ? 1 : 0;
+}
+
+/** One line, its fields separated by tabs. */
+function describe({
+  name,
+  isApplied,
+  appliedAt,
+  version,
+  isOfThisVersion,
+}: AppliedMigration & { isApplied: boolean; isOfThisVersion: boolean }): string {
+  const fields = [
+    `[${isApplied ? 'X' : ' '}] ${name}`,
+    !isApplied ? [] : `applied ${appliedAt?.toISOString() ?? 'at an unknown time'}`,
+    version === null ? [] : `by version ${version}`,
+    isOfThisVersion ? [] : 'not of this version',
+  ];
+  return fields.flat().join('\t');
+}
+
+async function sql(url: string, { revert: isRevert }: { revert?: true }): Promise<void> {
+  await onNamed(url, async (dataSource) => {
+    console.error(
+      `Prints the SQL that ${isRevert ? 'reverts the last migration' : 'applies the pending migrations'} and changes nothing.`,
+    );
+    process.stdout.write(await (isRevert ? downScript : upScript)(dataSource));
+  });
+}

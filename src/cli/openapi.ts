@@ -6,10 +6,9 @@ import { PROJECT_ROOT } from '../config/project-root.js';
 import { openApiDocument } from '../openapi/openapi-document.js';
 import { OrdersController } from '../orders/orders.controller.js';
 import { PetsController } from '../pets/pets.controller.js';
-import { program } from './program.js';
 
-/** `npm run openapi`: writes `docs/openapi.json`, whatever this machine's environment. */
-async function writeDocument(): Promise<void> {
+/** Writes `docs/openapi.json`, the same whatever this machine's environment. */
+export async function writeDocument(): Promise<void> {
   const production = Object.assign(new Environment(), { DEPLOYMENT_ENVIRONMENT: 'production' });
   const document = openApiDocument([PetsController, OrdersController], production);
   await writeFile(
@@ -17,5 +16,3 @@ async function writeDocument(): Promise<void> {
     `${stringify(document, undefined, 2)}\n`,
   );
 }
-
-await program(writeDocument);

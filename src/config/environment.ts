@@ -81,6 +81,25 @@ function isDatabaseUrl(url: string): boolean {
   );
 }
 
+/** A `postgres://` URL with `***` in place of its passwords; one that cannot be read, without anything else. */
+export function withoutPassword(url: string): string {
+  if (!URL.canParse(url)) {
+    return 'postgres://***';
+  }
+  const masked = new URL(url);
+  if (masked.password !== '') {
+    masked.password = '***';
+  }
+  for (const name of ['password', 'sslpassword']) {
+    if (masked.searchParams.has(name)) {
+      masked.searchParams.set(name, '***');
+    }
+  }
+  return masked.href;
+}
+
+const NODE_ENVS = ['production', 'development', 'test'] as const;
+
 const listOf = (text: string): string[] => text.split(',').map((item) => item.trim());
 
 /** `*` alone, or origins as a browser writes them in `Origin` (RFC 6454, section 6.2). */
@@ -114,9 +133,12 @@ export type DeploymentEnvironment = (typeof DEPLOYMENT_ENVIRONMENTS)[number];
 
 /** Every environment variable that the service reads, each documented in `.env.example`. Read once, at start. */
 export class Environment {
-  /** `production` makes `DATABASE_URL` mandatory. */
-  @IsString()
-  NODE_ENV = 'development';
+  /**
+   * `production`, for every deployment, makes `DATABASE_URL` mandatory. Only exact values are known, so that none that is
+   * meant as production starts the embedded PostgreSQL.
+   */
+  @IsIn(NODE_ENVS, { message: `$property must be ${NODE_ENVS.join(', ')} or not set` })
+  NODE_ENV: (typeof NODE_ENVS)[number] = 'development';
 
   /** Which environment this is; the OpenAPI document names the servers after it. */
   @MayBeOmitted()
@@ -252,8 +274,13 @@ export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
   return environment;
 }
 
-/** Adds the variables of the project's `.env`, where there is one; those already set stay. */
-export function loadDotEnv(): void {
+/**
+ * Adds the variables of the project's `.env`, if there is one, to those of this process; those already set stay.
+ *
+ * @returns what they say.
+ * @throws OperatorError as {@link readEnvironment} does.
+ */
+export function loadEnvironment(): Environment {
   const file = join(PROJECT_ROOT, '.env');
   if (existsSync(file)) {
     // process.loadEnvFile would say of one that may not be read that there is none.
@@ -262,4 +289,5 @@ export function loadDotEnv(): void {
       process.env[name] ??= value;
     }
   }
+  return readEnvironment(process.env);
 }

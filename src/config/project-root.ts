@@ -1,9 +1,14 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /** The folder of `package.json`, whether the source or the build of it runs. */
 export const PROJECT_ROOT = rootAbove(dirname(fileURLToPath(import.meta.url)));
+
+/** The version in `package.json`. */
+export const VERSION: string = JSON.parse(
+  readFileSync(join(PROJECT_ROOT, 'package.json'), 'utf8'),
+).version;
 
 function rootAbove(folder: string): string {
   return existsSync(join(folder, 'package.json')) ? folder : rootAbove(dirname(folder));

@@ -3,55 +3,59 @@ import { databaseUnavailable, isRefusedValue } from '../errors/database-error.js
 
 /** How much one batcher takes on. */
 export const BATCH_LIMITS = {
-  /** Requests answered by one statement. */
+  /** Requests that share one statement. */
   size: 256,
   /** Statements under way at once; each holds a connection. */
   inFlight: 2,
   /** Requests waiting for a statement; one more is refused. */
   waiting: 6_000,
+  /**
+   * Turns of the event loop between the return of a batch of several and the next one. Those who got their results
+   * together ask again together, and turns are short while there is little to do.
+   */
+  turnsBetween: 4,
   /** Milliseconds that a request may wait for its statement; it is refused when its turn comes later. */
   waitingTime: 750,
 } as const;
 
-interface Waiting<Request, Answer> {
+interface Waiting<Request, Result> {
   request: Request;
   /** `performance.now()` */
   since: number;
-  resolve: (answer: Answer) => void;
+  resolve: (result: Result) => void;
   reject: (error: unknown) => void;
 }
 
 /**
  * Asks the database once for all requests that wait.
  *
- * A batch leaves at the end of the event loop's turn in which its first request came, or in which the one before it
- * returned, or once it is full. It is sent after its requests arrived and nothing is kept of its answer, so an
- * answer is never older than its request. A request that is alone travels as a batch of one.
+ * A batch leaves at the end of the event loop's turn in which its first request came, or a few turns after the one
+ * before it returned, or once it is full. It is sent after its requests arrived and nothing is kept of its result, so a
+ * result is never older than its request. A request that is alone is a batch of one.
  *
- * A batch is not a shared fate: where PostgreSQL refuses a value, it is asked again in parts, as many as each has
- * requests, and each request of a refused part alone: few statements where one is at fault, and few more than requests
- * where all are.
- * A batch that fails for a reason of the database's is not: whether it was carried out is unknown.
+ * If PostgreSQL rejects a value, only the request that has it fails: the batch is sent again in parts, as many as each
+ * has requests, and each request of a rejected part alone. That takes few statements if one value is invalid, and few
+ * more than requests if all are. A batch that fails for another reason is not sent again: it may have been carried out.
  */
-export class Batcher<Request, Answer> {
-  private waiting: Waiting<Request, Answer>[] = [];
+export class Batcher<Request, Result> {
+  private waiting: Waiting<Request, Result>[] = [];
   private inFlight = 0;
   private isScheduled = false;
   /** When the first statement was sent since the database last carried one out or refused its values: `performance.now()`. */
   private unansweredSince: number | undefined;
 
   /**
-   * @param answer asks the database for `requests` and returns their answers in the same order. It finds each by
+   * @param run asks the database for `requests` and returns their results in the same order. It finds each by
    *   a key that it sent along, never by the position of a returned row: PostgreSQL promises no order.
    * @param limits where other than {@link BATCH_LIMITS}.
    */
   constructor(
-    private readonly answer: (requests: Request[]) => Promise<Answer[]>,
+    private readonly run: (requests: Request[]) => Promise<Result[]>,
     private readonly limits: Record<keyof typeof BATCH_LIMITS, number> = BATCH_LIMITS,
   ) {}
 
-  /** @throws ApiError `unavailable` when too many requests wait, or this one waits too long; else whatever `answer` throws. */
-  ask(request: Request): Promise<Answer> {
+  /** @throws ApiError `unavailable` when too many requests wait, or this one waits too long; else whatever `run` throws. */
+  ask(request: Request): Promise<Result> {
     if (this.waiting.length >= this.limits.waiting) {
       return Promise.reject(this.refusal());
     }
@@ -77,10 +81,18 @@ export class Batcher<Request, Answer> {
       const batch = this.waiting.splice(0, this.limits.size);
       this.inFlight += 1;
       this.unansweredSince ??= performance.now();
-      void this.settle(batch).finally(() => {
-        this.inFlight -= 1;
-        this.schedule();
-      });
+      void this.settle(batch).finally(() =>
+        this.returned(batch.length > 1 ? this.limits.turnsBetween : 0),
+      );
+    }
+  }
+
+  private returned(turnsLeft: number): void {
+    if (turnsLeft > 0) {
+      setImmediate(() => this.returned(turnsLeft - 1));
+    } else {
+      this.inFlight -= 1;
+      this.schedule();
     }
   }
 
@@ -107,11 +119,11 @@ export class Batcher<Request, Answer> {
       : new ApiError('unavailable', 'The service is overloaded; try again.');
   }
 
-  private async settle(batch: Waiting<Request, Answer>[], isPart = false): Promise<void> {
+  private async settle(batch: Waiting<Request, Result>[], isPart = false): Promise<void> {
     try {
-      const answers = await this.answer(batch.map(({ request }) => request));
+      const results = await this.run(batch.map(({ request }) => request));
       this.unansweredSince = undefined;
-      batch.forEach(({ resolve }, i) => resolve(answers[i]!));
+      batch.forEach(({ resolve }, i) => resolve(results[i]!));
     } catch (error) {
       const isRefused = isRefusedValue(error);
       if (isRefused) {

@@ -68,7 +68,8 @@ export function servingDataSource(
 }
 
 /**
- * A connection for what people do, and for what a start does before it serves: it may take its time.
+ * Connections for what people do, and for what a start does before it serves: it may take its time. The second is opened
+ * only when the first is busy.
  *
  * @throws TypeError for a malformed URL.
  */
@@ -77,7 +78,7 @@ export function administrativeDataSource(url: string): DataSource {
     connectionString: url,
     // pg makes a Date of no other. Poolers refuse or ignore settings that a session starts with.
     onConnect: (client) => client.query(`set datestyle = 'ISO'`),
-    max: 1,
+    max: 2,
     connectionTimeoutMillis: 10_000,
   });
 }
@@ -89,7 +90,7 @@ function dataSource(PoolClass: typeof Pool, config: ServingPoolConfig): DataSour
     driver: { ...pg, Pool: PoolClass },
     extra: { ...config, application_name: APPLICATION_NAME },
     entities: [Pet, IdempotencyKey, ApiKey, Order],
-    migrations,
+    migrations: [...migrations],
     installExtensions: false,
     // Of a connection that breaks while nobody uses it. The pool has dropped it; whoever asks next gets another.
     poolErrorHandler: () => {},

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { Client } from 'pg';
 import type { DataSource } from 'typeorm';
 import type { Environment } from '../config/environment.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
@@ -48,6 +49,13 @@ export async function onDatabase(
 async function serverOf(url: string): Promise<string> {
   const servers = serversOf(url);
   return servers.length === 0 ? url : writableOf(servers).catch(cannotBeUsed);
+}
+
+/** Which database `url` names, and as whom: for people, without the password. */
+export function describeDatabase(url: string): string {
+  // The driver knows the defaults too, those of the environment (PGHOST and its like) among them.
+  const { database, host, port, user } = new Client({ connectionString: url });
+  return `Database ${database} at ${host}:${port}, role ${user}`;
 }
 
 /**

@@ -38,7 +38,8 @@ export async function pendingMigrations(dataSource: DataSource): Promise<string[
   return MIGRATION_NAMES.filter((name) => !applied.has(name));
 }
 
-async function appliedMigrations(dataSource: DataSource): Promise<Set<string>> {
+/** @returns the names of all migrations that the database has, those of later versions among them. */
+export async function appliedMigrations(dataSource: DataSource): Promise<Set<string>> {
   try {
     const rows = await dataSource.query<{ name: string }[]>('select name from migrations');
     return new Set(rows.map(({ name }) => name));

@@ -5,12 +5,14 @@ import { DataSource } from 'typeorm';
 import { Public } from '../auth/public.decorator.js';
 import { Batcher } from '../database/batcher.js';
 import { pendingMigrations } from '../database/pending-migrations.js';
+import { missingRights } from '../database/rights.js';
 import { ApiError } from '../errors/api-error.js';
 import { sqlState } from '../errors/database-error.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
 
-/** SQLSTATE (PostgreSQL, appendix A). */
+/** SQLSTATEs (PostgreSQL, appendix A). */
 const DISK_FULL = '53100';
+const INSUFFICIENT_PRIVILEGE = '42501';
 
 /**
  * Milliseconds for which a statement that found no room on the database's disk is remembered: that it is full shows only
@@ -51,13 +53,13 @@ export class HealthController {
     return { status: 'live' };
   }
 
-  /** 200 while requests can be served: the database responds, accepts writes and is migrated; else 503. */
+  /** 200 while requests can be served: the database responds, accepts writes, is migrated and allows what they need. */
   @Get('ready')
   async ready() {
     if (this.host.httpAdapter.isStopping) {
       throw new ApiError('unavailable', 'The service is stopping.');
     }
-    const { isReadOnly, pending } = await this.states.ask(undefined);
+    const { isReadOnly, pending, missing } = await this.states.ask(undefined);
     if (isReadOnly) {
       throw new ApiError('unavailable', 'The database is read-only.');
     }
@@ -67,14 +69,21 @@ export class HealthController {
     if (pending.length > 0) {
       throw new ApiError('unavailable', 'The database has pending migrations.');
     }
+    if (missing.length > 0) {
+      throw new ApiError('unavailable', `The database role lacks: ${missing.join(', ')}.`);
+    }
     return { status: 'ready' };
   }
 
   private async databaseState() {
     const [{ transaction_read_only }] = await this.dataSource.query('show transaction_read_only');
-    return {
-      isReadOnly: transaction_read_only === 'on',
-      pending: await pendingMigrations(this.dataSource),
-    };
+    const missing = await missingRights(this.dataSource);
+    const pending = await pendingMigrations(this.dataSource).catch((error: unknown) => {
+      if (sqlState(error) === INSUFFICIENT_PRIVILEGE && missing.length > 0) {
+        return [];
+      }
+      throw error;
+    });
+    return { isReadOnly: transaction_read_only === 'on', pending, missing };
   }
 }

@@ -9,7 +9,6 @@ export class AdmissionQueue {
   /** Requests in their handlers. */
   private handled = 0;
   private waiting: { handle: () => void; since: number }[] = [];
-  private isOpen = true;
 
   /** Whether {@link HTTP_LIMITS.requests} are waiting or in their handlers. */
   get isFull(): boolean {
@@ -22,32 +21,22 @@ export class AdmissionQueue {
     this.letIn();
   }
 
-  /** A request was answered. {@link letIn} is to follow, once for all that are answered together. */
+  /** A handler has its response. {@link letIn} is to follow, once for all responses that are sent together. */
   leave(): void {
     this.handled -= 1;
   }
 
   letIn(): void {
-    while (this.isOpen && this.handled < HTTP_LIMITS.handled && this.waiting.length > 0) {
+    while (this.handled < HTTP_LIMITS.handled && this.waiting.length > 0) {
       this.letInNext();
     }
   }
 
   /** Lets in all that have waited long: what those in handlers wait for may be nothing that these need. */
   letInOverdue(now: number): void {
-    while (this.isOpen && now - (this.waiting[0]?.since ?? now) > HTTP_LIMITS.queueTime) {
+    while (now - (this.waiting[0]?.since ?? now) > HTTP_LIMITS.queueTime) {
       this.letInNext();
     }
-  }
-
-  /** Lets none in until {@link open}. */
-  close(): void {
-    this.isOpen = false;
-  }
-
-  open(): void {
-    this.isOpen = true;
-    this.letIn();
   }
 
   private letInNext(): void {

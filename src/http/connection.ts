@@ -62,7 +62,7 @@ export class Connection {
   }
 
   /** The response was sent: the next request is handled once the client's side has taken it. */
-  answered(response: Response): void {
+  sent(response: Response): void {
     if (response !== this.current) {
       return;
     }
@@ -164,7 +164,7 @@ export class Connection {
       // A request that does not arrive is Node's to end: HTTP_LIMITS.requestTimeout.
       this.since = now;
     }
-    const isOverdue = !current.isAnswered && now - this.since > HTTP_LIMITS.answerTimeout;
+    const isOverdue = !current.isReplied && now - this.since > HTTP_LIMITS.responseTimeout;
     return isOverdue ? current : undefined;
   }
 

@@ -16,7 +16,7 @@ export class Connections {
 
   /**
    * @param onLook is told the time of each look: `performance.now()`.
-   * @param onOverdue answers a request whose response took too long.
+   * @param onOverdue responds to a request that took too long.
    */
   constructor(
     server: Server,

@@ -5,18 +5,18 @@ const PREFLIGHT: Headers = {
   'Access-Control-Allow-Methods': 'GET, HEAD, POST',
   'Access-Control-Allow-Headers':
     'Authorization, Content-Type, Idempotency-Key, X-Request-Id, traceparent',
-  // Seconds that a browser may go by it. Chromium takes no more.
+  // Seconds for which a browser may remember it: the most that Chromium does.
   'Access-Control-Max-Age': 7_200,
 };
 
-/** The headers of answers that a page may read, besides those that it may read anyway. */
+/** The headers of responses that a page may read, besides those that the Fetch standard lets every page read. */
 const EXPOSED =
   'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id, Idempotent-Replayed, Allow, WWW-Authenticate';
 
 /**
- * Lets the pages of other origins read this service's answers, errors too (Fetch standard, section 3.2).
+ * Lets the pages of other origins read this service's responses, errors too (Fetch standard, section 3.2).
  *
- * The `cors` package would answer every OPTIONS, that of a page which is not let in too, and past
+ * The `cors` package would respond to every OPTIONS, also for origins that are not allowed, and past
  * `HttpAdapter.reply`.
  */
 export class Cors {
@@ -25,8 +25,8 @@ export class Cors {
   private readonly exposed: string;
 
   /**
-   * @param origins those that are let in; `*` stands for all.
-   * @param isLimited whether answers tell of a rate limit.
+   * @param origins those that are allowed; `*` stands for all.
+   * @param isLimited whether responses have the headers of a rate limit.
    */
   constructor(origins: string[], isLimited: boolean) {
     this.origins = new Set(origins);
@@ -35,9 +35,9 @@ export class Cors {
   }
 
   /**
-   * Adds what the answer to a request carries.
+   * Adds the headers of the response to a request.
    *
-   * @returns whether the request is a preflight of a page that is let in, which needs no other answer.
+   * @returns whether the request is a preflight of an allowed origin, which needs no other response.
    */
   addTo(response: Response): boolean {
     const { method, headers } = response.req;

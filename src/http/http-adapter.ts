@@ -1,14 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server as HttpServer } from 'node:http';
 import { isIP, Server, type Socket } from 'node:net';
-import { setTimeout as wait } from 'node:timers/promises';
+import { setImmediate as endOfTurn, setTimeout as wait } from 'node:timers/promises';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express, type NextFunction, type RequestHandler } from 'express';
 import type { Environment } from '../config/environment.js';
 import { ApiError } from '../errors/api-error.js';
 import { type ErrorCode, ERRORS, errorBody, type ErrorBody } from '../errors/errors.js';
 import type { Logger } from '../logging/logger.js';
-import { AcceptBacklog } from './accept-backlog.js';
 import { AdmissionQueue } from './admission-queue.js';
 import type { Connection } from './connection.js';
 import { Connections } from './connections.js';
@@ -38,9 +37,8 @@ export class HttpAdapter extends ExpressAdapter {
   declare protected instance: Express;
   private connections!: Connections;
   private readonly queue = new AdmissionQueue();
-  private readonly backlog = new AcceptBacklog(this.queue);
   /** Responses to send in this turn of the event loop. */
-  private toSend: Answer[] = [];
+  private toSend: Outgoing[] = [];
   /** The message of the last 503 to a request in its handler, if none was served since. */
   private unavailable: string | undefined;
   private stage: 'serving' | 'draining' | 'closing' = 'serving';
@@ -61,7 +59,7 @@ export class HttpAdapter extends ExpressAdapter {
         ...constructorsFor(this.instance),
         // Two Authorization headers become one malformed one instead of the first of them.
         joinDuplicateHeaders: true,
-        // Node would answer without a body.
+        // Node's own 400 has no body.
         requireHostHeader: false,
         // Node refuses as many as this already.
         maxHeaderSize: HTTP_LIMITS.headerBytes + 1,
@@ -79,7 +77,6 @@ export class HttpAdapter extends ExpressAdapter {
       (response) =>
         this.replyError(response, 'unavailable', 'The answer takes too long; try again.'),
     );
-    this.httpServer.on('connection', () => this.backlog.connected());
     this.httpServer.setTimeout(HTTP_LIMITS.takeTimeout, ((socket: Socket) =>
       this.connections.of(socket)?.timedOut()) as () => void);
     // Node drops what is beyond: one more than a request may have tells that there were more.
@@ -113,8 +110,8 @@ export class HttpAdapter extends ExpressAdapter {
   /**
    * Prepares for {@link close} so that clients lose no request, or next to none (docs/reliability.md). First all is
    * served as ever, and only readiness says that the service is stopping: whoever asks for it sends the next requests
-   * elsewhere. Then the service stops listening, and ends each connection with its next answer: a proxy that did not ask
-   * finds new connections refused, which it can try elsewhere without doubt.
+   * elsewhere. Then the service stops listening, and ends each connection with its next response: a proxy that did not ask
+   * finds new connections refused, and can safely try another instance.
    *
    * @param milliseconds that readiness has to be noticed.
    * @param hurry ends this at once.
@@ -123,8 +120,7 @@ export class HttpAdapter extends ExpressAdapter {
     this.stage = 'draining';
     try {
       await wait(milliseconds, undefined, { signal: hurry });
-      // Connections that wait to be accepted are reset when listening stops, maybe with a request on its way.
-      await this.backlog.onceEmpty(SHORT_TURN);
+      await this.onceNoConnectionComes();
       // Of net.Server: http.Server's own would end idle connections too.
       Server.prototype.close.call(this.httpServer);
       this.stage = 'closing';
@@ -140,7 +136,7 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   /**
-   * Stops listening and resolves when every request under way is answered, or has had its time. All other connections
+   * Stops listening and resolves when every request under way has its response, or has had its time. All other connections
    * are closed, those that become idle meanwhile too, which Node would keep for a next request.
    */
   override async close(): Promise<void> {
@@ -153,6 +149,24 @@ export class HttpAdapter extends ExpressAdapter {
     clearInterval(sweep);
     clearTimeout(deadline);
     this.connections.stopWatching();
+  }
+
+  /**
+   * Resolves at the end of a short turn of the event loop in which no connection came. Connections that wait to be
+   * accepted are reset when listening stops, maybe with a request on its way; then hardly one waits.
+   */
+  private async onceNoConnectionComes(): Promise<void> {
+    const end = performance.now() + HTTP_LIMITS.quietTime;
+    let came = 0;
+    const count = () => (came += 1);
+    this.httpServer.on('connection', count);
+    let since: number;
+    do {
+      came = 0;
+      since = performance.now();
+      await endOfTurn();
+    } while ((came > 0 || performance.now() - since > SHORT_TURN) && since < end);
+    this.httpServer.off('connection', count);
   }
 
   private accept(request: Request, response: Response): void {
@@ -209,8 +223,8 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   /**
-   * Answers what Node's HTTP parser or its time limits reject. A malformed body is told to the handler, which may answer
-   * without one: it has no key, or no use for the body. After anything else nobody knows where the next request begins
+   * Responds to what Node's HTTP parser or its time limits reject. A handler is told of a malformed body, because its
+   * response may not depend on it: the request may have no valid key. After anything else nobody knows where the next request begins
    * (RFC 9112, section 2.2).
    */
   private rejectMalformed({ code = '' }: NodeJS.ErrnoException, socket: Socket): void {
@@ -223,7 +237,7 @@ export class HttpAdapter extends ExpressAdapter {
     const { arriving } = connection;
     if (arriving === undefined) {
       this.refuse(socket, randomUUID(), errorCode, message);
-    } else if (!arriving.isAnswered) {
+    } else if (!arriving.isReplied) {
       arriving.req.failBody(new ApiError(errorCode, message));
     } else if (arriving.writableFinished) {
       connection.end();
@@ -241,7 +255,7 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   /**
-   * A path that other methods know is 405, or the answer to OPTIONS (RFC 9110, sections 9.3.7 and 15.5.6); any other path
+   * A path that other methods know is 405, or the response to OPTIONS (RFC 9110, sections 9.3.7 and 15.5.6); any other path
    * is 404. Nest calls this once all routes are registered.
    */
   override setNotFoundHandler(): void {
@@ -278,12 +292,12 @@ export class HttpAdapter extends ExpressAdapter {
     );
   }
 
-  /** Answers with an Error, and with the `Retry-After` of its code. */
+  /** Responds with an Error, and with the `Retry-After` of its code. */
   replyError(response: Response, code: ErrorCode, message: string): void {
     if (response.isAdmitted && code === 'unavailable') {
       this.unavailable = message;
     }
-    const body = errorAnswer(response, code, message);
+    const body = errorResponse(response, code, message);
     this.reply(response, body, body.status);
   }
 
@@ -293,10 +307,10 @@ export class HttpAdapter extends ExpressAdapter {
    * @param body a {@link Representation}, or anything that JSON.stringify takes; `undefined` sends none.
    */
   override reply(response: Response, body: unknown, status: number = response.statusCode): void {
-    if (response.isAnswered) {
+    if (response.isReplied) {
       return;
     }
-    response.isAnswered = true;
+    response.isReplied = true;
     if (response.isAdmitted) {
       this.queue.leave();
       if (status < 300) {
@@ -342,20 +356,20 @@ export class HttpAdapter extends ExpressAdapter {
    * proxy, wakes up once for all, and logged while it reads them.
    */
   private sendAll(): void {
-    const answers = this.toSend;
+    const responses = this.toSend;
     this.toSend = [];
     const now = performance.now();
-    for (const answer of answers) {
-      send(answer);
-      answer.connection?.answered(answer.response);
+    for (const outgoing of responses) {
+      send(outgoing);
+      outgoing.connection?.sent(outgoing.response);
     }
-    for (const { response, status } of answers) {
-      this.logAnswer(response.req, status, now);
+    for (const { response, status } of responses) {
+      this.logResponse(response.req, status, now);
     }
     this.queue.letIn();
   }
 
-  private logAnswer(request: Request, status: number, now: number): void {
+  private logResponse(request: Request, status: number, now: number): void {
     this.log.info(
       {
         request: request.id,
@@ -373,8 +387,8 @@ export class HttpAdapter extends ExpressAdapter {
   }
 }
 
-/** @returns an Error body, for an answer that is given the `Retry-After` of its code. */
-function errorAnswer(response: Response, code: ErrorCode, message: string): ErrorBody {
+/** @returns an Error body, for a response that is given the `Retry-After` of its code. */
+function errorResponse(response: Response, code: ErrorCode, message: string): ErrorBody {
   const { retryAfter }: { status: number; retryAfter?: number } = ERRORS[code];
   if (retryAfter !== undefined) {
     addHeaders(response, { 'Retry-After': retryAfter });
@@ -382,8 +396,8 @@ function errorAnswer(response: Response, code: ErrorCode, message: string): Erro
   return errorBody(code, message);
 }
 
-/** Writes the head of an answer. @returns the body as it goes out. */
-function writeHead(response: Response, body: unknown, status: number): Answer['data'] {
+/** Writes the head of a response. @returns the body as it goes out. */
+function writeHead(response: Response, body: unknown, status: number): Outgoing['data'] {
   const isMade = body instanceof Representation;
   const data = isMade ? body.data : JSON.stringify(body);
   const headers: Headers = {
@@ -403,7 +417,7 @@ function writeHead(response: Response, body: unknown, status: number): Answer['d
  * Ends a response whose head is written. `end(data)` would send an empty last piece along, and so a list of two pieces
  * (writev), which costs Node more than one string.
  */
-function send({ response, data, connection }: Answer): void {
+function send({ response, data, connection }: Outgoing): void {
   if (data !== undefined) {
     response.cork();
     // The bytes of ASCII are the same in both, and Node writes them faster as latin1.
@@ -421,7 +435,7 @@ function send({ response, data, connection }: Answer): void {
 }
 
 /** A response whose head is written. */
-interface Answer {
+interface Outgoing {
   response: Response;
   data: string | Uint8Array | undefined;
   status: number;

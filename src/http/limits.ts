@@ -7,12 +7,6 @@ export const HTTP_LIMITS = {
   backlog: 4096,
   /** Open connections; one more is closed at once. */
   connections: 10_000,
-  /** Milliseconds: if a turn of the event loop takes longer, connections that wait are accepted first. */
-  longTurn: 5,
-  /** Milliseconds for which requests are held meanwhile, at most. */
-  acceptTime: 200,
-  /** Milliseconds before requests may be held again, at least; as many as they were held, if that is more. */
-  acceptPause: 20,
   /** Requests that are in their handlers or wait for them; one more is 503, unless it is for `/health`. */
   requests: 6_000,
   /** Requests that are in their handlers at a time; more wait. */
@@ -38,7 +32,7 @@ export const HTTP_LIMITS = {
   /** Milliseconds from a request's first byte to the end of its body; then 408. */
   requestTimeout: 15_000,
   /** Milliseconds from a request's end, and from the response before it on its connection, to its response; then 503. */
-  answerTimeout: 4_250,
+  responseTimeout: 4_250,
   /**
    * Milliseconds after which Node looks whether a client has taken anything of the response that is sent to it. The
    * connection of one that has not is closed: after twice as long at most, if it took something in the beginning.
@@ -50,6 +44,8 @@ export const HTTP_LIMITS = {
   lingerTimeout: 1_000,
   /** Milliseconds for which connections stay open after listening has stopped, for a request that is on its way. */
   lastRequestTime: 1_000,
-  /** Milliseconds that requests have to be answered when the service stops. */
+  /** Milliseconds that a service that stops waits for a moment in which no connection comes. */
+  quietTime: 200,
+  /** Milliseconds that requests under way have when the service stops. */
   stopTimeout: 10_000,
 } as const;

@@ -1,4 +1,4 @@
-/** An answer's body, written already: the adapter sends `data` as it stands, with `mediaType` as its `Content-Type`. */
+/** The body of a response, written already: the adapter sends `data` as it stands, with `mediaType` as its `Content-Type`. */
 export class Representation {
   constructor(
     readonly data: string | Uint8Array,

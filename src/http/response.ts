@@ -17,25 +17,25 @@ export class Response extends ExpressResponse {
   declare req: Request;
   /** What {@link addHeaders} was given. */
   addedHeaders?: Headers = undefined;
-  /** Whether its answer is made, and sent or about to be. */
-  isAnswered?: boolean = undefined;
+  /** Whether it was given to {@link HttpAdapter.reply}. */
+  isReplied?: boolean = undefined;
   /** Whether its request was let into its handler. */
   isAdmitted?: boolean = undefined;
-  /** Whether it answers the preflight of a page that is let in, which needs no route. */
+  /** Whether it is for the preflight of an allowed origin, which needs no route. */
   isPreflight?: boolean = undefined;
 }
 
 Object.setPrototypeOf(Response.prototype, express.response);
 
 /**
- * Gives an answer more headers. They are kept until the adapter sends the answer, all in one: Node's own `setHeader`
+ * Gives a response more headers. They are kept until the adapter sends the response, all in one: Node's own `setHeader`
  * checks and copies each of them, which costs as much as a good part of the rest.
  */
 export function addHeaders(response: Response, headers: Readonly<Headers>): void {
   Object.assign((response.addedHeaders ??= {}), headers);
 }
 
-/** Says that an answer depends on the request's header `field` too (RFC 9110, section 12.5.5). */
+/** Says that a response depends on the request's header `field` too (RFC 9110, section 12.5.5). */
 export function varyBy(response: Response, field: string): void {
   const others = response.addedHeaders?.['Vary'];
   addHeaders(response, { Vary: others === undefined ? field : `${others}, ${field}` });

@@ -1,4 +1,4 @@
-import { readEnvironment } from '../../src/config/environment.js';
+import { readEnvironment, withoutPassword } from '../../src/config/environment.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 
 const DEFAULTS = {
@@ -82,6 +82,10 @@ describe('readEnvironment', () => {
   });
 
   it.each([
+    ['NODE_ENV', 'Production'],
+    ['NODE_ENV', 'prod'],
+    ['NODE_ENV', 'staging'],
+    ['NODE_ENV', 'production '],
     ['PORT', '-1'],
     ['PORT', '65536'],
     ['PORT', '80.5'],
@@ -173,6 +177,17 @@ describe('readEnvironment', () => {
     ['TRUST_PROXY', 'fd00::/8,2001:db8::1/128', 'fd00::/8,2001:db8::1/128'],
   ])('reads %s=%s', (name, value, read) => {
     expect(readEnvironment({ [name]: value })).toHaveProperty(name, read);
+  });
+
+  it.each([
+    ['postgres://u:sekrit@db.example:5433/animals', 'postgres://u:***@db.example:5433/animals'],
+    ['postgres://u@db.example/animals?ssl=0', 'postgres://u@db.example/animals?ssl=0'],
+    ['postgres://db.example/animals?user=u&password=sekrit', 'password=***'],
+    ['postgres://db.example/animals?p%61ssword=sekrit&password=sekrit', 'password=***'],
+    ['postgres://u:sekrit@one.example:1,two.example:2/animals', 'postgres://***'],
+  ])('shows %s without its password', (url, shown) => {
+    expect(withoutPassword(url)).toContain(shown);
+    expect(withoutPassword(url)).not.toContain('sekrit');
   });
 
   it('names all faults together and shows no value', () => {

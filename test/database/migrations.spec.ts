@@ -1,12 +1,13 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client } from 'pg';
-import { MIGRATION_NAMES } from '../../migrations/index.js';
+import { MIGRATION_NAMES, migrations } from '../../migrations/index.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { administer } from '../../src/database/database.js';
 import { revertMigration, runMigrations } from '../../src/database/migrations.js';
 import { pendingMigrations } from '../../src/database/pending-migrations.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
+import { until } from '../process/until.js';
 import { createDatabase, dropDatabase } from '../service.js';
 import { catalog } from './catalog.js';
 
@@ -25,6 +26,54 @@ describe('the migrations', () => {
       .filter((file) => /^\d/.test(file))
       .toSorted();
     expect(names.map((name) => name.slice(-13))).toEqual(files.map((file) => file.slice(0, 13)));
+  });
+
+  it('take the locks that they name, and drop the tables that they name', async () => {
+    const client = new Client({ connectionString: url });
+    await client.connect();
+    const tables = async () => {
+      const { rows } = await client.query(
+        `select relname from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace`,
+      );
+      return rows.map(({ relname }) => relname as string);
+    };
+    /** The locks that `work` takes on what is there already, but for those that let others write. */
+    const locksOf = async (work: () => Promise<void>) => {
+      await client.query('begin');
+      const { rows: oids } = await client.query(
+        `select oid, relname from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace`,
+      );
+      await work();
+      const { rows } = await client.query<{ relation: number; mode: string }>(
+        `select relation, mode from pg_locks
+          where pid = pg_backend_pid() and relation = any ($1::oid[])
+            and mode not in ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock')`,
+        [oids.map(({ oid }) => oid)],
+      );
+      await client.query('commit');
+      // A statement that needs the strongest lock may have taken a weaker one before.
+      const modes = ['ShareLock', 'ShareRowExclusiveLock', 'AccessExclusiveLock'];
+      const names = ['SHARE', 'SHARE ROW EXCLUSIVE', 'ACCESS EXCLUSIVE'];
+      const strongest = rows.toSorted((a, b) => modes.indexOf(a.mode) - modes.indexOf(b.mode));
+      expect(modes).toEqual(expect.arrayContaining(rows.map(({ mode }) => mode)));
+      return Object.fromEntries(
+        strongest.map(({ relation, mode }) => [
+          oids.find(({ oid }) => oid === relation).relname,
+          names[modes.indexOf(mode)],
+        ]),
+      );
+    };
+    for (const migration of migrations.map((Each) => new Each())) {
+      expect(await locksOf(() => migration.up(client))).toEqual(migration.locks.up);
+      expect(migration.purpose).toMatch(/^[A-Z].+\.$/);
+    }
+    for (const migration of migrations.map((Each) => new Each()).toReversed()) {
+      const before = await tables();
+      expect(await locksOf(() => migration.down(client))).toEqual(migration.locks.down);
+      const after = await tables();
+      expect(before.filter((table) => !after.includes(table))).toEqual(migration.drops);
+    }
+    await client.end();
   });
 
   it('lead up, down all the way, and up again to the same schema', async () => {
@@ -46,16 +95,50 @@ describe('the migrations', () => {
     expect(await catalog(url)).toEqual(migrated);
   });
 
-  it('give up soon where someone holds a table, and change nothing', async () => {
-    const holder = new Client({ connectionString: url });
+  it('give up soon where someone holds a table, say who, and change nothing', async () => {
+    const holder = new Client({ connectionString: url, application_name: 'report' });
     await holder.connect();
     try {
       await holder.query('begin; select from orders');
-      await expect(revertMigration(url)).rejects.toMatchObject({ code: '55P03' });
+      const { rows } = await holder.query(
+        'select pid, query_start from pg_stat_activity where pid = pg_backend_pid()',
+      );
+      const reverting = revertMigration(url);
+      await expect(reverting).rejects.toBeInstanceOf(OperatorError);
+      await expect(reverting).rejects.toMatchObject({ cause: { code: '55P03' } });
+      const message = await reverting.then(String, (error: Error) => error.message);
+      expect(message).toMatch(/^Nothing was changed\./);
+      expect(message).toContain(`  pid ${rows[0].pid}, report, idle in transaction, query since `);
+      expect(message).toMatch(/pg_terminate_backend\(pid\)\. Then run the command again\.$/);
+      const [, since] = /query since (\S+)$/m.exec(message)!;
+      expect(Date.parse(since!)).toBeGreaterThanOrEqual(rows[0].query_start.getTime());
     } finally {
       await holder.end();
     }
     expect(await administer(url, pendingMigrations)).toEqual([]);
+  });
+
+  it('leave a table to others between two attempts, and go on when it is free', async () => {
+    const [holder, reader] = [1, 2].map(() => new Client({ connectionString: url }));
+    await Promise.all([holder!.connect(), reader!.connect()]);
+    try {
+      await holder!.query('begin; select from orders');
+      const reverting = revertMigration(url);
+      const isWaiting = async () => {
+        const { rows } = await holder!.query(
+          `select from pg_locks where relation = 'orders'::regclass and not granted`,
+        );
+        return rows.length > 0;
+      };
+      await until('the migration waits', isWaiting);
+      // Waits behind the migration, and is served before that has the table.
+      await reader!.query('select from orders');
+      await holder!.query('commit');
+      expect(await reverting).toMatch(/^CreateOrders/);
+    } finally {
+      await Promise.all([holder!.end(), reader!.end()]);
+    }
+    expect(await runMigrations(url)).toHaveLength(1);
   });
 
   it('are undone in the order in which they were applied, as far as this code has them', async () => {
@@ -63,6 +146,9 @@ describe('the migrations', () => {
     await change(`update migrations set id = id + 100 where name like 'CreateIdempotencyKeys%'`);
     expect(await revertMigration(url)).toMatch(/^CreateIdempotencyKeys/);
     expect(await revertMigration(url)).toMatch(/^CreateOrders/);
+    await expect(revertMigration(url, 'CreateOrders1795222800000')).rejects.toThrow(
+      /^Nothing was reverted: CreateOrders/,
+    );
     await change(`insert into migrations (timestamp, name) values (1, 'Later9999999999999')`);
     await expect(revertMigration(url)).rejects.toThrow(OperatorError);
     await change(`delete from migrations where timestamp = 1`);

@@ -44,7 +44,7 @@ ON('the reference page, in a browser', () => {
       // Root may not use the sandbox.
       chromiumSandbox: process.getuid?.() !== 0,
     });
-  }, 60_000);
+  });
   afterAll(async () => {
     await browser?.close();
     await service.stop();
@@ -62,7 +62,7 @@ ON('the reference page, in a browser', () => {
   });
 
   const watch = async (watched: Page) => {
-    watched.setDefaultTimeout(10_000);
+    watched.setDefaultTimeout(60_000);
     watched.on('console', (message) => {
       // Chromium reports each answer of 400 and more, which a test may have asked for.
       if (

@@ -6,9 +6,29 @@ import { setTimeout as wait } from 'node:timers/promises';
 const PATIENCE = 15_000;
 
 /**
+ * @typedef {object} Question
+ * @property {string} [method]
+ * @property {string} path
+ * @property {string} [key] an API key.
+ * @property {string} [body]
+ * @property {Record<string, string>} [headers]
+ * @property {Agent | false} [agent]
+ *
+ * @typedef {object} Answer
+ * @property {number} [status] `undefined` where no answer came.
+ * @property {import('node:http').IncomingHttpHeaders} [headers]
+ * @property {string} [text]
+ * @property {Error} [error] why none came.
+ * @property {number} at when the request was sent: `performance.now()`.
+ * @property {number} ms
+ */
+
+/**
  * Sends one request.
  *
- * @returns `status` (`undefined` where no answer came), `headers`, `text`, `ms`, and when it was sent (`at`).
+ * @param {string} origin
+ * @param {Question} question
+ * @returns {Promise<Answer>}
  */
 export function ask(origin, { method = 'GET', path, key, body, headers = {}, agent }) {
   const at = performance.now();
@@ -45,12 +65,17 @@ export const animal = (name) => JSON.stringify({ name, categoryId: 1 });
 
 /** Asks every `interval` ms, whatever becomes of the questions before, until told to stop. */
 export class Stream {
+  /** @type {(Answer & { question: Question })[]} */
   answers = [];
   #asking = new Set();
   #timer;
   #agent = new Agent({ keepAlive: true });
 
-  /** @param next makes the n-th request, for {@link ask}. */
+  /**
+   * @param {string} origin
+   * @param {number} interval
+   * @param {(n: number) => Question} next makes the n-th request.
+   */
   constructor(origin, interval, next) {
     let n = 0;
     this.#timer = setInterval(() => {
@@ -72,7 +97,13 @@ export class Stream {
   }
 }
 
-/** Waits until `condition` holds. @returns the milliseconds that it took, or `limit`, in vain. */
+/**
+ * Waits until `condition` holds.
+ *
+ * @param {() => boolean | Promise<boolean>} condition
+ * @param {number} limit milliseconds.
+ * @returns the milliseconds that it took, or `limit`, in vain.
+ */
 export async function until(condition, limit) {
   const since = performance.now();
   while (!(await condition()) && performance.now() - since < limit) {
@@ -81,8 +112,10 @@ export async function until(condition, limit) {
   return performance.now() - since;
 }
 
+/** @param {number[]} numbers */
 export const most = (numbers) => Math.round(numbers.reduce((a, b) => Math.max(a, b), 0));
 
+/** @param {number[]} numbers @param {number} share */
 export function percentile(numbers, share) {
   const sorted = numbers.toSorted((a, b) => a - b);
   return Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN);

@@ -105,7 +105,7 @@ async function createWithKeys(origin, key, client, ledger, signal) {
 async function attempt(origin, request, name, ledger) {
   const { status, text } = await ask(origin, request);
   if (status === 201) {
-    ledger.acknowledged.set(/"id":(\d+)/.exec(text)[1], name);
+    ledger.acknowledged.set(/"id":(\d+)/.exec(text ?? '')?.[1], name);
     return true;
   }
   ledger.unanswered += 1;

@@ -17,6 +17,7 @@ const POOL = 10;
  * possible here, if it is not. `canServe` tells which requests succeed meanwhile, and `isReady` whether readiness may say
  * yes.
  */
+/** @type {Record<string, any>} */
 const OUTAGES = {
   'killed with -9': {
     isInShort: true,
@@ -122,6 +123,7 @@ const OUTAGES = {
       await postgres.query(`create tablespace small location '${space}'`);
       await postgres.query('truncate pets cascade');
       await postgres.query('alter table pets set tablespace small');
+      return undefined;
     },
     async begin({ postgres }) {
       await writeFile(this.ballast, Buffer.alloc(5_000_000)).catch(() => {});
@@ -204,6 +206,7 @@ async function endure(name, outage, run, milliseconds) {
   const { live, ready } = await healthOf();
   const settled = answers.filter(({ at }) => at > ended + back);
   const sessions = Math.max(outage.sessions ?? 0, await (outage.standby ?? postgres).sessions());
+  /** @param {{ status?: number }} answer */
   const isServed = ({ status }) => status === 200 || status === 201;
   const isWrong = (answer) =>
     !(isServed(answer) || (answer.status === 503 && answer.headers['retry-after'] !== undefined));
@@ -227,7 +230,7 @@ async function endure(name, outage, run, milliseconds) {
     },
     ...(canServe('GET')
       ? // While the service learns of it, its old sessions end under some.
-        [{ name: 'lists refused', value: hidden.length, atMost: 5 }]
+        [{ name: 'lists refused', value: hidden.length, atMost: 5, isTimed: true }]
       : []),
     {
       name: 'live',
@@ -259,10 +262,12 @@ async function endure(name, outage, run, milliseconds) {
 
 /** A lock keeps statements waiting, first within the bounds, then beyond. */
 async function endureSlowness({ postgres, service }) {
-  for (const [milliseconds, isWithin] of [
+  /** @type {[milliseconds: number, isWithin: boolean][]} */
+  const waits = [
     [600, true],
     [4_000, false],
-  ]) {
+  ];
+  for (const [milliseconds, isWithin] of waits) {
     const locker = await postgres.connect();
     await locker.query('begin; lock table pets in access exclusive mode');
     const { questions, healthOf } = asking(postgres, service);
@@ -288,7 +293,7 @@ async function endureSlowness({ postgres, service }) {
       },
       {
         name: 'other than 2xx and 503',
-        value: answers.filter(({ status }) => ![200, 201, 503].includes(status)).length,
+        value: answers.filter(({ status }) => ![200, 201, 503].includes(status ?? 0)).length,
         is: 0,
       },
       { name: 'live', value: most(live.map(({ ms }) => ms)), unit: ' ms', atMost: 1_000 },

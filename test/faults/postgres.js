@@ -26,8 +26,26 @@ export const TERMINATE_SESSIONS = `
   select pg_terminate_backend(pid) from pg_stat_activity where application_name = '${APPLICATION_NAME}'`;
 
 export class Postgres {
+  /** An API key. */
+  key = '';
+  /** @type {import('node:child_process').ChildProcess} */
+  process;
+  /** @type {Promise<unknown>} */
+  ended;
+  /** @type {number[]} Processes that are stopped. */
+  frozen = [];
+
+  /**
+   * @param {string} folder
+   * @param {number} port
+   * @param {import('../../dist/src/database/embedded/account.js').Account} account
+   * @param {string} binaries
+   */
   constructor(folder, port, account, binaries) {
-    Object.assign(this, { folder, port, account, binaries });
+    this.folder = folder;
+    this.port = port;
+    this.account = account;
+    this.binaries = binaries;
     this.data = join(folder, `data-${port}`);
     this.url = `postgres://postgres@127.0.0.1:${port}/postgres`;
   }
@@ -55,7 +73,7 @@ export class Postgres {
   async makeFolder(path) {
     const { uid, gid } = this.account.ids;
     await mkdir(path, { mode: 0o700, recursive: true });
-    if (uid !== undefined) {
+    if (uid !== undefined && gid !== undefined) {
       await chown(path, uid, gid);
     }
   }
@@ -105,7 +123,13 @@ export class Postgres {
     }
   }
 
-  /** Runs a statement on a connection of its own. @returns its rows. */
+  /**
+   * Runs a statement on a connection of its own.
+   *
+   * @param {string} text
+   * @param {unknown[]} [values]
+   * @returns {Promise<any[]>} its rows.
+   */
   async query(text, values) {
     const client = await this.connect();
     try {
@@ -138,7 +162,7 @@ export class Postgres {
 
   /** PostgreSQL's fast shutdown. */
   async stop() {
-    signal(this.process.pid, 'SIGINT');
+    this.process.kill('SIGINT');
     await this.ended;
   }
 

@@ -15,9 +15,16 @@ const ARGUMENTS = JSON.parse(readFileSync(join(PROJECT, 'package.json'), 'utf8')
   .scripts['start:prod'].split(' ')
   .slice(2);
 
+/** @type {Set<import('node:child_process').ChildProcess>} */
 const running = new Set();
 
-/** Sees to it that a child process, and what it started, ends with this process, however this one ends. */
+/**
+ * Sees to it that a child process, and what it started, ends with this process, however this one ends.
+ *
+ * @template {import('node:child_process').ChildProcess} Child
+ * @param {Child} child
+ * @returns the child.
+ */
 export function endsWithThis(child) {
   running.add(child);
   child.once('exit', () => running.delete(child));
@@ -30,21 +37,26 @@ process.on('exit', () => {
   }
 });
 
-/** @returns the ids of a process and its children. */
+/** @param {number | undefined} pid @returns {number[]} the ids of a process and its children. */
 export function family(pid) {
   const children = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' })
     .split('\n')
     .map((line) => line.trim().split(/ +/).map(Number))
     .filter(([, parent]) => parent === pid);
-  return [pid, ...children.map(([child]) => child)];
+  return pid === undefined ? [] : [pid, ...children.map(([child]) => child)];
 }
 
-/** Sends a signal to a process that may have ended. */
+/**
+ * Sends a signal to a process that may have ended.
+ *
+ * @param {number} pid
+ * @param {NodeJS.Signals} name
+ */
 export function signal(pid, name) {
   try {
     process.kill(pid, name);
   } catch (error) {
-    if (error.code !== 'ESRCH') {
+    if (/** @type {NodeJS.ErrnoException} */ (error).code !== 'ESRCH') {
       throw error;
     }
   }
@@ -52,7 +64,20 @@ export function signal(pid, name) {
 
 /** The service, built, as production runs it; its log goes nowhere. */
 export class Service {
-  /** @param variables beside `DATABASE_URL`; `PORT` to keep one. */
+  port = 0;
+  origin = '';
+  stderr = '';
+  /** @type {import('node:child_process').ChildProcess} */
+  process;
+  /** @type {Promise<number | null>} Its exit code; `null` where a signal ended it. */
+  ended;
+  /** @type {() => Promise<Service>} Starts it again, on its port. */
+  restart;
+
+  /**
+   * @param {string} databaseUrl
+   * @param {Record<string, string>} [variables] beside `DATABASE_URL`; `PORT` to keep one.
+   */
   static async start(databaseUrl, variables = {}) {
     const service = new Service();
     service.port = Number(variables.PORT ?? (await freePort()));
@@ -80,8 +105,7 @@ export class Service {
         stdio: ['ignore', 'ignore', 'pipe'],
       }),
     );
-    service.stderr = '';
-    service.process.stderr.on('data', (text) => (service.stderr += text));
+    service.process.stderr?.on('data', (text) => (service.stderr += text));
     service.ended = once(service.process, 'exit').then(([code]) => code);
     while (!(await service.isLive())) {
       if (service.process.exitCode !== null || service.process.signalCode !== null) {
@@ -99,7 +123,12 @@ export class Service {
     );
   }
 
-  /** Sends a signal and waits for the end. @returns the exit code; `null` where the signal ended it. */
+  /**
+   * Sends a signal and waits for the end.
+   *
+   * @param {NodeJS.Signals} signal
+   * @returns the exit code; `null` where the signal ended it.
+   */
   async end(signal) {
     this.process.kill(signal);
     return this.ended;
@@ -108,6 +137,6 @@ export class Service {
   /** MiB that it is, or ever was, resident with. @param field `VmRSS` or `VmHWM` of proc(5). */
   async memory(field) {
     const status = await readFile(`/proc/${this.process.pid}/status`, 'utf8');
-    return Math.round(Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(status)[1]) / 1024);
+    return Math.round(Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(status)?.[1]) / 1024);
   }
 }

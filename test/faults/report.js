@@ -1,13 +1,32 @@
 /** What a run found, as a table. */
 
+/** @type {string[][]} */
 const rows = [];
+
+let areTimesJudged = true;
+
+/** Has measures of time reported without their bounds: how long things take on a busy machine says nothing. */
+export function judgeNoTimes() {
+  areTimesJudged = false;
+}
+
+/**
+ * @typedef {object} Measure with at most one bound.
+ * @property {string} name
+ * @property {any} value
+ * @property {string} [unit]
+ * @property {number} [atMost]
+ * @property {number} [atLeast]
+ * @property {unknown} [is]
+ * @property {boolean} [isTimed] where it depends on the speed of the machine, as whatever is in milliseconds does.
+ */
 
 /**
  * Notes what became of a promise.
  *
  * @param {string} promise what is promised.
  * @param {string} done what was done to put it to the test.
- * @param {object[]} measures each `{ name, value, unit?, atMost?, atLeast?, is? }`, with at most one bound.
+ * @param {Measure[]} measures
  */
 export function note(promise, done, measures) {
   const isHeld = measures.every(isWithin);
@@ -17,10 +36,16 @@ export function note(promise, done, measures) {
     measures.map((it) => `${it.name} ${figure(it.value)}${it.unit ?? ''}${bound(it)}`).join(', '),
     isHeld ? 'yes' : '**no**',
   ]);
-  console.error(`${isHeld ? 'held ' : 'BROKEN'} ${rows.at(-1).slice(1, 3).join(': ')}`);
+  console.error(`${isHeld ? 'held ' : 'BROKEN'} ${rows[rows.length - 1].slice(1, 3).join(': ')}`);
 }
 
-/** Notes that a promise could not be put to the test here, and why. */
+/**
+ * Notes that a promise could not be put to the test here, and why.
+ *
+ * @param {string} promise
+ * @param {string} done
+ * @param {string} why
+ */
 export function skip(promise, done, why) {
   rows.push([promise, done, `not tested: ${why}`, '']);
   console.error(`skipped ${done}: ${why}`);
@@ -39,11 +64,26 @@ export function table() {
   );
 }
 
-function isWithin({ value, atMost = Infinity, atLeast = -Infinity, is = value }) {
+/** @param {Measure} measure */
+function isJudged({ unit, isTimed = unit === ' ms' }) {
+  return areTimesJudged || !isTimed;
+}
+
+/** @param {Measure} measure */
+function isWithin(measure) {
+  const { value, atMost = Infinity, atLeast = -Infinity, is = value } = measure;
+  if (!isJudged(measure)) {
+    return Number.isFinite(value);
+  }
   return value === is && (typeof value !== 'number' || (value >= atLeast && value <= atMost));
 }
 
-function bound({ atMost, atLeast, is, unit = '' }) {
+/** @param {Measure} measure */
+function bound(measure) {
+  const { atMost, atLeast, is, unit = '' } = measure;
+  if (!isJudged(measure)) {
+    return '';
+  }
   if (atMost !== undefined) {
     return ` (≤ ${figure(atMost)}${unit})`;
   }

@@ -66,7 +66,7 @@ async function cutOff(service, key, name, { first, limit, dribbles = false }) {
       const since = performance.now();
       socket.write(first(key));
       socket.resume();
-      const dribbling = dribbles && setInterval(() => socket.write('x'), 1_000);
+      const dribbling = dribbles ? setInterval(() => socket.write('x'), 1_000) : undefined;
       await Promise.race([once(socket, 'close'), wait(limit + 20_000)]);
       clearInterval(dribbling);
       const lived = socket.closed ? performance.now() - since : Infinity;
@@ -112,7 +112,7 @@ async function unread(service, key, isShort) {
   const limit = HTTP_LIMITS.takeTimeout;
   await wait(isShort ? 4_000 : limit - (performance.now() - since));
   const answers = await others.stop();
-  let cut;
+  let cut = NaN;
   if (!isShort) {
     // Paused sockets do not notice that they were closed: what can be seen is that the service holds none.
     await until(async () => (await heldFor(sockets)).count === 0, 2 * limit);

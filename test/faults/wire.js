@@ -4,6 +4,8 @@ import { connect, createServer } from 'node:net';
 
 export class Wire {
   isSilent = false;
+  /** A `postgres://` URL, once it is open. */
+  url = '';
   #sockets = new Set();
   #server;
 
@@ -35,7 +37,7 @@ export class Wire {
   async open() {
     this.#server.listen(this.port ?? 0, '127.0.0.1');
     await once(this.#server, 'listening');
-    this.port = this.#server.address().port;
+    this.port = /** @type {import('node:net').AddressInfo} */ (this.#server.address()).port;
     this.url = `postgres://postgres@127.0.0.1:${this.port}/postgres`;
     return this;
   }

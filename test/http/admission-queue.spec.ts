@@ -43,16 +43,6 @@ describe('AdmissionQueue', () => {
     expect(started).toEqual(upTo(MOST + 10));
   });
 
-  it('lets in nobody while it is closed, and goes on when it opens', () => {
-    const { queue, started, answer } = queueOf(MOST + 10);
-    queue.close();
-    answer(3);
-    queue.letInOverdue(now + HTTP_LIMITS.queueTime + 1);
-    expect(started).toEqual(upTo(MOST));
-    queue.open();
-    expect(started).toEqual(upTo(MOST + 3));
-  });
-
   it('is full with as many requests as the limit, whether they wait or not', () => {
     expect(queueOf(HTTP_LIMITS.requests - 1).queue.isFull).toBe(false);
     const { queue, answer } = queueOf(HTTP_LIMITS.requests);

@@ -44,5 +44,6 @@ describe('a service that is told to stop', () => {
     await service.stop();
     socket.destroy();
     jest.restoreAllMocks();
-  }, 10_000);
+    // Sooner than the client's own time to take an answer ends: HTTP_LIMITS.takeTimeout.
+  }, 20_000);
 });

@@ -61,20 +61,14 @@ describe('the target of a request', () => {
   });
 
   it.each([
-    'http://te st:x/',
-    'http://test:port/v1/nowhere',
-    'http://test:99999999/v1/nowhere',
-    '/v1/pets/\xff\xfe/x',
-    '/\xa0',
-    '\\v1\\pets',
-  ])('however odd, gets an Error: %j', async (target) => {
-    const answer = await get(target, []);
-    expect([400, 404]).toContain(answer.status);
-    expectError(
-      answer,
-      answer.status,
-      answer.status === 400 ? 'invalid_request' : 'route_not_found',
-    );
+    ['http://te st:x/', 400, 'invalid_request'],
+    ['http://test:port/v1/nowhere', 404, 'route_not_found'],
+    ['http://test:99999999/v1/nowhere', 404, 'route_not_found'],
+    ['/v1/pets/\xff\xfe/x', 400, 'invalid_request'],
+    ['/\xa0', 400, 'invalid_request'],
+    ['\\v1\\pets', 400, 'invalid_request'],
+  ])('however odd, gets an Error: %j', async (target, status, code) => {
+    expectError(await get(target, []), status, code);
   });
 
   it.each(['/', '/?x', 'http://test', 'http://test/', 'http://[', 'http://[::1', 'http://%/'])(
@@ -149,12 +143,8 @@ describe('the target of a request', () => {
   });
 
   it('decodes the names and values of its query', async () => {
-    const [plain, encoded] = await Promise.all([
-      get('/v1/pets?limit=1&status=sold'),
-      get('/v1/pets?%6cimit=%31&status=s%6fld'),
-    ]);
-    expect(plain.text).toBe('[]');
-    expect(encoded.text).toBe('[]');
+    expect((await get('/v1/pets?%73tatus=s%6fld')).text).toBe('[]');
+    expectError(await get('/v1/pets?%6cimit=%30'), 400, 'invalid_request', ['limit']);
   });
 
   it('finds a known parameter behind very many unknown ones', async () => {

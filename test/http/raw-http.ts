@@ -8,14 +8,14 @@ export interface Answer {
   text: string;
 }
 
-/** One connection, on which any bytes can be sent. Whatever takes over 5 seconds to come is an error. */
+/** One connection, on which any bytes can be sent. Whatever takes over 60 seconds to come is an error. */
 export class RawConnection {
   private received = '';
   private readonly chunks: AsyncIterator<Buffer>;
 
   private constructor(private readonly socket: Socket) {
     this.chunks = socket[Symbol.asyncIterator]();
-    socket.setTimeout(5_000, () => socket.destroy(new Error('nothing came for 5 seconds')));
+    socket.setTimeout(60_000, () => socket.destroy(new Error('nothing came for 60 seconds')));
   }
 
   static async open(port: number): Promise<RawConnection> {

@@ -35,13 +35,13 @@ describe('the first start, without any configuration', () => {
   });
 
   it('leaves the database running for the key command beside it', async () => {
-    const { code, stdout } = await project.run('cli/keys', ['create', '--name', 'second']);
+    const { code, stdout } = await project.run('keys', ['create', '--name', 'second']);
     expect(code).toBe(0);
     expect(await statusWith(service.base, stdout.trim())).toBe(200);
   });
 
   it('is followed by one that prints another key where that one was revoked', async () => {
-    expect((await project.run('cli/keys', ['revoke', '1'])).code).toBe(0);
+    expect((await project.run('keys', ['revoke', '1'])).code).toBe(0);
     const { base, key } = await project.serveEmbedded();
     expect(await statusWith(base, key)).toBe(200);
   });

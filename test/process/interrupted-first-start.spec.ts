@@ -17,7 +17,7 @@ describe('a first start, interrupted while it creates the database', () => {
 
   async function startAsFarAsInitdb(ids: Ids = {}): Promise<void> {
     project = await Project.create({ ids });
-    program = project.spawn('main');
+    program = project.spawn('serve');
     await until('initdb works', () => dataFiles().includes('PG_VERSION'));
     initdb = Number(execFileSync('pgrep', ['-P', String(program.processId)], { encoding: 'utf8' }));
   }

@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { administer } from '../../src/database/database.js';
+import { FULL_LENGTH } from '../full-length.js';
 import { createDatabase, dropDatabase } from '../service.js';
 import { statusWith } from './pets.js';
 import { Project } from './project.js';
@@ -19,8 +20,10 @@ describe('the key command', () => {
     await dropDatabase(variables.DATABASE_URL);
   });
 
-  const keys = (args: string[], more = {}) =>
-    project.run('cli/keys', args, { ...variables, ...more });
+  const keys = (args: string[], more = {}) => project.run('keys', args, { ...variables, ...more });
+
+  const onDatabase = (sql: string) =>
+    administer(variables.DATABASE_URL, (dataSource) => dataSource.query(sql));
 
   async function list(): Promise<string[][]> {
     const { code, stdout } = await keys(['list']);
@@ -56,23 +59,21 @@ describe('the key command', () => {
   });
 
   it('creates a key that expires', async () => {
-    const { stdout } = await keys(['create', '--name', 'brief', '--expires', '3s']);
+    const { stdout } = await keys(['create', '--name', 'brief', '--expires', '90d']);
     const key = stdout.trim();
     expect(await statusWith(base, key)).toBe(200);
-    await until('the key is refused', async () => (await statusWith(base, key)) === 401, 5);
-    expect((await list()).at(-1)![3]).toMatch(/^expired \d{4}-/);
-
-    await keys(['create', '--name', 'long', '--expires', '90d']);
     const [, validUntil] = /^valid until (\S+)$/.exec((await list()).at(-1)![3]!)!;
     const days = (Date.parse(validUntil!) - Date.now()) / 86_400_000;
     expect(days).toBeGreaterThan(89.9);
     expect(days).toBeLessThanOrEqual(90);
+
+    await onDatabase(`update api_keys set expires_at = now() where name = 'brief'`);
+    await until('the key is refused', async () => (await statusWith(base, key)) === 401);
+    expect((await list()).at(-1)![3]).toMatch(/^expired \d{4}-/);
   });
 
   it('lists the same whatever the settings of the database, a key of infinite life as one without end', async () => {
     const before = await list();
-    const onDatabase = (sql: string) =>
-      administer(variables.DATABASE_URL, (dataSource) => dataSource.query(sql));
     const database = new URL(variables.DATABASE_URL).pathname.slice(1);
     await onDatabase(`alter database ${database} set datestyle = 'German, DMY'`);
     await onDatabase(`alter database ${database} set timezone = 'Asia/Kathmandu'`);
@@ -95,7 +96,7 @@ describe('the key command', () => {
   });
 
   it('revokes a key that it could not print, and says so', async () => {
-    const command = `{ node dist/src/cli/keys.js create --name lost; echo "left with $?" >&2; } | true`;
+    const command = `{ node dist/src/main.js keys create --name lost; echo "left with $?" >&2; } | true`;
     const { stderr } = spawnSync('sh', ['-c', command], {
       cwd: project.folder,
       env: { PATH: process.env['PATH'], ...variables },
@@ -115,19 +116,24 @@ describe('the key command', () => {
   it('refuses wrong arguments with the usage and changes nothing', async () => {
     const wrong = [
       [],
-      ['create'],
-      ['create', '--name', ' '],
       ['create', '--name', '🐈'.repeat(101)],
       ['create', '--name', 'x', '--expires', '1w'],
-      ['list', '--colour', 'red'],
-      ['create', 'collar', '--name', 'x'],
-      ['list', 'all'],
       ['admit', '--name', 'x', '--expires', '5s'],
-      ['revoke', '1', '--name', 'x'],
-      ['revoke', 'x'],
       ['revoke', '9223372036854775808'],
+      ...(FULL_LENGTH
+        ? [
+            ['create'],
+            ['create', '--name', ' '],
+            ['list', '--colour', 'red'],
+            ['create', 'collar', '--name', 'x'],
+            ['list', 'all'],
+            ['revoke', '1', '--name', 'x'],
+            ['revoke', 'x'],
+          ]
+        : []),
     ];
-    const before = await list();
+    const stored = () => onDatabase('select id, name, hash, expires_at, revoked_at from api_keys');
+    const before = await stored();
     const outcomes = await Promise.all(
       wrong.map(async (args) => {
         const { code, stdout, stderr } = await keys(args);
@@ -137,8 +143,7 @@ describe('the key command', () => {
     expect(outcomes).toEqual(
       wrong.map((args) => ({ args, code: 1, stdout: '', isUsageShown: true })),
     );
-    const untilLastUse = (lines: string[][]) => lines.map((fields) => fields.slice(0, 4));
-    expect(untilLastUse(await list())).toEqual(untilLastUse(before));
+    expect(await stored()).toEqual(before);
   });
 
   it('refuses to admit what is no key of this service, without showing it', async () => {

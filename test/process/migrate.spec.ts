@@ -1,6 +1,11 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { Client } from 'pg';
 import { migrations } from '../../migrations/index.js';
+import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { administer } from '../../src/database/database.js';
+import { revertMigration, runMigrations } from '../../src/database/migrations.js';
+import { FULL_LENGTH } from '../full-length.js';
 import { createDatabase, dropDatabase } from '../service.js';
 import { Project } from './project.js';
 import { until } from './until.js';
@@ -22,10 +27,25 @@ describe('the migrations', () => {
     await dropDatabase(DATABASE_URL);
   });
 
+  /** What every command says first. */
+  const where = () => {
+    const { pathname, host, username } = new URL(DATABASE_URL);
+    return `Database ${pathname.slice(1)} at ${host}, role ${username}.\n`;
+  };
+
   async function migrate(command: string): Promise<string> {
-    const outcome = await project.run('cli/migrate', [command], { DATABASE_URL });
-    expect(outcome).toMatchObject({ code: 0, stderr: '' });
-    return outcome.stdout.trimEnd();
+    const args = command === 'revert' ? ['revert', '--yes'] : [command];
+    const { code, stdout, stderr } = await project.run('migrate', args, { DATABASE_URL });
+    expect([code, stderr.slice(0, where().length)]).toEqual([0, where()]);
+    expect(stderr.slice(where().length)).toMatch(
+      /^(Applies|Reverts|Lists) .+\n(  the table .+\n)?$/,
+    );
+    // What follows the first tab is about when, and by whom.
+    return stdout.trimEnd().replaceAll(/\t.+$/gm, '');
+  }
+
+  async function revertAll(): Promise<void> {
+    while ((await revertMigration(DATABASE_URL)) !== undefined);
   }
 
   it('are shown, run and reverted by the command', async () => {
@@ -33,30 +53,111 @@ describe('the migrations', () => {
     expect(await migrate('run')).toBe(`Applied ${names.join(', ')}.`);
     expect(await migrate('run')).toBe('Nothing is pending.');
     expect(await migrate('show')).toBe(shown(names.length));
-    for (let applied = names.length; applied > 0; applied -= 1) {
+    const last = FULL_LENGTH ? 1 : names.length;
+    for (let applied = names.length; applied >= last; applied -= 1) {
       expect(await migrate('revert')).toBe(`Reverted ${names[applied - 1]}.`);
       expect(await migrate('show')).toBe(shown(applied - 1));
     }
+    await revertAll();
     expect(await migrate('revert')).toBe('Nothing is applied.');
   });
 
-  it('are not made a second time in a schema that was put before theirs', async () => {
+  it('name what is about to be done, and on which database, without its password', async () => {
+    const outcome = await project.run('migrate', ['run'], { DATABASE_URL });
+    expect(outcome.stderr).toBe(`${where()}Applies ${names.join(', ')}.\n`);
+    const { stderr } = await project.run('migrate', ['revert', '--yes'], { DATABASE_URL });
+    expect(stderr).toBe(
+      `${where()}Reverts ${names.at(-1)}. This deletes for good:\n` +
+        '  the table orders (rows: 0) and the rights granted on it\n',
+    );
+  });
+
+  it('are not reverted before someone confirms what is lost', async () => {
     await migrate('run');
+    const change = (sql: string) => administer(DATABASE_URL, (dataSource) => dataSource.query(sql));
+    await change(`insert into pets (name, category_id) values ('Rex', 1)`);
+    await change(`insert into orders (pet_id) values (1), (1)`);
+    const production = { DATABASE_URL, NODE_ENV: 'production' };
+    const outcome = await project.run('migrate', ['revert'], production);
+    expect([outcome.code, outcome.stdout]).toEqual([2, '']);
+    expect(outcome.stderr).toMatch(
+      /\n  the table orders \(rows: 2\)[^]*\nNothing was reverted\..*--yes/,
+    );
+    expect(await migrate('show')).toBe(shown(names.length));
+
+    expect(await onTerminal('no')).toBe(2);
+    expect(await onTerminal('\u0004')).toBe(2);
+    expect(await migrate('show')).toBe(shown(names.length));
+    expect(await onTerminal('yes')).toBe(0);
+    expect(await migrate('show')).toBe(shown(names.length - 1));
+    while ((await migrate('revert')) !== 'Nothing is applied.');
+  });
+
+  /** Has a person at a terminal answer the question of `migrate revert`. @returns its exit code. */
+  async function onTerminal(answer: string): Promise<number | null> {
+    const asking = project.onTerminal(['migrate', 'revert'], { DATABASE_URL });
+    await asking.says(/rows: 2.*Type yes to revert it: /s);
+    asking.type(`${answer}\n`);
+    return (await asking.outcome).code;
+  }
+
+  it('are shown with when and by which version each was applied, those of later versions too', async () => {
+    const url = await createDatabase();
+    await runMigrations(url);
+    const change = (sql: string) => administer(url, (dataSource) => dataSource.query(sql));
+    const show = (...args: string[]) =>
+      project.run('migrate', ['show', ...args], { DATABASE_URL: url });
+    await change(
+      `insert into migrations (timestamp, name, version) values (9999999999999, 'Later9999999999999', '9.0.0')`,
+    );
+    const appliedAt = '2026-11-23T01:02:03.000Z';
+    await change(`update migrations set applied_at = '${appliedAt}'`);
+    await change(
+      `update migrations set applied_at = null, version = null where name = '${names[0]}'`,
+    );
+    await change(`delete from migrations where name = '${names[2]}'`);
+    const { version } = JSON.parse(await readFile(join(PROJECT_ROOT, 'package.json'), 'utf8'));
+
+    const { code, stdout } = await show();
+    expect([code, stdout.trimEnd().split('\n')]).toEqual([
+      0,
+      [
+        `[X] ${names[0]}\tapplied at an unknown time`,
+        `[X] ${names[1]}\tapplied ${appliedAt}\tby version ${version}`,
+        `[ ] ${names[2]}`,
+        `[X] ${names[3]}\tapplied ${appliedAt}\tby version ${version}`,
+        `[X] Later9999999999999\tapplied ${appliedAt}\tby version 9.0.0\tnot of this version`,
+      ],
+    ]);
+    const json = await show('--json', '--check');
+    expect(json.code).toBe(1);
+    const [first, , third, , later] = JSON.parse(json.stdout);
+    expect(first).toMatchObject({ isApplied: true, appliedAt: null, version: null });
+    expect(third).toMatchObject({ name: names[2], isApplied: false, isOfThisVersion: true });
+    expect(later).toMatchObject({ appliedAt, version: '9.0.0', isOfThisVersion: false });
+
+    await change(`insert into migrations (timestamp, name) values (1, '${names[2]}')`);
+    expect((await show('--check')).code).toBe(0);
+    await dropDatabase(url);
+  });
+
+  it('are not made a second time in a schema that was put before theirs', async () => {
+    await runMigrations(DATABASE_URL);
     await administer(DATABASE_URL, (dataSource) => dataSource.query('create schema postgres'));
     for (const command of ['run', 'revert']) {
-      const outcome = await project.run('cli/migrate', [command], { DATABASE_URL });
+      const outcome = await project.run('migrate', [command], { DATABASE_URL });
       expect([outcome.code, outcome.stdout]).toEqual([1, '']);
-      expect(outcome.stderr).toMatch(/^The tables are in the schema public, .*\n$/);
+      expect(outcome.stderr).toMatch(/^Database .+\nThe tables are in the schema public, .*\n$/);
     }
     await administer(DATABASE_URL, (dataSource) => dataSource.query('drop schema postgres'));
-    while ((await migrate('revert')) !== 'Nothing is applied.');
+    await revertAll();
   });
 
   it('stop a process that waits for those of another, and that then applies none', async () => {
     const variables = { DATABASE_URL, MIGRATE_ON_START: 'true' };
     await administer(DATABASE_URL, async (dataSource) => {
       await dataSource.query('select pg_advisory_lock(7236102511)');
-      const waiting = project.spawn('main', [], variables);
+      const waiting = project.spawn('serve', [], variables);
       await until('it waits', async () => {
         const waiters = await dataSource.query(
           `select from pg_locks where locktype = 'advisory' and not granted
@@ -75,7 +176,7 @@ describe('the migrations', () => {
 
   it('are left alone by a command that is misspelt, which gives its usage', async () => {
     for (const args of [[], ['drop'], ['run', 'all']]) {
-      const outcome = await project.run('cli/migrate', args, { DATABASE_URL });
+      const outcome = await project.run('migrate', args, { DATABASE_URL });
       expect(outcome).toEqual({ code: 1, stdout: '', stderr: expect.stringContaining('Usage:') });
     }
   });

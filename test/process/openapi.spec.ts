@@ -8,7 +8,7 @@ describe('npm run openapi', () => {
     const project = await Project.create();
     await mkdir(join(project.folder, 'docs'), { recursive: true });
     const variables = { PUBLIC_BASE_URL: 'https://a.test/v1', DOCS: 'off' };
-    const outcome = await project.run('cli/openapi', [], variables);
+    const outcome = await project.run('openapi', [], variables);
     expect(outcome).toEqual({ code: 0, stdout: '', stderr: '' });
     const read = (folder: string) => readFile(join(folder, 'docs/openapi.json'), 'utf8');
     expect(await read(project.folder)).toBe(await read(PROJECT_ROOT));

@@ -22,6 +22,7 @@ export class Project {
     await cp(join(PROJECT_ROOT, 'package.json'), join(folder, 'package.json'));
     await cp(join(PROJECT_ROOT, 'docs/guides'), join(folder, 'docs/guides'), { recursive: true });
     await cp(join(PROJECT_ROOT, 'public'), join(folder, 'public'), { recursive: true });
+    await cp(join(PROJECT_ROOT, 'scripts'), join(folder, 'scripts'), { recursive: true });
     await symlink(join(PROJECT_ROOT, 'node_modules'), join(folder, 'node_modules'));
     await mkdir(temporary);
     await chmod(root, 0o755);
@@ -44,7 +45,7 @@ export class Project {
 
   /** Starts the service; returns once it has announced itself. */
   async serve(variables: Variables = {}): Promise<Service> {
-    const program = this.spawn('main', [], variables);
+    const program = this.spawn('serve', [], variables);
     const [, base] = await program.says(/^Animal Store Service at (\S+)$/m);
     return { program, base: base! };
   }
@@ -57,14 +58,14 @@ export class Project {
     return { ...service, key: key!, curl: curl! };
   }
 
-  /** Runs one of the programs to its end. */
-  async run(name: ProgramName, args: string[], variables: Variables = {}): Promise<Outcome> {
-    return this.spawn(name, args, variables).outcome;
+  /** Runs a command of `animal-store` to its end. */
+  async run(command: CommandName, args: string[], variables: Variables = {}): Promise<Outcome> {
+    return this.spawn(command, args, variables).outcome;
   }
 
-  spawn(name: ProgramName, args: string[] = [], variables: Variables = {}): Program {
-    const file = join(this.folder, 'dist/src', `${name}.js`);
-    return this.start(process.execPath, [file, ...args], variables);
+  spawn(command: CommandName, args: string[] = [], variables: Variables = {}): Program {
+    const file = join(this.folder, 'dist/src/main.js');
+    return this.start(process.execPath, [file, command, ...args], variables);
   }
 
   /** Starts one of the scripts of `package.json`. */
@@ -72,7 +73,18 @@ export class Project {
     return this.start('npm', ['run', '--silent', script], variables);
   }
 
-  private start(command: string, args: string[], variables: Variables): Program {
+  /** Starts a command of `animal-store` on a terminal of its own, which is its standard output and error. */
+  onTerminal(args: string[], variables: Variables = {}): Program {
+    const command = [process.execPath, 'dist/src/main.js', ...args].join(' ');
+    const script =
+      process.platform === 'darwin'
+        ? ['-q', '/dev/null', 'sh', '-c', command]
+        : ['--quiet', '--return', '--command', command, '/dev/null'];
+    return this.start('script', script, variables);
+  }
+
+  /** Starts any program in the project's folder. */
+  start(command: string, args: string[], variables: Variables): Program {
     const child = spawn(command, args, {
       cwd: this.folder,
       env: {
@@ -120,7 +132,7 @@ export interface Ids {
   gid?: number;
 }
 
-type ProgramName = 'main' | 'cli/keys' | 'cli/migrate' | 'cli/openapi';
+type CommandName = 'serve' | 'check' | 'keys' | 'migrate' | 'openapi';
 
 export interface Outcome {
   /** `null` where a signal ended it. */
@@ -173,6 +185,11 @@ export class Program {
         throw new Error(`ended without saying ${pattern}:\n${this.stdout}${this.stderr}`);
       }
     }
+  }
+
+  /** Types on the terminal that it has. */
+  type(text: string): void {
+    this.child.stdin!.write(text);
   }
 
   send(signal: NodeJS.Signals): void {

@@ -5,6 +5,7 @@ import { type AddressInfo, connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { administer } from '../../src/database/database.js';
 import { runMigrations } from '../../src/database/migrations.js';
+import { FULL_LENGTH } from '../full-length.js';
 import { createDatabase, dropDatabase } from '../service.js';
 import { type Outcome, Project } from './project.js';
 
@@ -27,13 +28,25 @@ describe('the service says in one clear message why it does not start', () => {
   }
 
   it('in production without DATABASE_URL', async () => {
-    expect(await project.run('main', [], { NODE_ENV: 'production' })).toEqual({
+    expect(await project.run('serve', [], { NODE_ENV: 'production' })).toEqual({
       code: 1,
       stdout: '',
       stderr: 'DATABASE_URL must be set when NODE_ENV is production\n',
     });
     expect(embeddedDatabaseExists()).toBe(false);
   });
+
+  it.each(['Production', 'staging'])(
+    'with NODE_ENV=%s, and starts no database',
+    async (NODE_ENV) => {
+      expect(await project.run('serve', [], { NODE_ENV })).toEqual({
+        code: 1,
+        stdout: '',
+        stderr: 'NODE_ENV must be production, development, test or not set\n',
+      });
+      expect(embeddedDatabaseExists()).toBe(false);
+    },
+  );
 
   it('naming every variable at fault, and no value', async () => {
     const faulty = {
@@ -44,7 +57,7 @@ describe('the service says in one clear message why it does not start', () => {
       PUBLIC_BASE_URL: PASSWORD,
       LOG_LEVEL: PASSWORD,
     };
-    const { code, stdout, stderr } = await project.run('main', [], faulty);
+    const { code, stdout, stderr } = await project.run('serve', [], faulty);
     expect([code, stdout]).toEqual([1, '']);
     const named = stderr
       .trim()
@@ -55,17 +68,17 @@ describe('the service says in one clear message why it does not start', () => {
   });
 
   it('with migrations pending, naming the remedy, and applies none', async () => {
-    const { code, stdout, stderr } = await project.run('main', [], { DATABASE_URL });
+    const { code, stdout, stderr } = await project.run('serve', [], { DATABASE_URL });
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toMatch(/CreatePets1795046400000.*CreateApiKeys1795046460000/);
     expect(stderr).toMatch(/npm run migration:run.*MIGRATE_ON_START=true/);
 
-    const shown = await project.run('cli/migrate', ['show'], { DATABASE_URL });
+    const shown = await project.run('migrate', ['show'], { DATABASE_URL });
     expect(shown.stdout).toMatch(/^(\[ \] \w+\n)+$/);
   });
 
   it('with HOST an address that does not exist', async () => {
-    const { code, stderr } = await project.run('main', [], {
+    const { code, stderr } = await project.run('serve', [], {
       DATABASE_URL,
       MIGRATE_ON_START: 'true',
       HOST: 'nowhere.invalid',
@@ -84,8 +97,8 @@ describe('the service says in one clear message why it does not start', () => {
         `create database ${name} encoding 'SQL_ASCII' locale 'C' template template0`,
       ),
     );
-    for (const program of ['main', 'cli/migrate'] as const) {
-      const { code, stderr } = await project.run(program, ['run'], { DATABASE_URL: url.href });
+    for (const [command, ...args] of [['serve'], ['migrate', 'run']] as const) {
+      const { code, stderr } = await project.run(command, args, { DATABASE_URL: url.href });
       expect(code).toBe(1);
       expect(stderr).toMatch(/DATABASE_URL has the encoding SQL_ASCII/);
       expect(stderr).not.toMatch(/\n +at /);
@@ -100,8 +113,8 @@ describe('the service says in one clear message why it does not start', () => {
     await asOwner(`create role ${role} login password '${PASSWORD}'`);
     await asOwner(`revoke usage on schema public from public`);
     const url = Object.assign(new URL(DATABASE_URL), { username: role, password: PASSWORD });
-    for (const program of ['main', 'cli/migrate'] as const) {
-      const outcome = await project.run(program, ['run'], { DATABASE_URL: url.href });
+    for (const [command, ...args] of [['serve'], ['migrate', 'run']] as const) {
+      const outcome = await project.run(command, args, { DATABASE_URL: url.href });
       expect([outcome.code, outcome.stdout]).toEqual([1, '']);
       expect(outcome.stderr).toMatch(
         /may use no schema of its search_path, which is .*public: grant usage on schema public/,
@@ -117,9 +130,12 @@ describe('the service says in one clear message why it does not start', () => {
     await asOwner(`create role ${role} login password '${PASSWORD}'`);
     await asOwner(`revoke create on schema public from public`);
     const url = Object.assign(new URL(DATABASE_URL), { username: role, password: PASSWORD });
-    const outcome = await project.run('cli/migrate', ['run'], { DATABASE_URL: url.href });
+    const outcome = await project.run('migrate', ['run'], { DATABASE_URL: url.href });
     expect(outcome.code).toBe(1);
-    expect(outcome.stderr).toBe('PostgreSQL refuses: permission denied for schema public\n');
+    expect(outcome.stderr).toMatch(
+      /^Database .+\nPostgreSQL refuses: permission denied for table migrations\n$/,
+    );
+    expect(outcome.stderr).not.toContain(PASSWORD);
     await asOwner(`drop role ${role}`);
   });
 
@@ -127,7 +143,7 @@ describe('the service says in one clear message why it does not start', () => {
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
     const PORT = String((server.address() as AddressInfo).port);
-    const { code, stderr } = await project.run('main', [], { PORT });
+    const { code, stderr } = await project.run('serve', [], { PORT });
     server.close();
     expect(code).toBe(1);
     expect(stderr).toMatch(/\bPORT\b/);
@@ -175,8 +191,8 @@ describe('a program names DATABASE_URL, and not its password, where the database
     ['does not exist', () => testDatabase((url) => (url.pathname = '/nowhere'))],
   ])('%s', async (_, url) => {
     const DATABASE_URL = url();
-    for (const command of ['show', 'run']) {
-      const outcome = await project.run('cli/migrate', [command], { DATABASE_URL });
+    for (const command of FULL_LENGTH ? ['show', 'run'] : ['run']) {
+      const outcome = await project.run('migrate', [command], { DATABASE_URL });
       expectRefusal(outcome);
     }
   });
@@ -197,7 +213,7 @@ describe('a program names DATABASE_URL, and not its password, where the database
     }).listen(0, '127.0.0.1');
     await once(pooler, 'listening');
     const DATABASE_URL = Object.assign(new URL(url), { host: at(pooler) }).href;
-    const outcome = await project.run('main', [], { DATABASE_URL });
+    const outcome = await project.run('serve', [], { DATABASE_URL });
     expectRefusal(outcome);
     expect(outcome.stderr).toContain('DATABASE_POOLER=transaction');
     pooler.close();
@@ -221,11 +237,11 @@ describe('.env in the project', () => {
 
   it('is read, and the environment wins', async () => {
     await writeFile(join(project.folder, '.env'), 'LOG_LEVEL=loud\nDATABASE_POOL_SIZE=1\n');
-    const both = await project.run('cli/migrate', ['show']);
+    const both = await project.run('migrate', ['show']);
     expect(both.stderr).toMatch(/LOG_LEVEL/);
     expect(both.stderr).toMatch(/DATABASE_POOL_SIZE/);
 
-    const one = await project.run('cli/migrate', ['show'], { LOG_LEVEL: 'info' });
+    const one = await project.run('migrate', ['show'], { LOG_LEVEL: 'info' });
     expect(one.stderr).not.toMatch(/LOG_LEVEL/);
     expect(one.stderr).toMatch(/DATABASE_POOL_SIZE/);
   });

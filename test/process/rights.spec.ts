@@ -2,48 +2,101 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { administer } from '../../src/database/database.js';
-import { runMigrations } from '../../src/database/migrations.js';
+import { revertMigration, runMigrations } from '../../src/database/migrations.js';
+import { RIGHTS } from '../../src/database/rights.js';
 import { createDatabase, dropDatabase } from '../service.js';
 import { Project } from './project.js';
 
-it('a role with the rights that docs/operations.md lists serves and issues keys', async () => {
-  const owner = await createDatabase();
-  await runMigrations(owner);
-  const role = `${new URL(owner).pathname.slice(1)}_service`;
-  const guide = await readFile(join(PROJECT_ROOT, 'docs/operations.md'), 'utf8');
-  const database = new URL(owner).pathname.slice(1);
-  const grants = guide
-    .match(/^grant .+ to animals;$/gm)!
-    .map((grant) => grant.replace('database animals', `database ${database}`));
-  const asOwner = (sql: string) => administer(owner, (dataSource) => dataSource.query(sql));
-  await asOwner(`create role ${role} login password 'sekrit'`);
-  await asOwner(grants.join('\n').replaceAll('to animals;', `to ${role};`));
-  const DATABASE_URL = Object.assign(new URL(owner), { username: role, password: 'sekrit' }).href;
-
-  const project = await Project.create();
-  const { stdout } = await project.run('cli/keys', ['create', '--name', 'x'], { DATABASE_URL });
-  const headers = { Authorization: `Bearer ${stdout.trim()}`, 'Content-Type': 'application/json' };
-  const { base, program } = await project.serve({ DATABASE_URL });
-  const status = async (path: string, more: RequestInit = {}) =>
-    (await fetch(new URL(path, base), { headers, ...more })).status;
-  const add = (key: object) => ({
-    method: 'POST',
-    body: '{"name":"Rex","categoryId":1}',
-    headers: { ...headers, ...key },
+describe('a role with the rights that docs/operations.md lists', () => {
+  let owner: string;
+  let role: string;
+  let grants: string;
+  let DATABASE_URL: string;
+  let project: Project;
+  beforeAll(async () => {
+    owner = await createDatabase();
+    await runMigrations(owner);
+    const database = new URL(owner).pathname.slice(1);
+    role = `${database}_service`;
+    const guide = await readFile(join(PROJECT_ROOT, 'docs/operations.md'), 'utf8');
+    grants = guide
+      .match(/(?<=^ *)grant .+ to animals;$/gm)!
+      .join('\n')
+      .replace('database animals', `database ${database}`)
+      .replaceAll('to animals;', `to ${role};`);
+    await asOwner(`create role ${role} login password 'sekrit'`);
+    await asOwner(grants);
+    DATABASE_URL = Object.assign(new URL(owner), { username: role, password: 'sekrit' }).href;
+    project = await Project.create();
   });
-  expect([
-    await status('/health/ready'),
-    await status('/v1/pets', add({})),
-    await status('/v1/pets', add({ 'Idempotency-Key': 'once' })),
-    await status('/v1/pets', add({ 'Idempotency-Key': 'once' })),
-    await status('/v1/pets'),
-    await status('/v1/pets/1'),
-    await status('/v1/store/orders'),
-  ]).toEqual([200, 201, 201, 201, 200, 200, 200]);
-  // Ends with a round that notes which keys were used, and would warn where it may not.
-  const { stdout: log } = await program.end('SIGINT');
-  expect(log).not.toContain('"level":40');
-  await project.remove();
-  await asOwner(`drop owned by ${role}; drop role ${role}`);
-  await dropDatabase(owner);
+  afterAll(async () => {
+    await project.remove();
+    await asOwner(`drop owned by ${role}; drop role ${role}`);
+    await dropDatabase(owner);
+  });
+
+  const asOwner = (sql: string) => administer(owner, (dataSource) => dataSource.query(sql));
+
+  it('serves and issues keys', async () => {
+    const { stdout } = await project.run('keys', ['create', '--name', 'x'], { DATABASE_URL });
+    const headers = {
+      Authorization: `Bearer ${stdout.trim()}`,
+      'Content-Type': 'application/json',
+    };
+    const { base, program } = await project.serve({ DATABASE_URL });
+    const status = async (path: string, more: RequestInit = {}) =>
+      (await fetch(new URL(path, base), { headers, ...more })).status;
+    const add = (key: object) => ({
+      method: 'POST',
+      body: '{"name":"Rex","categoryId":1}',
+      headers: { ...headers, ...key },
+    });
+    expect([
+      await status('/health/ready'),
+      await status('/v1/pets', add({})),
+      await status('/v1/pets', add({ 'Idempotency-Key': 'once' })),
+      await status('/v1/pets', add({ 'Idempotency-Key': 'once' })),
+      await status('/v1/pets'),
+      await status('/v1/pets/1'),
+      await status('/v1/store/orders'),
+    ]).toEqual([200, 201, 201, 201, 200, 200, 200]);
+    // Ends with a round that notes which keys were used, and would warn where it may not.
+    const { stdout: log } = await program.end('SIGINT');
+    expect(log).not.toContain('"level":40');
+  });
+
+  it('passes the check; without one of them, readiness and the check name it', async () => {
+    const { base } = await project.serve({ DATABASE_URL });
+    const ready = async () => {
+      const answer = await fetch(new URL('/health/ready', base));
+      return [answer.status, ((await answer.json()) as { message?: string }).message];
+    };
+    const check = async () => {
+      const { code, stdout } = await project.run('check', [], { DATABASE_URL });
+      return [code, /^.+ rights: .+$/m.exec(stdout)?.[0]];
+    };
+    const well = [0, 'ok    rights: all that the service needs'];
+    expect(await check()).toEqual(well);
+    for (const [relation, ...privileges] of RIGHTS) {
+      for (const privilege of privileges) {
+        const on = privilege === 'usage' ? `sequence ${relation}` : relation;
+        await asOwner(`revoke ${privilege} on ${on} from ${role}`);
+        expect(await ready()).toEqual([
+          503,
+          `The database role lacks: ${privilege} on ${relation}.`,
+        ]);
+        await asOwner(`grant ${privilege} on ${on} to ${role}`);
+      }
+    }
+    expect(await ready()).toEqual([200, undefined]);
+
+    // The migration makes the table anew, and nobody may read it.
+    await revertMigration(owner);
+    await runMigrations(owner);
+    expect(await ready()).toEqual([503, 'The database role lacks: select on orders.']);
+    expect(await check()).toEqual([1, 'FAIL  rights: missing: select on orders']);
+    await asOwner(grants);
+    expect(await ready()).toEqual([200, undefined]);
+    expect(await check()).toEqual(well);
+  });
 });

@@ -1,0 +1,77 @@
+import { Command } from 'commander';
+import { KEY_PREFIX } from '../auth/api-key.js';
+import { loadEnvironment } from '../config/environment.js';
+import { sqlState } from '../errors/database-error.js';
+import { OperatorError } from '../errors/operator-error.js';
+import { addCheck } from './check.js';
+import { exitCodes } from './exit-codes.js';
+import { addKeys } from './keys.js';
+import { addMigrate } from './migrate.js';
+
+/**
+ * Runs the program `animal-store` to its end. On failure it says why on standard error and ends the process with exit
+ * code 1.
+ *
+ * @param args the command and what follows it.
+ */
+export async function animalStore(args: string[]): Promise<void> {
+  const program = new Command('animal-store')
+    .description('The Animal Store Service, and the commands of its operators and DBAs.')
+    .configureOutput({ outputError: (text, write) => write(withoutKeys(text)) })
+    .showHelpAfterError()
+    .addHelpText(
+      'after',
+      `
+Without a command, animal-store serves. Configuration comes from the environment and from .env; .env.example documents it.
+Wrong arguments and every failure end with exit code 1 and a message on standard error.`,
+    );
+  program
+    .command('serve')
+    .description('run the service until SIGTERM, SIGINT or SIGHUP')
+    .addHelpText('after', exitCodes({ 0: 'stopped by a signal', 1: 'could not start, or failed' }))
+    .action(async () => {
+      const { serve } = await import('./serve.js');
+      await serve(loadEnvironment());
+    });
+  addCheck(program);
+  addMigrate(program);
+  addKeys(program);
+  program
+    .command('openapi')
+    .description('write docs/openapi.json; needs no database')
+    .addHelpText('after', exitCodes({ 0: 'written', 1: 'not written' }))
+    .action(async () => {
+      const { writeDocument } = await import('./openapi.js');
+      await writeDocument();
+    });
+  try {
+    await program.parseAsync(args, { from: 'user' });
+  } catch (error) {
+    console.error(explain(error));
+    // A connection that its server does not end would keep the process for a minute.
+    process.exit(1);
+  }
+}
+
+/** Commander quotes the argument that it refuses, which may be a key in the wrong place. */
+const withoutKeys = (text: string) => text.replaceAll(new RegExp(`${KEY_PREFIX}[\\w-]*`, 'g'), '…');
+
+function explain(error: unknown): string {
+  if (!(error instanceof Error)) {
+    return String(error);
+  }
+  if (error instanceof OperatorError) {
+    return error.message;
+  }
+  if (sqlState(error) !== undefined) {
+    return `PostgreSQL refuses: ${error.message}`;
+  }
+  const { code = '', syscall = '' } = error as NodeJS.ErrnoException;
+  if (/^(listen|getaddrinfo)$/.test(syscall)) {
+    return `${error.message}. Set HOST and PORT to an address of this machine that is free.`;
+  }
+  if (/^(EACCES|EPERM|EROFS)$/.test(code)) {
+    return `${error.message}. Whoever runs this must be allowed to.`;
+  }
+  return error.stack ?? error.message;
+}

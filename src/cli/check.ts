@@ -1,0 +1,118 @@
+import type { Command } from 'commander';
+import type { DataSource } from 'typeorm';
+import { MIGRATION_NAMES } from '../../migrations/index.js';
+import { type Environment, loadEnvironment, withoutPassword } from '../config/environment.js';
+import { administrativeDataSource } from '../database/data-source.js';
+import { connected, describeDatabase, onDatabase } from '../database/database.js';
+import { appliedMigrations } from '../database/pending-migrations.js';
+import { missingRights } from '../database/rights.js';
+import { exitCodes } from './exit-codes.js';
+import { sayIfEmbedded } from './where.js';
+
+/** PostgreSQL 14, as PostgreSQL numbers its versions. */
+const OLDEST_VERSION = 140_000;
+
+interface Check {
+  name: string;
+  isOk: boolean;
+  /** What was found, or what is wrong. */
+  message: string;
+}
+
+/** `animal-store check`: whether a process could serve with this configuration. It changes no table. */
+export function addCheck(program: Command): void {
+  program
+    .command('check')
+    .description('check the configuration, the database, its migrations and the rights of its role')
+    .option('--json', 'print JSON')
+    .addHelpText('after', exitCodes({ 0: 'all is well', 1: 'something is wrong, as printed' }))
+    .action(async ({ json }: { json?: true }) => {
+      const { environment, checks } = await checkAll();
+      const isOk = checks.every((check) => check.isOk);
+      const configuration = environment && {
+        ...environment,
+        DATABASE_URL: environment.DATABASE_URL && withoutPassword(environment.DATABASE_URL),
+      };
+      if (json) {
+        console.log(JSON.stringify({ isOk, configuration, checks }, undefined, 2));
+      } else {
+        for (const [name, value] of Object.entries(configuration ?? {})) {
+          console.log(`${name}=${value ?? ''}`);
+        }
+        for (const { name, isOk: isWell, message } of checks) {
+          console.log(`${isWell ? 'ok  ' : 'FAIL'}  ${name}: ${message}`);
+        }
+      }
+      process.exitCode = isOk ? 0 : 1;
+    });
+}
+
+/** Each check needs those before it; the first that fails for all others is the last. */
+async function checkAll(): Promise<{ environment?: Environment; checks: Check[] }> {
+  const checks: Check[] = [];
+  let environment: Environment | undefined;
+  try {
+    environment = loadEnvironment();
+    checks.push({ name: 'configuration', isOk: true, message: 'valid' });
+    await onDatabase(environment, async (database) => {
+      sayIfEmbedded(database);
+      const { url } = database;
+      const dataSource = await connected(() => administrativeDataSource(url));
+      try {
+        checks.push({ name: 'database', isOk: true, message: describeDatabase(url) });
+        for (const check of DATABASE_CHECKS) {
+          checks.push(await check(dataSource));
+        }
+      } finally {
+        await dataSource.destroy();
+      }
+    });
+  } catch (error) {
+    const name = environment === undefined ? 'configuration' : 'database';
+    checks.push({ name, isOk: false, message: (error as Error).message });
+  }
+  return { environment, checks };
+}
+
+const DATABASE_CHECKS: readonly ((dataSource: DataSource) => Promise<Check>)[] = [
+  async (dataSource) => {
+    const [{ number, version }] = await dataSource.query(
+      `select current_setting('server_version_num')::int as number,
+              current_setting('server_version') as version`,
+    );
+    const isOk = number >= OLDEST_VERSION;
+    const message = `PostgreSQL ${version}${isOk ? '' : '; the service needs 14 or later'}`;
+    return { name: 'server version', isOk, message };
+  },
+  async (dataSource) => {
+    const [{ encoding }] = await dataSource.query(
+      `select current_setting('server_encoding') as encoding`,
+    );
+    const isOk = encoding === 'UTF8';
+    return { name: 'encoding', isOk, message: `${encoding}${isOk ? '' : ' must be UTF8'}` };
+  },
+  async (dataSource) => {
+    const [{ transaction_read_only }] = await dataSource.query('show transaction_read_only');
+    const isOk = transaction_read_only === 'off';
+    return { name: 'writes', isOk, message: isOk ? 'accepted' : 'the database is read-only' };
+  },
+  async (dataSource) => {
+    const applied = await appliedMigrations(dataSource).catch((error: Error) => error);
+    if (applied instanceof Error) {
+      return { name: 'migrations', isOk: false, message: applied.message };
+    }
+    const pending = MIGRATION_NAMES.filter((name) => !applied.has(name));
+    const unknown = [...applied].filter((name) => !MIGRATION_NAMES.includes(name));
+    const message = [
+      pending.length === 0 ? 'all applied' : `pending: ${pending.join(', ')}`,
+      unknown.length === 0 ? [] : `of later versions: ${unknown.join(', ')}`,
+    ];
+    return { name: 'migrations', isOk: pending.length === 0, message: message.flat().join('; ') };
+  },
+  async (dataSource) => {
+    const missing = await missingRights(dataSource);
+    const isOk = missing.length === 0;
+    const message = isOk ? 'all that the service needs' : `missing: ${missing.join(', ')}`;
+    return { name: 'rights', isOk, message };
+  },
+];

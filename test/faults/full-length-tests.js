@@ -1,0 +1,25 @@
+/** The tests that are shorter in `npm test`, in full length. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { endsWithThis } from './processes.js';
+import { note } from './report.js';
+
+const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
+
+export async function fullLengthTests() {
+  const args = ['run', '--silent', 'test', '--', '--findRelatedTests', 'test/full-length.ts'];
+  const tests = endsWithThis(
+    spawn('npm', args, {
+      cwd: PROJECT,
+      env: { ...process.env, TEST_LENGTH: 'full' },
+      stdio: ['ignore', 'ignore', 'inherit'],
+    }),
+  );
+  const [code] = await once(tests, 'exit');
+  note(
+    'Tests that npm test shortens hold in full length',
+    'those that import test/full-length.ts',
+    [{ name: 'exit code', value: code, is: 0 }],
+  );
+}
