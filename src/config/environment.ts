@@ -37,7 +37,7 @@ function BaseUrl(): PropertyDecorator {
 const LIKE_FULL = ['prefer', 'require', 'verify-ca'];
 const SSL_MODES = ['disable', ...LIKE_FULL, 'verify-full', 'no-verify'];
 
-/** The parameters that pg does what they say for. It ignores others of libpq, such as `target_session_attrs`, in silence. */
+/** The parameters that pg, or this service, does what they say for. pg ignores others of libpq in silence. */
 const URL_PARAMETERS: Readonly<Record<string, (value: string) => boolean>> = {
   host: () => true,
   port: (value) => /^[0-9]{1,5}$/.test(value),
@@ -45,6 +45,7 @@ const URL_PARAMETERS: Readonly<Record<string, (value: string) => boolean>> = {
   password: () => true,
   application_name: () => true,
   options: () => true,
+  target_session_attrs: (value) => value === 'read-write',
   ssl: (value) => ['true', '1', '0'].includes(value),
   // Those like `verify-full` were replaced by it, unless they were percent-encoded.
   sslmode: (value) => SSL_MODES.includes(value) && !LIKE_FULL.includes(value),
@@ -64,14 +65,16 @@ function withFullTls(url: string): string {
     .join('?');
 }
 
-/** A `postgres://` URL, without a parameter that pg would ignore. */
+/** A `postgres://` URL, without a parameter that would be ignored; with several hosts, one of them to take writes. */
 function isDatabaseUrl(url: string): boolean {
   const parameters = [...new URLSearchParams(url.split('?').slice(1).join('?'))];
   // Of two that contradict each other, pg would use one.
+  const hasSeveralHosts = /^\w+:\/\/(?:[^/?]*@)?[^@/?]*,[^@/?]*(?:[/?]|$)/.test(url);
   const names = new Set(parameters.map(([name]) => (name === 'ssl' ? 'sslmode' : name)));
   return (
     /^postgres(ql)?:\/\/./.test(url) &&
     names.size === parameters.length &&
+    (!hasSeveralHosts || names.has('target_session_attrs')) &&
     parameters.every(
       ([name, value]) => Object.hasOwn(URL_PARAMETERS, name) && URL_PARAMETERS[name]!(value),
     )
@@ -161,7 +164,7 @@ export class Environment {
   @MayBeOmitted()
   @Transform(({ value }) => withFullTls(value))
   @Satisfies(isDatabaseUrl, {
-    message: `$property must be a postgres:// URL; its parameters may be ${Object.keys(URL_PARAMETERS).join(', ')}, each once, ssl or sslmode, and as sslmode ${SSL_MODES.join(', ')}`,
+    message: `$property must be a postgres:// URL; its parameters may be ${Object.keys(URL_PARAMETERS).join(', ')}, each once, ssl or sslmode, and as sslmode ${SSL_MODES.join(', ')}; several hosts need target_session_attrs=read-write`,
   })
   DATABASE_URL?: string;
 

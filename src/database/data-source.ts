@@ -6,6 +6,7 @@ import { ApiKey } from '../auth/api-key.entity.js';
 import { Order } from '../orders/order.entity.js';
 import { IdempotencyKey } from '../pets/idempotency-key.entity.js';
 import { Pet } from '../pets/pet.entity.js';
+import { connectingToWritable, serversOf } from './servers.js';
 import { DATABASE_TIMEOUTS, ServingPool, type ServingPoolConfig } from './pool.js';
 
 /**
@@ -43,6 +44,7 @@ export function requiredSettings(pooler?: Pooler): Record<string, string> {
  * @param url a `postgres://` URL; its parameters, TLS among them, are pg's (`sslmode`, `sslrootcert`, …).
  * @param size the most connections.
  * @param pooler what is in between, if anything is.
+ * @param servers the URLs of which the one that takes writes is to be used instead of `url`, if there are any.
  * @param urlNow reads a URL whose role and password each new connection uses; those of `url` if it throws.
  * @throws TypeError for a malformed URL.
  */
@@ -50,11 +52,15 @@ export function servingDataSource(
   url: string,
   size: number,
   pooler?: Pooler,
+  servers: string[] = [],
   urlNow = () => url,
 ): DataSource {
+  const ofSessions = (one: string) => (pooler === undefined ? withSettings(one, SERVING) : one);
+  const ServingClient = clientWithCredentialsOf(urlNow);
   return dataSource(ServingPool, {
-    Client: clientWithCredentialsOf(urlNow),
-    connectionString: pooler === undefined ? withSettings(url, SERVING) : url,
+    Client: ServingClient,
+    connectionString: ofSessions(url),
+    ...(servers.length > 0 ? connectingToWritable(servers.map(ofSessions), ServingClient) : {}),
     sharesSessions: pooler !== undefined,
     max: size,
     // A server that has come to a halt would not end idle connections, and keep the process from ending.
@@ -106,7 +112,8 @@ function clientWithCredentialsOf(urlNow: () => string): typeof Client {
 
 function withCredentials(url: string, urlNow: () => string): string {
   try {
-    const { username, password } = new URL(urlNow());
+    const now = urlNow();
+    const { username, password } = new URL(serversOf(now)[0] ?? now);
     return Object.assign(new URL(url), { username, password }).href;
   } catch {
     // Whoever changes a file may not have finished.

@@ -4,6 +4,7 @@ import type { DataSource } from 'typeorm';
 import { type Environment, secretOf } from '../config/environment.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
 import { OperatorError } from '../errors/operator-error.js';
+import { serversOf, writableOf } from './servers.js';
 import { EmbeddedPostgres } from './embedded/embedded-postgres.js';
 import {
   administrativeDataSource,
@@ -33,7 +34,7 @@ export async function onDatabase(
   work: (database: Database) => Promise<void>,
 ): Promise<void> {
   if (DATABASE_URL !== undefined) {
-    await work({ url: DATABASE_URL, isEmbedded: false });
+    await work({ url: await serverOf(DATABASE_URL), isEmbedded: false });
     return;
   }
   const server = await EmbeddedPostgres.start(DATA_FOLDER);
@@ -42,6 +43,12 @@ export async function onDatabase(
   } finally {
     await server.stop();
   }
+}
+
+/** The URL of the one server to work on. */
+async function serverOf(url: string): Promise<string> {
+  const servers = serversOf(url);
+  return servers.length === 0 ? url : writableOf(servers).catch(cannotBeUsed);
 }
 
 /** Which database `url` names, and as whom: for people, without the password. */
@@ -99,11 +106,13 @@ async function requireFit(dataSource: DataSource): Promise<void> {
  */
 export async function connectToServe(
   url: string,
-  { DATABASE_POOL_SIZE, DATABASE_POOLER, DATABASE_URL_FILE }: Environment,
+  { DATABASE_URL, DATABASE_URL_FILE, DATABASE_POOL_SIZE, DATABASE_POOLER }: Environment,
 ): Promise<DataSource> {
+  const others = serversOf(DATABASE_URL ?? '').filter((server) => server !== url);
+  const servers = others.length > 0 ? [url, ...others] : [];
   const urlNow = () => secretOf('DATABASE_URL', { DATABASE_URL_FILE }) ?? url;
   const dataSource = await connected(() =>
-    servingDataSource(url, DATABASE_POOL_SIZE, DATABASE_POOLER, urlNow),
+    servingDataSource(url, DATABASE_POOL_SIZE, DATABASE_POOLER, servers, urlNow),
   );
   try {
     await requireSettings(dataSource, DATABASE_POOLER);
@@ -153,16 +162,20 @@ export async function connected(make: () => DataSource): Promise<DataSource> {
   try {
     return await make().initialize();
   } catch (error) {
-    const { message, code } = error as NodeJS.ErrnoException;
-    throw new OperatorError(
-      `The database of DATABASE_URL cannot be used: ${message || code}${hintTo(code, message)}`,
-    );
+    return cannotBeUsed(error);
   }
+}
+
+function cannotBeUsed(error: unknown): never {
+  const { message, code } = error as NodeJS.ErrnoException;
+  throw new OperatorError(
+    `The database of DATABASE_URL cannot be used: ${message || code}${hintTo(code, message)}`,
+  );
 }
 
 function hintTo(code: string | undefined, message: string): string {
   if (code === 'ERR_INVALID_URL') {
-    return '. Percent-encode the password, and name one host';
+    return '. Percent-encode the password';
   }
   return POOLER_REFUSAL.test(message) ? `. A pooler says so. ${POOLER_HINT}.` : '';
 }

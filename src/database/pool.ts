@@ -1,6 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import { Pool, type PoolClient, type PoolConfig } from 'pg';
 import { serialize } from 'pg-protocol';
+import { READ_ONLY, sqlState } from '../errors/database-error.js';
 
 /**
  * Time-outs of the connections that serve requests, in milliseconds. What a request waits for is under 2 seconds each, so
@@ -41,10 +42,18 @@ export class ServingPool extends Pool {
     this.on('release', (error, client) => {
       if (!error) {
         idle.add(client);
+      } else if (sqlState(error) === READ_ONLY) {
+        // Another server may take writes now; new connections find it.
+        endAll(idle);
       }
     });
     this.on('connect', (client) => endSilence(client as Session, idle));
   }
+}
+
+/** pg-pool notices, and forgets them. */
+function endAll(idle: Set<PoolClient>): void {
+  idle.forEach((one) => (one as Session).connection.stream.destroy());
 }
 
 function endSilence(client: Session, idle: Set<PoolClient>): void {
@@ -55,8 +64,7 @@ function endSilence(client: Session, idle: Set<PoolClient>): void {
       stream.destroy(
         Object.assign(new Error('PostgreSQL did not answer in time'), { code: 'ETIMEDOUT' }),
       );
-      // pg-pool notices, and forgets them.
-      idle.forEach((one) => (one as Session).connection.stream.destroy());
+      endAll(idle);
     }
   });
 }

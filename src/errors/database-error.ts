@@ -1,5 +1,8 @@
 import { ApiError } from './api-error.js';
 
+/** SQLSTATE of a statement that writes to a server that takes no writes. */
+export const READ_ONLY = '25006';
+
 /** What a client gets of an error that {@link isUnavailable}, or if there is no word from the database. */
 export function databaseUnavailable(cause?: unknown): ApiError {
   return new ApiError('unavailable', 'The database cannot be reached; try again.', { cause });

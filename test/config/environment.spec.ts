@@ -118,7 +118,9 @@ describe('readEnvironment', () => {
     ['DATABASE_URL', 'postgres://u@db.example/animals?ssl=true&sslmode=disable'],
     ['DATABASE_URL', 'postgres://u@db.example/animals?sslmode=verif%79-ca'],
     ['DATABASE_URL', 'postgres://u@db.example/animals?uselibpqcompat=true&sslmode=require'],
-    ['DATABASE_URL', 'postgres://u@db.example/animals?target_session_attrs=read-write'],
+    ['DATABASE_URL', 'postgres://u@db.example/animals?target_session_attrs=any'],
+    ['DATABASE_URL', 'postgres://u@a.example,b.example/animals'],
+    ['DATABASE_URL', 'postgres://u:p,@a.example:1,b.example:2/animals?sslmode=disable'],
     ['DATABASE_URL', 'postgres://u@db.example/animals?channel_binding=require'],
     ['DATABASE_URL', 'postgres://u@db.example/animals?connect_timeout=3'],
     ['DATABASE_URL', 'postgres://u@db.example/animals?statement_timeout=9000'],
@@ -258,9 +260,20 @@ describe('readEnvironment', () => {
     'sslmode=verify-full&sslrootcert=/ca.pem&sslcert=/c.pem&sslkey=/k.pem',
     'sslmode=require&sslnegotiation=direct',
     'host=/var/run/postgresql&port=5433&user=u&password=p',
+    'target_session_attrs=read-write',
     'options=-c%20search_path%3Danimals&application_name=x',
   ])('takes parameters that the driver acts on: %s', (parameters) => {
     expect(faultsOf({ DATABASE_URL: `postgres://u@db.example/animals?${parameters}` })).toEqual([]);
+  });
+
+  it('takes several hosts, one of them for writes', () => {
+    const DATABASE_URL =
+      'postgres://u:p@a.example,b.example:5433/animals?target_session_attrs=read-write';
+    expect(faultsOf({ DATABASE_URL })).toEqual([]);
+  });
+
+  it('takes a comma in the password', () => {
+    expect(faultsOf({ DATABASE_URL: 'postgres://u:p,q@db.example/animals' })).toEqual([]);
   });
 
   it.each(['prefer', 'require', 'verify-ca'])('has sslmode %s check all, as documented', (mode) => {

@@ -1,0 +1,177 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, chown, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { Client } from 'pg';
+import { readEnvironment } from '../../src/config/environment.js';
+import { onDatabase } from '../../src/database/database.js';
+import { serversOf } from '../../src/database/servers.js';
+import { postgresAccount } from '../../src/database/embedded/account.js';
+import { expectError } from '../answers.js';
+import { until } from '../process/until.js';
+import { startService, type TestService } from '../service.js';
+import { systemBinaries, SystemPostgres } from './system-postgres.js';
+
+const BINARIES = await systemBinaries();
+if (BINARIES === undefined) {
+  console.warn('Several servers are not tested: PostgreSQL is not installed.');
+}
+
+describe('a URL of several servers', () => {
+  it.each([
+    ['postgres://u:p%2C@a:1,b:2/db?target_session_attrs=read-write', ['a:1/db?', 'b:2/db?']],
+    [
+      'postgres://u:p%2C@a,b/db?sslmode=disable&target_session_attrs=read-write',
+      ['a/db?sslmode=disable&', 'b/db?sslmode=disable&'],
+    ],
+    [
+      'postgres://u:p%2C@a/db?target_session_attrs=read-write&sslmode=disable',
+      ['a/db?sslmode=disable'],
+    ],
+  ])('is one URL for each: %s', (url, ends) => {
+    expect(serversOf(url)).toEqual(ends.map((end) => `postgres://u:p%2C@${end}`));
+  });
+
+  it('is none without target_session_attrs', () => {
+    expect(serversOf('postgres://u@a/db?sslmode=disable')).toEqual([]);
+  });
+});
+
+(BINARIES === undefined ? describe.skip : describe)('a primary and its standby', () => {
+  let primary: SystemPostgres;
+  let standby: Standby;
+  let DATABASE_URL: string;
+  let service: TestService;
+  beforeAll(async () => {
+    primary = await SystemPostgres.start(BINARIES!);
+    standby = await Standby.of(primary);
+    const hosts = `127.0.0.1:${standby.port},127.0.0.1:${primary.port}`;
+    DATABASE_URL = `${primary.url.replace(/@[^/]*/, `@${hosts}`)}?target_session_attrs=read-write`;
+  }, 60_000);
+  afterAll(async () => {
+    await service?.stop();
+    await standby?.stop();
+    await primary?.stop();
+  });
+
+  const ask = async (url: string, sql: string) => {
+    const client = new Client({ connectionString: url });
+    await client.connect();
+    try {
+      return (await client.query(sql)).rows[0];
+    } finally {
+      await client.end();
+    }
+  };
+  const create = () => service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 });
+  const createdAgain = () =>
+    until('an animal is created again', async () => {
+      const answer = await create();
+      if (answer.status !== 201) {
+        expectError(answer, 503, 'unavailable', ['database', 'try again']);
+      }
+      return answer.status === 201;
+    });
+  const portInUse = async () => (await service.query('select inet_server_port() as port'))[0].port;
+
+  it('a start finds the one that takes writes', async () => {
+    await onDatabase(readEnvironment({ DATABASE_URL }), async ({ url }) => {
+      expect(new URL(url).port).toBe(String(primary.port));
+      service = await startService({ DATABASE_URL }, url);
+    });
+    await create().expect(201);
+    expect(await portInUse()).toBe(primary.port);
+  });
+
+  it('no connection stays at one that became read-only', async () => {
+    const { lsn } = await ask(primary.url, 'select pg_current_wal_lsn() as lsn');
+    await until('the standby has all', async () => {
+      const sql = `select pg_last_wal_replay_lsn() >= '${lsn}' as "isEqual"`;
+      return (await ask(standby.url, sql)).isEqual;
+    });
+    await ask(standby.url, 'select pg_promote()');
+    const sessions = await Promise.all(Array.from({ length: 5 }, () => service.pool.connect()));
+    sessions.forEach((session) => session.release());
+    expect(service.pool.idleCount).toBe(5);
+    await ask(primary.url, 'alter system set default_transaction_read_only = on');
+    await ask(primary.url, 'select pg_reload_conf()');
+    await until('the sessions are read-only', async () => {
+      const [row] = await service.query('show transaction_read_only');
+      return row.transaction_read_only === 'on';
+    });
+    expectError(await create(), 503, 'unavailable', ['database', 'try again']);
+    // One more may be there for a key that was verified again.
+    expect(service.pool.idleCount).toBeLessThan(2);
+    await createdAgain();
+    const ports = await Promise.all(Array.from({ length: 10 }, portInUse));
+    expect(new Set(ports)).toEqual(new Set([standby.port]));
+    await service.api.get('/v1/pets/1').expect(200);
+  });
+
+  it('after a crash of the one in use, the other is found', async () => {
+    await ask(primary.url, 'alter system reset all');
+    await ask(primary.url, 'select pg_reload_conf()');
+    await standby.stop();
+    await createdAgain();
+    expect(await portInUse()).toBe(primary.port);
+    await service.anonymous.get('/health/ready').expect(200);
+  });
+});
+
+/** A hot standby on this machine. */
+class Standby {
+  private constructor(
+    readonly url: string,
+    readonly port: number,
+    private readonly folder: string,
+    private readonly child: ChildProcess,
+  ) {}
+
+  static async of(primary: SystemPostgres): Promise<Standby> {
+    const folder = await mkdtemp(join(tmpdir(), 'animal-store-standby-'));
+    await chmod(folder, 0o755);
+    const { ids } = await postgresAccount(folder);
+    const data = join(folder, 'data');
+    await mkdir(data, { mode: 0o700 });
+    if (ids.uid !== undefined && ids.gid !== undefined) {
+      await chown(data, ids.uid, ids.gid);
+    }
+    const run = { cwd: data, env: { PATH: process.env['PATH'], LC_ALL: 'C' }, ...ids };
+    await promisify(execFile)(
+      join(BINARIES!, 'pg_basebackup'),
+      ['-D', data, '-R', '-X', 'stream', '--checkpoint=fast', '-d', primary.url],
+      run,
+    );
+    const server = createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    server.close();
+    await once(server, 'close');
+    const settings = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'fsync=off'];
+    const child = spawn(
+      join(BINARIES!, 'postgres'),
+      ['-D', data, '-p', String(port), ...settings.flatMap((setting) => ['-c', setting])],
+      { ...run, stdio: ['ignore', 'ignore', 'pipe'] },
+    );
+    for (let log = ''; !log.includes('ready to accept read-only connections');) {
+      const [text] = await once(child.stderr!, 'data');
+      log += text;
+    }
+    child.stderr!.resume();
+    const url = Object.assign(new URL(primary.url), { port: String(port) }).href;
+    return new Standby(url, port, folder, child);
+  }
+
+  /** PostgreSQL's immediate shutdown, as after a crash. */
+  async stop(): Promise<void> {
+    if (this.child.exitCode === null) {
+      const ended = once(this.child, 'exit');
+      this.child.kill('SIGQUIT');
+      await ended;
+      await rm(this.folder, { recursive: true, force: true });
+    }
+  }
+}
