@@ -10,11 +10,6 @@ export const BATCH_LIMITS = {
   inFlight: 2,
   /** Requests waiting for a statement; one more is refused. */
   waiting: 6_000,
-  /**
-   * Turns of the event loop between the return of a batch of several and the next one. Those who got their results
-   * together ask again together, and turns are short while there is little to do.
-   */
-  turnsBetween: 4,
   /** Milliseconds that a request may wait for its statement; it is refused when its turn comes later. */
   waitingTime: 750,
 } as const;
@@ -40,8 +35,8 @@ interface Waiting<Request, Result> {
 /**
  * Asks the database once for all requests that wait.
  *
- * A batch leaves at the end of the event loop's turn in which its first request came, or a few turns after the one
- * before it returned, or once it is full. It is sent after its requests arrived and nothing is kept of its result, so a
+ * A batch leaves at the end of the event loop's turn in which its first request came, or in which the one before it
+ * returned, or once it is full. It is sent after its requests arrived and nothing is kept of its result, so a
  * result is never older than its request. A request that is alone is a batch of one.
  *
  * If PostgreSQL rejects a value, only the request that has it fails: the batch is sent again in parts, as many as each
@@ -97,18 +92,10 @@ export class Batcher<Request, Result> {
         SENT_BATCHES.publish({ name: this.name, size: batch.length } satisfies SentBatch);
       }
       this.unansweredSince ??= performance.now();
-      void this.settle(batch).finally(() =>
-        this.returned(batch.length > 1 ? this.limits.turnsBetween : 0),
-      );
-    }
-  }
-
-  private returned(turnsLeft: number): void {
-    if (turnsLeft > 0) {
-      setImmediate(() => this.returned(turnsLeft - 1));
-    } else {
-      this.inFlight -= 1;
-      this.schedule();
+      void this.settle(batch).finally(() => {
+        this.inFlight -= 1;
+        this.schedule();
+      });
     }
   }
 
