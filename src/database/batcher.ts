@@ -2,15 +2,15 @@ import { channel } from 'node:diagnostics_channel';
 import { ApiError } from '../errors/api-error.js';
 import { databaseUnavailable, isRefusedValue } from '../errors/database-error.js';
 
-/** How much one batcher takes on. */
+/** The limits of one batcher. */
 export const BATCH_LIMITS = {
   /** Requests that share one statement. */
   size: 256,
   /** Statements under way at once; each holds a connection. */
   inFlight: 2,
-  /** Requests waiting for a statement; one more is refused. */
+  /** Requests waiting for a statement; one more is rejected. */
   waiting: 6_000,
-  /** Milliseconds that a request may wait for its statement; it is refused when its turn comes later. */
+  /** Milliseconds that a request may wait for its statement; it is rejected if it waits longer. */
   waitingTime: 750,
 } as const;
 
@@ -35,13 +35,14 @@ interface Waiting<Request, Result> {
 /**
  * Asks the database once for all requests that wait.
  *
- * A batch leaves at the end of the event loop's turn in which its first request came, or in which the one before it
- * returned, or once it is full. It is sent after its requests arrived and nothing is kept of its result, so a
- * result is never older than its request. A request that is alone is a batch of one.
+ * At the end of a turn of the event loop, a batch is sent if no statement is in flight, or if it is full and fewer than
+ * {@link BATCH_LIMITS.inFlight} are. It is sent after its requests arrived and nothing is kept of its result, so a result
+ * is never older than its request. A request that is alone is a batch of one.
  *
  * If PostgreSQL rejects a value, only the request that has it fails: the batch is sent again in parts, as many as each
  * has requests, and each request of a rejected part alone. That takes few statements if one value is invalid, and few
- * more than requests if all are. A batch that fails for another reason is not sent again: it may have been carried out.
+ * more than requests if all are. After any other error the batch is not sent again,
+ * because PostgreSQL may have executed it.
  */
 export class Batcher<Request, Result> {
   private waiting: Waiting<Request, Result>[] = [];

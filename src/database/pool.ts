@@ -47,7 +47,11 @@ export class ServingPool extends Pool {
         endAll(idle);
       }
     });
-    this.on('connect', (client) => endSilence(client as Session, idle));
+    this.on('connect', (client) => {
+      // TypeORM listens a moment after it is given a connection; one that PostgreSQL ends in between has no other listener.
+      client.on('error', () => {});
+      endSilence(client as Session, idle);
+    });
   }
 }
 

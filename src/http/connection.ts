@@ -7,8 +7,8 @@ import type { Request } from './request.js';
 import type { Response } from './response.js';
 
 /**
- * Everything that is known about one connection. Its requests are handled one at a time, in their order: so one that
- * lists finds what the one before it created (RFC 9112, section 9.3.2), and nobody gains by sending many at a time.
+ * Everything that is known about one connection. Its requests are handled one at a time, in their order: so a list
+ * has what an earlier request created (RFC 9112, section 9.3.2), and pipelining gives no client an advantage.
  */
 export class Connection {
   /** Requests that wait for the response to the one before them. */
@@ -20,15 +20,15 @@ export class Connection {
   private isEnding = false;
   private isPausing = false;
   private isMalformed = false;
-  /** Since when `current` is what it is: `performance.now()`. */
+  /** When `current` last changed: `performance.now()`. */
   private since = performance.now();
 
-  /** @param onWaiting is told how many more requests wait, or fewer. */
+  /** @param onWaiting is called with the change in the number of waiting requests. */
   constructor(
     readonly socket: Socket,
     private readonly onWaiting: (more: number) => void,
   ) {
-    // Node keeps what was read once; it cannot be read any more once the client has left.
+    // Read now: Node caches the address, and cannot read it after the client has disconnected.
     void socket.remoteAddress;
     socket.once('close', () => this.dropWaiting());
   }
@@ -61,7 +61,7 @@ export class Connection {
     }
   }
 
-  /** The response was sent: the next request is handled once the client's side has taken it. */
+  /** The response was sent: the next request is handled once it is written out. */
   sent(response: Response): void {
     if (response !== this.current) {
       return;
@@ -70,7 +70,7 @@ export class Connection {
       this.current = undefined;
       this.since = performance.now();
     } else {
-      // In a turn of the event loop of its own, so that other connections have theirs.
+      // In a separate turn of the event loop, so that other connections are served in between.
       const beginNext = () => setImmediate(() => this.beginNext());
       if (response.writableFinished) {
         beginNext();
@@ -97,8 +97,8 @@ export class Connection {
   }
 
   /**
-   * Sends an Error that is no response to a request that the service was given, after the responses to those before it,
-   * and ends the connection. What follows on it, malformed too, is ignored.
+   * Sends an Error for input that never became a request, after the responses to earlier requests, and ends the
+   * connection. Later malformed input is ignored.
    */
   refuse(id: string, code: ErrorCode, message: string, onRefused: (status: number) => void): void {
     if (this.isMalformed) {
@@ -122,8 +122,8 @@ export class Connection {
   }
 
   /**
-   * Ends the connection after `text`. What the client still sends is read and dropped for a while: closing at once would
-   * reset the connection, and the client might never see its response (RFC 9112, section 9.6).
+   * Ends the connection after `text`. What the client still sends is discarded for a while: an immediate close
+   * would reset the connection, and the client might miss the response (RFC 9112, section 9.6).
    */
   end(text = ''): void {
     this.isEnding = true;
@@ -134,7 +134,7 @@ export class Connection {
     setTimeout(() => this.socket.destroy(), HTTP_LIMITS.lingerTimeout).unref();
   }
 
-  /** As {@link end}, while the rest of a request's body comes: one in ever more chunks would cost too much to drop. */
+  /** As {@link end}, while the rest of a request's body arrives. Too many chunks, which are costly to discard, end it. */
   endAfterRest(request: Request): void {
     let chunks = 0;
     request.on('data', () => {
@@ -147,7 +147,7 @@ export class Connection {
   }
 
   /**
-   * Looks at the times of this connection.
+   * Checks the time limits of this connection.
    *
    * @returns the response that took too long, if there is one.
    */
@@ -161,16 +161,16 @@ export class Connection {
       return undefined;
     }
     if (!current.req.complete && current.req.bodyError === undefined) {
-      // A request that does not arrive is Node's to end: HTTP_LIMITS.requestTimeout.
+      // Node ends a request that does not arrive: HTTP_LIMITS.requestTimeout.
       this.since = now;
     }
     const isOverdue = !current.isReplied && now - this.since > HTTP_LIMITS.responseTimeout;
     return isOverdue ? current : undefined;
   }
 
-  /** Nothing was sent or taken for a while. A request that does not arrive is Node's to end, with 408. */
+  /** Nothing was sent or read for a while. Node ends a request that does not arrive, with 408. */
   timedOut(): void {
-    if (this.arriving === undefined) {
+    if (this.arriving === undefined || this.arriving !== this.current) {
       this.cut();
     }
   }
@@ -193,8 +193,8 @@ export class Connection {
   }
 
   /**
-   * Reads no more while requests wait, so that whoever sends faster than it is served fills its own buffers. Node resumes
-   * reading with each request that it is done with; at the end of the turn it is paused again before anything is read.
+   * Stops reading while requests wait, so that a client that sends too fast fills its own buffers. Node resumes reading
+   * after each request; the microtask pauses it again before anything is read.
    */
   private readOnlyIfNoneWaits(): void {
     if (!this.isPausing) {

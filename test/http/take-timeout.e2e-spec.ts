@@ -28,15 +28,23 @@ describe('where a client that takes nothing has a second', () => {
     await service.stop();
   });
 
-  it('one that does not read its responses is cut off', async () => {
-    const client = connect(service.port, '127.0.0.1').pause();
+  const half = 'POST /v1/pets HTTP/1.1\r\nHost: test\r\nContent-Length: 9\r\n\r\n{';
+
+  it.each([
     // More than the operating system holds for it.
-    client.write(list.repeat(2_000));
+    ['one that does not read its responses', () => list.repeat(2_000)],
+    [
+      'one that does not read them, and sends half of a request behind',
+      () => list.repeat(400) + half,
+    ],
+  ])('%s is cut off', async (_title, bytes) => {
+    const client = connect(service.port, '127.0.0.1').pause();
+    client.write(bytes());
     let isCut = false;
     client.once('error', () => (isCut = true));
     await until('it is cut off', () => {
       // A paused socket does not see its end; one that was reset refuses to send.
-      client.write(list);
+      client.write('\r\n');
       return isCut;
     });
     client.destroy();

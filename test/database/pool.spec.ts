@@ -1,0 +1,41 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import type { PoolClient } from 'pg';
+import { ServingPool } from '../../src/database/pool.js';
+
+/** A message of PostgreSQL's protocol (PostgreSQL, section 55.7). */
+function message(type: string, content: Buffer): Buffer {
+  const length = Buffer.alloc(4);
+  length.writeInt32BE(content.length + 4);
+  return Buffer.concat([Buffer.from(type), length, content]);
+}
+
+const AUTHENTICATION_OK = message('R', Buffer.alloc(4));
+const READY_FOR_QUERY = message('Z', Buffer.from('I'));
+const TERMINATED = message(
+  'E',
+  Buffer.from('SFATAL\0C57P01\0Mterminating connection due to administrator command\0\0'),
+);
+
+describe('ServingPool', () => {
+  it('outlives a session that is terminated right after it was opened', async () => {
+    const server = createServer((socket) => {
+      socket.once('data', () =>
+        socket.end(Buffer.concat([AUTHENTICATION_OK, READY_FOR_QUERY, TERMINATED])),
+      );
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const pool = new ServingPool({ host: '127.0.0.1', port, user: 'x', database: 'x' });
+    pool.on('error', () => {});
+
+    const client = await new Promise<PoolClient>((resolve, reject) => {
+      pool.connect((error, connected) => (connected ? resolve(connected) : reject(error)));
+    });
+
+    await expect(client.query('select 1')).rejects.toThrow('connection error');
+    client.release(true);
+    await pool.end();
+    server.close();
+  });
+});
