@@ -3,7 +3,7 @@ import type { DataSource } from 'typeorm';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { type Environment, loadEnvironment, withoutPassword } from '../config/environment.js';
 import { administrativeDataSource } from '../database/data-source.js';
-import { connected, describeDatabase, onDatabase } from '../database/database.js';
+import { connected, connectToServe, describeDatabase, onDatabase } from '../database/database.js';
 import { appliedMigrations } from '../database/pending-migrations.js';
 import { missingRights } from '../database/rights.js';
 import { exitCodes } from './exit-codes.js';
@@ -63,6 +63,7 @@ async function checkAll(): Promise<{ environment?: Environment; checks: Check[] 
         for (const check of DATABASE_CHECKS) {
           checks.push(await check(dataSource));
         }
+        checks.push(await checkSessions(url, environment!));
       } finally {
         await dataSource.destroy();
       }
@@ -72,6 +73,17 @@ async function checkAll(): Promise<{ environment?: Environment; checks: Check[] 
     checks.push({ name, isOk: false, message: (error as Error).message });
   }
   return { environment, checks };
+}
+
+/** Whether sessions have the settings that requests need: a pooler may be in between. */
+async function checkSessions(url: string, environment: Environment): Promise<Check> {
+  const name = 'sessions';
+  try {
+    await (await connectToServe(url, environment)).destroy();
+    return { name, isOk: true, message: 'have their settings' };
+  } catch (error) {
+    return { name, isOk: false, message: (error as Error).message };
+  }
 }
 
 const DATABASE_CHECKS: readonly ((dataSource: DataSource) => Promise<Check>)[] = [

@@ -75,10 +75,8 @@ async function onUrl(work: (url: string) => Promise<void>): Promise<void> {
 
 /** As {@link administer}, but first says on standard error on which database the command works. */
 async function onNamed<T>(url: string, work: (dataSource: DataSource) => Promise<T>): Promise<T> {
-  return administer(url, async (dataSource) => {
-    console.error(`${describeDatabase(url)}.`);
-    return work(dataSource);
-  });
+  console.error(`${describeDatabase(url)}.`);
+  return administer(url, work);
 }
 
 async function run(url: string): Promise<void> {

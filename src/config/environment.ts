@@ -74,6 +74,8 @@ function isDatabaseUrl(url: string): boolean {
   return (
     /^postgres(ql)?:\/\/./.test(url) &&
     names.size === parameters.length &&
+    // A `/` of the password that is not percent-encoded would make the rest of it the name of the database.
+    !/@/.test(url.split('?')[0]!.replace(/^\w+:\/\/[^/]*/, '')) &&
     (!hasSeveralHosts || names.has('target_session_attrs')) &&
     parameters.every(
       ([name, value]) => Object.hasOwn(URL_PARAMETERS, name) && URL_PARAMETERS[name]!(value),
@@ -266,8 +268,8 @@ function isAtStagingAddress({ PUBLIC_BASE_URL, STAGING_BASE_URL }: Environment):
  * The value of the variable `name`, or the content of the file that `${name}_FILE` names, as Docker and Kubernetes give
  * secrets; without the line end at its end.
  *
- * @returns `undefined` if neither is set, or the file is empty.
- * @throws OperatorError if both are set, or the file cannot be read.
+ * @returns `undefined` if neither is set.
+ * @throws OperatorError if both are set, or the file is empty or cannot be read.
  */
 export function secretOf(name: string, variables: NodeJS.ProcessEnv): string | undefined {
   const { [name]: value, [`${name}_FILE`]: file } = variables;
@@ -278,8 +280,15 @@ export function secretOf(name: string, variables: NodeJS.ProcessEnv): string | u
     throw new OperatorError(`${name}_FILE must not be set beside ${name}`);
   }
   try {
-    return readFileSync(file, 'utf8').replace(/\r?\n$/, '') || undefined;
+    const content = readFileSync(file, 'utf8').replace(/\r?\n$/, '');
+    if (content === '') {
+      throw new OperatorError(`${name}_FILE must name a file that is not empty`);
+    }
+    return content;
   } catch (error) {
+    if (error instanceof OperatorError) {
+      throw error;
+    }
     // Not its message, which quotes the path: that may be the secret, by mistake.
     const { code } = error as NodeJS.ErrnoException;
     throw new OperatorError(`${name}_FILE must name a file that this process can read: ${code}`);

@@ -1,6 +1,11 @@
 import { channel } from 'node:diagnostics_channel';
 import { ApiError } from '../errors/api-error.js';
-import { databaseUnavailable, isRefusedValue } from '../errors/database-error.js';
+import {
+  databaseUnavailable,
+  isRefusedValue,
+  isUnavailable,
+  sqlState,
+} from '../errors/database-error.js';
 
 /** The limits of one batcher. */
 export const BATCH_LIMITS = {
@@ -129,11 +134,10 @@ export class Batcher<Request, Result> {
       this.unansweredSince = undefined;
       batch.forEach(({ resolve }, i) => resolve(results[i]!));
     } catch (error) {
-      const isRefused = isRefusedValue(error);
-      if (isRefused) {
+      if (sqlState(error) !== undefined && !isUnavailable(error)) {
         this.unansweredSince = undefined;
       }
-      if (batch.length > 1 && isRefused) {
+      if (batch.length > 1 && isRefusedValue(error)) {
         const size = isPart ? 1 : Math.ceil(Math.sqrt(batch.length));
         for (let i = 0; i < batch.length; i += size) {
           await this.settle(batch.slice(i, i + size), true);

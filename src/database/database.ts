@@ -108,8 +108,8 @@ export async function connectToServe(
   url: string,
   { DATABASE_URL, DATABASE_URL_FILE, DATABASE_POOL_SIZE, DATABASE_POOLER }: Environment,
 ): Promise<DataSource> {
-  const others = serversOf(DATABASE_URL ?? '').filter((server) => server !== url);
-  const servers = others.length > 0 ? [url, ...others] : [];
+  const known = serversOf(DATABASE_URL ?? '');
+  const servers = known.length > 0 ? [url, ...known.filter((server) => server !== url)] : [];
   const urlNow = () => secretOf('DATABASE_URL', { DATABASE_URL_FILE }) ?? url;
   const dataSource = await connected(() =>
     servingDataSource(url, DATABASE_POOL_SIZE, DATABASE_POOLER, servers, urlNow),

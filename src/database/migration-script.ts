@@ -83,7 +83,8 @@ function script(summary: string, steps: string[]): string {
     ),
     '\\set ON_ERROR_STOP on',
     'begin isolation level read committed;',
-    comment('Wait for other migrations.'),
+    comment('Wait for other migrations, whatever limit the role has.'),
+    'set local statement_timeout = 0;',
     `do $$ begin perform pg_advisory_xact_lock(${MIGRATION_LOCK}); end $$;`,
     comment(
       'Give up if a table is locked: requests wait behind this transaction. Run the script again then.',

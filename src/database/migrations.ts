@@ -106,6 +106,7 @@ export async function rowsLostWith(
 ): Promise<Map<string, string>> {
   return dataSource.transaction(async (session) => {
     await session.query(`set local lock_timeout = '${TABLE_LOCK.timeout}ms'`);
+    await session.query('set local statement_timeout = 0');
     const rows = new Map<string, string>();
     for (const table of drops) {
       const [{ count }] = await session.query(`select count(*) from ${table}`);
@@ -150,6 +151,8 @@ async function underLock<T>(
       try {
         // Of another isolation level, the snapshot would be older than the lock, and than what its last holder did.
         await session.startTransaction('READ COMMITTED');
+        // The role may have a limit that is right for requests.
+        await session.query('set local statement_timeout = 0');
         await requireOneSchema(session);
         await takeLock(session);
         await session.query(`set local lock_timeout = '${TABLE_LOCK.timeout}ms'`);

@@ -42,8 +42,8 @@ export class ServingPool extends Pool {
     this.on('release', (error, client) => {
       if (!error) {
         idle.add(client);
-      } else if (sqlState(error) === READ_ONLY) {
-        // Another server may take writes now; new connections find it.
+      } else if (sqlState(error) === READ_ONLY && config.onConnect !== undefined) {
+        // Another server may take writes now; new connections look for it. With one server, lists go on.
         endAll(idle);
       }
     });

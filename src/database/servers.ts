@@ -1,5 +1,8 @@
 import { Client, type ClientBase, type ClientConfig, type PoolConfig } from 'pg';
-import { READ_ONLY } from '../errors/database-error.js';
+import { READ_ONLY, sqlState } from '../errors/database-error.js';
+
+/** Milliseconds for a connection to one server, and for what it says of itself. */
+const CONNECTION_TIMEOUT = 2_000;
 
 /**
  * The URLs of the servers that a URL of libpq names, its hosts separated by commas, one for each; without
@@ -13,8 +16,13 @@ export function serversOf(url: string): string[] {
 
 type Connected = ((error: Error) => void) | ((error: null, client: Client) => void);
 
+/** @throws an error that says so if the server is read-only, or does not respond to the question in time. */
 async function requireWritable(client: ClientBase): Promise<void> {
-  const { rows } = await client.query('show transaction_read_only');
+  // What pg's types leave out. The pool's time-out ends when the session is open.
+  const question = { text: 'show transaction_read_only', query_timeout: CONNECTION_TIMEOUT };
+  const { rows } = await client.query(question).catch((cause: Error) => {
+    throw Object.assign(cause, { code: sqlState(cause) ?? 'ETIMEDOUT' });
+  });
   if (rows[0].transaction_read_only === 'on') {
     throw Object.assign(new Error('The server is read-only'), { code: READ_ONLY });
   }
@@ -27,7 +35,7 @@ async function requireWritable(client: ClientBase): Promise<void> {
 export async function writableOf(servers: string[]): Promise<string> {
   let last: unknown;
   for (const connectionString of servers) {
-    const client = new Client({ connectionString, connectionTimeoutMillis: 2_000 });
+    const client = new Client({ connectionString, connectionTimeoutMillis: CONNECTION_TIMEOUT });
     client.on('error', () => {});
     try {
       await client.connect();

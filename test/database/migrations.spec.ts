@@ -1,10 +1,11 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { jest } from '@jest/globals';
 import { Client } from 'pg';
 import { MIGRATION_NAMES, migrations } from '../../migrations/index.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { administer } from '../../src/database/database.js';
-import { revertMigration, runMigrations } from '../../src/database/migrations.js';
+import { MIGRATION_LOCK, revertMigration, runMigrations } from '../../src/database/migrations.js';
 import { pendingMigrations } from '../../src/database/pending-migrations.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { until } from '../process/until.js';
@@ -19,6 +20,26 @@ describe('the migrations', () => {
   });
   afterAll(async () => {
     await dropDatabase(url);
+  });
+
+  it('wait for those of another process, whatever statement_timeout the role has', async () => {
+    const name = new URL(url).pathname.slice(1);
+    const other = new Client({ connectionString: url });
+    await other.connect();
+    await other.query(`alter database ${name} set statement_timeout = '250ms'`);
+    await other.query(`begin; select pg_advisory_xact_lock(${MIGRATION_LOCK})`);
+    const told = jest.spyOn(console, 'error').mockImplementation(() => {});
+    const running = runMigrations(url);
+    await until('it waits', () => told.mock.calls.length > 0);
+    await other.query('select pg_sleep(0.5)');
+    await other.query('commit');
+    expect(await running).toEqual(names);
+    await other.query(`alter database ${name} reset statement_timeout`);
+    await other.end();
+    told.mockRestore();
+    for (const migration of names.toReversed()) {
+      expect(await revertMigration(url)).toBe(migration);
+    }
   });
 
   it('are those of the folder, oldest first', () => {

@@ -13,6 +13,7 @@ import {
   startService,
   type TestService,
 } from '../service.js';
+import { Project } from '../process/project.js';
 import { hasPgBouncer, PgBouncer } from './pgbouncer.js';
 
 if (!hasPgBouncer()) {
@@ -64,6 +65,18 @@ if (!hasPgBouncer()) {
   it('the service does not start unless it is told so, and names the variable', async () => {
     await setForSessions(REQUIRED);
     expect(await refusal({})).toMatch(/as poolers do\b.* DATABASE_POOLER=transaction/);
+  });
+
+  it('animal-store check says so too', async () => {
+    await setForSessions(REQUIRED);
+    const project = await Project.create();
+    const check = (variables: Record<string, string>) =>
+      project.run('check', [], { DATABASE_URL: pooler.url, ...variables });
+    const { code, stdout } = await check({});
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/^FAIL {2}sessions: .*DATABASE_POOLER=transaction/m);
+    expect((await check({ DATABASE_POOLER })).code).toBe(0);
+    await project.remove();
   });
 
   it('it does not start without the settings that its role must have, and says how to set them', async () => {

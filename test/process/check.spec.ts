@@ -34,7 +34,14 @@ describe('animal-store check', () => {
   it('names the migrations that are pending, and the rights that their tables lack', async () => {
     const { code, ok, failed } = await check({ DATABASE_URL });
     expect(code).toBe(1);
-    expect(ok).toEqual(['configuration', 'database', 'server version', 'encoding', 'writes']);
+    expect(ok).toEqual([
+      'configuration',
+      'database',
+      'server version',
+      'encoding',
+      'writes',
+      'sessions',
+    ]);
     expect(failed).toEqual([
       `migrations: pending: ${MIGRATION_NAMES.join(', ')}`,
       expect.stringMatching(/^rights: missing: select on migrations, select on pets, /),
