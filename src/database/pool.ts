@@ -32,19 +32,21 @@ export interface ServingPoolConfig extends PoolConfig {
  */
 export class ServingPool extends Pool {
   readonly sharesSessions: boolean;
+  private readonly idle = new Set<PoolClient>();
+  private readonly hasSeveralServers: boolean;
 
   constructor(config: ServingPoolConfig) {
     super(config);
     this.sharesSessions = config.sharesSessions ?? false;
-    const idle = new Set<PoolClient>();
+    this.hasSeveralServers = config.onConnect !== undefined;
+    const { idle } = this;
     this.on('acquire', (client) => idle.delete(client));
     this.on('remove', (client) => idle.delete(client));
     this.on('release', (error, client) => {
       if (!error) {
         idle.add(client);
-      } else if (sqlState(error) === READ_ONLY && config.onConnect !== undefined) {
-        // Another server may take writes now; new connections look for it. With one server, lists go on.
-        endAll(idle);
+      } else if (sqlState(error) === READ_ONLY) {
+        this.leaveReadOnly();
       }
     });
     this.on('connect', (client) => {
@@ -52,6 +54,13 @@ export class ServingPool extends Pool {
       client.on('error', () => {});
       endSilence(client as Session, idle);
     });
+  }
+
+  /** The server was found read-only: new connections look for another one, if there are several. */
+  leaveReadOnly(): void {
+    if (this.hasSeveralServers) {
+      endAll(this.idle);
+    }
   }
 }
 

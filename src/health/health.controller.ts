@@ -1,6 +1,7 @@
 import { Controller, Get } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import { Pool } from 'pg';
+import type { ServingPool } from '../database/pool.js';
 import { DataSource } from 'typeorm';
 import { Public } from '../auth/public.decorator.js';
 import { Batcher } from '../database/batcher.js';
@@ -37,7 +38,7 @@ export class HealthController {
 
   constructor(
     private readonly dataSource: DataSource,
-    pool: Pool,
+    private readonly pool: Pool,
     private readonly host: HttpAdapterHost<HttpAdapter>,
   ) {
     pool.on('release', (error: unknown) => {
@@ -84,6 +85,10 @@ export class HealthController {
       }
       throw error;
     });
-    return { isReadOnly: transaction_read_only === 'on', pending, missing };
+    const isReadOnly = transaction_read_only === 'on';
+    if (isReadOnly) {
+      (this.pool as ServingPool).leaveReadOnly();
+    }
+    return { isReadOnly, pending, missing };
   }
 }

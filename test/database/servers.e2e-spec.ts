@@ -111,6 +111,25 @@ describe('a URL of several servers', () => {
     await service.api.get('/v1/pets/1').expect(200);
   });
 
+  it('readiness finds the other one, although nothing is written', async () => {
+    const readiness = async () => (await service.anonymous.get('/health/ready')).status;
+    for (const [from, to] of [
+      [standby, primary],
+      [primary, standby],
+    ] as const) {
+      for (const [{ url }, state] of [
+        [to, 'off'],
+        [from, 'on'],
+      ] as const) {
+        await ask(url, `alter system set default_transaction_read_only = ${state}`);
+        await ask(url, 'select pg_reload_conf()');
+      }
+      await until('it is not ready', async () => (await readiness()) === 503);
+      await until('it is ready', async () => (await readiness()) === 200);
+      expect(await portInUse()).toBe(to.port);
+    }
+  });
+
   it('after a crash of the one in use, the other is found', async () => {
     await ask(primary.url, 'alter system reset all');
     await ask(primary.url, 'select pg_reload_conf()');
