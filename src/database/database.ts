@@ -51,11 +51,19 @@ async function serverOf(url: string): Promise<string> {
   return servers.length === 0 ? url : writableOf(servers).catch(cannotBeUsed);
 }
 
-/** Which database `url` names, and as whom: for people, without the password. */
+/**
+ * Which database `url` names, and as whom: for people, without the password.
+ *
+ * @throws OperatorError if the driver cannot use the URL.
+ */
 export function describeDatabase(url: string): string {
-  // The driver knows the defaults too, those of the environment (PGHOST and its like) among them.
-  const { database, host, port, user } = new Client({ connectionString: url });
-  return `Database ${database} at ${host}:${port}, role ${user}`;
+  try {
+    // The driver knows the defaults too, those of the environment (PGHOST and its like) among them.
+    const { database, host, port, user } = new Client({ connectionString: url });
+    return `Database ${database} at ${host}:${port}, role ${user}`;
+  } catch (error) {
+    return cannotBeUsed(error);
+  }
 }
 
 /**
