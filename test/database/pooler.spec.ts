@@ -5,6 +5,7 @@ import { revertMigration, runMigrations } from '../../src/database/migrations.js
 import { createDatabase, dropDatabase } from '../service.js';
 import { hasPgBouncer, PgBouncer } from './pgbouncer.js';
 
+// A developer's machine may have no PgBouncer; in CI, where these tests must run, hasPgBouncer() fails without it.
 (hasPgBouncer() ? describe : describe.skip)(
   'migrations through PgBouncer in transaction mode',
   () => {

@@ -40,6 +40,7 @@ describe('a URL of several servers', () => {
   });
 });
 
+// A developer's machine may have no PostgreSQL of its own; in CI, where these tests must run, systemBinaries() fails then.
 (BINARIES === undefined ? describe.skip : describe)('a primary and its standby', () => {
   let primary: SystemPostgres;
   let standby: Standby;

@@ -38,6 +38,7 @@ const PURPOSES: readonly (readonly [statement: string, purpose: string])[] = [
   ['select name, setting, quote_ident', 'A start: whether sessions have their settings.'],
 ];
 
+// A developer's machine may have no PostgreSQL of its own; in CI, where these tests must run, systemBinaries() fails then.
 (binaries ? describe : describe.skip)('the SQL files of docs', () => {
   let project: Project;
   let server: SystemPostgres;

@@ -20,6 +20,7 @@ if (!hasPgBouncer()) {
   console.warn('Poolers are not tested: there is no PgBouncer.');
 }
 
+// A developer's machine may have no PgBouncer; in CI, where these tests must run, hasPgBouncer() fails without it.
 (hasPgBouncer() ? describe : describe.skip)('behind PgBouncer in transaction mode', () => {
   const DATABASE_POOLER = 'transaction';
   /** What the settings of the role would be, of the database. */
