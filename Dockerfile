@@ -1,12 +1,18 @@
-FROM node:24-bookworm-slim AS build
+FROM node:24-bookworm-slim AS packages
 WORKDIR /app
 COPY package.json package-lock.json ./
 # The optional packages are the embedded PostgreSQL, which no container needs.
 RUN npm ci --omit=optional --ignore-scripts
+
+FROM packages AS build
 COPY nest-cli.json tsconfig.json tsconfig.build.json ./
 COPY migrations migrations
 COPY src src
-RUN npm run build && npm prune --omit=dev --omit=optional --ignore-scripts
+RUN npm run build
+
+# Apart from the build, so that a change of the sources does not do it again.
+FROM packages AS production-packages
+RUN npm prune --omit=dev --omit=optional --ignore-scripts
 
 FROM node:24-bookworm-slim
 # The kernel drops signals that PID 1 does not handle yet, as Node in its first second. tini handles them, and waits for
@@ -18,7 +24,7 @@ COPY package.json ./
 COPY scripts scripts
 COPY public public
 COPY docs/guides docs/guides
-COPY --from=build /app/node_modules node_modules
+COPY --from=production-packages /app/node_modules node_modules
 COPY --from=build /app/dist dist
 RUN chmod +x dist/src/main.js && ln -s /app/dist/src/main.js /usr/local/bin/animal-store
 ARG VERSION

@@ -1,6 +1,6 @@
 import type { Migration, SqlSession } from './migration.js';
 
-/** The API keys, each as the SHA-256 of its text: nobody who reads this table can use one. */
+/** The API keys, each as the SHA-256 of its text, so that a reader of the table cannot use them. */
 export class CreateApiKeys1795046460000 implements Migration {
   name = 'CreateApiKeys1795046460000';
   purpose = 'Creates api_keys, the API keys as hashes.';

@@ -1,6 +1,8 @@
 import type { Migration, SqlSession } from './migration.js';
 
-/** What was created under which `Idempotency-Key`, for 24 hours. The index finds what is older. */
+/**
+ * The animals that were created with each `Idempotency-Key`, for 24 hours. The index on created_at finds older rows.
+ */
 export class CreateIdempotencyKeys1795132800000 implements Migration {
   name = 'CreateIdempotencyKeys1795132800000';
   purpose = 'Creates idempotency_keys, which makes a createPet that is sent again create nothing.';

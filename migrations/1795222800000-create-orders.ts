@@ -1,8 +1,8 @@
 import type { Migration, SqlSession } from './migration.js';
 
 /**
- * The orders. Moments are those that RFC 3339 can write, with a year of four digits. The index is for whoever asks for
- * the orders of an animal, and for the check that an animal to be deleted has none.
+ * The orders. Times are limited to those of RFC 3339, whose years have four digits. The index is for queries for the
+ * orders of an animal, and for the foreign key check when an animal is deleted.
  */
 export class CreateOrders1795222800000 implements Migration {
   name = 'CreateOrders1795222800000';

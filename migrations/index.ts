@@ -13,10 +13,10 @@ export const migrations: readonly MigrationClass[] = [
 ];
 
 interface MigrationClass {
-  /** As the migration's own. */
+  /** The migration's `name`. */
   readonly name: string;
   new (): Migration;
 }
 
-/** Their names, as the table `migrations` has those that are applied. */
+/** Their names, as in the table `migrations`. */
 export const MIGRATION_NAMES = migrations.map(({ name }) => name);

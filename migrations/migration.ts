@@ -1,20 +1,30 @@
 import type { MigrationInterface } from 'typeorm';
 
-/** A table lock that is in the way of somebody's writes (PostgreSQL, section 13.3.1). */
-export type TableLock = 'SHARE' | 'SHARE ROW EXCLUSIVE' | 'ACCESS EXCLUSIVE';
+/** A table lock that blocks writes of other sessions (PostgreSQL, section 13.3.1). */
+export type TableLock = 'SHARE' | 'SHARE ROW EXCLUSIVE' | 'EXCLUSIVE' | 'ACCESS EXCLUSIVE';
 
 /** By table. */
 export type TableLocks = Readonly<Record<string, TableLock>>;
 
-/** A step of the schema, and what a DBA has to know before applying or reverting it. */
+/** A change of the schema, and what a DBA must know before applying or reverting it. */
 export interface Migration extends MigrationInterface {
   /** The class's name; its last 13 digits order the migrations. */
   name: string;
-  /** What it is for, in a sentence. */
+  /** Its purpose, in a sentence. */
   purpose: string;
-  /** The locks on tables that exist before, held until the transaction ends. */
+  /** Its locks on existing tables, held until the transaction ends. */
   locks: { up: TableLocks; down: TableLocks };
-  /** The tables that {@link down} drops, with their rows and the rights granted on them. */
+  /** The existing tables of which it rewrites all rows. */
+  rewrites?: { up?: readonly string[]; down?: readonly string[] };
+  /**
+   * False if it is applied and reverted outside a transaction, for `create index concurrently`. Each direction is then
+   * a single statement. If it fails, what it did before stays.
+   */
+  transaction?: false;
+  /**
+   * What {@link down} drops: tables, with their rows and the rights granted on them, and columns of other tables, as
+   * `table.column`.
+   */
   drops: readonly string[];
 
   up(session: SqlSession): Promise<void>;
@@ -22,8 +32,8 @@ export interface Migration extends MigrationInterface {
 }
 
 /**
- * What a migration is given: its statements are the same on every database, as `migrate sql` prints them without running
- * any.
+ * The session of a migration. `migrate sql` prints statements without running them, so they must be the same on every
+ * database.
  */
 export interface SqlSession {
   query(sql: string): Promise<unknown>;

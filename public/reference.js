@@ -3,6 +3,9 @@
 /** The security scheme of the OpenAPI document. */
 const SCHEME = 'apiKey';
 
+/** The service's base address, as this page's reader reaches it. */
+const BASE = new URL('./v1', location.href).href;
+
 /** Where the tab keeps the key, so that it survives a reload. It is gone with the tab. */
 const KEPT_KEY = 'animal-store-api-key';
 
@@ -29,8 +32,7 @@ const animalStore = ({ React: { createElement: element, Fragment, useState } }) 
     spec: {
       wrapSelectors: {
         allowTryItOutFor: (original, system) => (state, path, method) =>
-          original(state, path, method) &&
-          described(system, { path, method }, 'x-hideTryItPanel') !== true,
+          original(state, path, method) && !isPanelHidden(system, { path, method }),
       },
     },
   },
@@ -71,6 +73,22 @@ const animalStore = ({ React: { createElement: element, Fragment, useState } }) 
               ),
             );
       },
+    parameters: (Original, system) =>
+      function Parameters(props) {
+        const [path, method] = props.pathMethod;
+        return element(
+          Fragment,
+          null,
+          isPanelHidden(system, { path, method }) &&
+            element(
+              'p',
+              { className: 'not-tried' },
+              'It cannot be tried on this page: the interface disables that. Use curl: ',
+              element('code', null, `curl -H "Authorization: Bearer $KEY" ${BASE}${path}`),
+            ),
+          element(Original, props),
+        );
+      },
     OperationSummaryPath: (Original, system) =>
       function OperationSummaryPath(props) {
         const getComponent = (name, ...rest) =>
@@ -93,6 +111,9 @@ const PathText = ({ text }) => text;
 /** @returns a field of an operation as it stands in the document. */
 const described = ({ specSelectors }, { path, method }, field) =>
   specSelectors.specJson().getIn(['paths', path, method, field]);
+
+const isPanelHidden = (system, operation) =>
+  described(system, operation, 'x-hideTryItPanel') === true;
 
 /** @returns what to know of an operation before it is used. */
 function badges(system, operation) {
@@ -176,6 +197,7 @@ function nameControls(reference) {
       '[data-param-name] :is(input, select)',
       (control) => control.closest('[data-param-name]').dataset.paramName,
     );
+    nameAll('.examples-select-element', () => 'Example');
     nameAll('.close-modal', () => 'Close');
     // Its own label would differ from the text that is seen.
     nameAll('.auth-btn-wrapper button[aria-label]', (button) => button.textContent);
@@ -191,7 +213,7 @@ async function showIn(domNode) {
   const response = await fetch('./openapi.json');
   const spec = JSON.parse(await response.text(), fitForPage);
   // The page may talk to nobody but the service that it came from.
-  spec.servers = [{ url: new URL('./v1', location.href).href }];
+  spec.servers = [{ url: BASE }];
   const key = keptKey();
   const ui = window.SwaggerUIBundle({
     spec,

@@ -25,6 +25,7 @@ if (existsSync(join(root, 'src'))) {
   }
   if (isStale) {
     // Standard output belongs to the command that follows.
+    console.error('Building…');
     const { status } = spawnSync('npm', ['run', '--silent', 'build'], {
       cwd: root,
       stdio: ['ignore', process.stderr, process.stderr],

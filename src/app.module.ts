@@ -8,6 +8,7 @@ import { BearerGuard } from './auth/bearer.guard.js';
 import { RateLimitGuard } from './auth/rate-limit.guard.js';
 import { Environment } from './config/environment.js';
 import { poolOf } from './database/data-source.js';
+import { Standbys } from './database/standbys.js';
 import { DocsModule } from './docs/docs.module.js';
 import { ErrorFilter } from './errors/error.filter.js';
 import { HealthModule } from './health/health.module.js';
@@ -59,11 +60,12 @@ export class AppModule {
       ],
       providers: [
         ...resources,
+        Standbys,
         ...guards.map((useClass) => ({ provide: APP_GUARD, useClass })),
         { provide: APP_PIPE, useClass: RequestValidationPipe },
         { provide: APP_FILTER, useClass: ErrorFilter },
       ],
-      exports: resources,
+      exports: [...resources, Standbys],
     };
   }
 }

@@ -56,7 +56,10 @@ export async function startService(
   sharedUrl?: string,
 ): Promise<TestService> {
   const databaseUrl = sharedUrl ?? (await createDatabase());
-  await runMigrations(databaseUrl);
+  // They do not run through a pooler.
+  if (variables['DATABASE_POOLER'] === undefined) {
+    await runMigrations(databaseUrl);
+  }
 
   const environment = readEnvironment({ DATABASE_URL: databaseUrl, ...variables });
   const dataSource = await connectToServe(databaseUrl, environment);
@@ -105,11 +108,11 @@ export async function startService(
   };
 }
 
-/** @returns the URL of a new, empty database. */
-export async function createDatabase(): Promise<string> {
+/** @returns the URL of a new, empty database, at another address of the server if one is given. */
+export async function createDatabase(address = serverUrl()): Promise<string> {
   const name = `test_${randomBytes(6).toString('hex')}`;
   await onServer(`create database ${name}`);
-  const url = new URL(serverUrl());
+  const url = new URL(address);
   url.pathname = `/${name}`;
   return url.href;
 }

@@ -6,22 +6,22 @@ import type { Caller } from '../http/request.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { hashApiKey, isApiKey } from './api-key.js';
 
-/** For how long a verified key is accepted without asking the database again. */
+/** How long and how many verified keys are accepted without a new query. */
 export const VERIFICATION = {
   /**
-   * Milliseconds for which a result of the database counts. A revoked key must stop working within 5 seconds, also
+   * Milliseconds for which a result of the database is used. A revoked key must stop working within 5 seconds, also
    * while the database cannot be reached.
    */
   trustedFor: 4_000,
   /** Milliseconds between two rounds in which all keys in use are verified again. */
   refreshEvery: 2_000,
-  /** Keys remembered at most. */
+  /** The maximum number of keys that are remembered. */
   keys: 10_000,
-  /** Milliseconds between a lookup of a key that the database does not have and the next lookup. */
+  /** Milliseconds between a lookup of an unknown key and the next lookup. */
   pauseAfterUnknown: 10,
 } as const;
 
-/** The keys that are valid now, of those whose hash is in `$1`, in hexadecimal. */
+/** The currently valid keys among those whose hashes, in hexadecimal, are in `$1`. */
 export const VALID_KEYS: Statement = {
   name: 'valid-keys',
   text: `
@@ -31,7 +31,7 @@ export const VALID_KEYS: Statement = {
      and revoked_at is null and (expires_at is null or expires_at > now())`,
 };
 
-/** To the minute, so that a busy key is not a busy row. */
+/** Stores the time to the minute, so that the row of a busy key is not updated all the time. */
 const NOTE_KEY_USE: Statement = {
   name: 'note-key-use',
   text: `
@@ -55,16 +55,16 @@ interface ValidKey {
 }
 
 /**
- * Tells valid keys from others.
+ * Decides which keys are valid.
  *
- * A key that was found valid is remembered, by its hash; those in use are verified again every two seconds with one
- * statement, outside requests. Only valid keys are remembered, so invalid keys take no memory. A key with a wrong
- * checksum is rejected without asking the database. Whoever knows the scheme can make up keys with a right checksum:
- * then the database is asked once in ten milliseconds, on one connection, for all keys that came meanwhile. So a flood
- * of such keys does not keep the database busy, and a valid key that is new here waits no longer than that.
+ * A valid key is remembered by its hash. Every two seconds, outside requests, one statement verifies the keys in use
+ * again. Invalid keys are not remembered and take no memory. A key with a wrong checksum is rejected without a query.
+ * An attacker can generate unknown keys with a correct checksum. They are looked up together, in one query on one
+ * connection, at most every ten milliseconds. So a flood of such keys does not keep the database busy, and it delays a
+ * valid key that is not remembered yet by ten milliseconds at most.
  *
- * Keys are compared by SHA-256 alone, here and in the database, so the time that a comparison takes says nothing about
- * a stored key.
+ * Keys are compared only by SHA-256, here and in the database. So the time of a comparison reveals nothing about a
+ * stored key.
  */
 @Injectable()
 export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
@@ -91,7 +91,7 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
     await this.refresh();
   }
 
-  /** The caller whose key this is, if it was found valid a moment ago. */
+  /** The caller of a remembered key; `undefined` if the key is not remembered. */
   recall(key: string): Caller | undefined {
     const entry = this.remembered.get(hashApiKey(key));
     if (entry === undefined || entry.trustedUntil <= Date.now()) {
@@ -101,7 +101,7 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
     return entry.caller;
   }
 
-  /** The caller whose key this is, as the database has it now; `undefined` for a key that is not valid. */
+  /** Looks the key up in the database. @returns its caller; `undefined` if the key is not valid. */
   async verify(key: string): Promise<Caller | undefined> {
     if (!isApiKey(key)) {
       return undefined;
@@ -134,7 +134,7 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
     return found;
   }
 
-  /** Verifies the keys used since the last round again, notes their use, and forgets all others. */
+  /** Verifies again the keys that were used since the last round, stores their last use, and forgets all others. */
   private async refresh(): Promise<void> {
     const used = new Map<string, Remembered>();
     for (const [hash, entry] of this.remembered) {
@@ -166,7 +166,7 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
     try {
       await run(this.pool, NOTE_KEY_USE, [[...used.values()].map(({ caller }) => caller.keyId)]);
     } catch (error) {
-      this.logger.warn({ reason: String(error) }, 'The use of API keys could not be noted');
+      this.logger.warn({ reason: String(error) }, 'The last use of API keys could not be stored');
     }
   }
 

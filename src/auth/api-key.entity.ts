@@ -1,6 +1,6 @@
 import { Check, Column, Entity, PrimaryGeneratedColumn, Unique, VirtualColumn } from 'typeorm';
 
-/** An API key as stored: its SHA-256, so that nobody who reads the table can use one. */
+/** An API key as stored: only its SHA-256, so that a reader of the table cannot use the key. */
 @Entity('api_keys')
 @Unique('api_keys_hash_key', ['hash'])
 @Check('api_keys_hash_check', 'octet_length(hash) = 32')
@@ -13,7 +13,7 @@ export class ApiKey {
   })
   id!: string;
 
-  /** What a person calls it: 1 to 100 characters. */
+  /** Its name for people: 1 to 100 characters. */
   @Column({ type: 'character varying', length: 100 })
   name!: string;
 
@@ -24,11 +24,11 @@ export class ApiKey {
   @Column({ name: 'created_at', type: 'timestamp with time zone', default: () => 'now()' })
   createdAt!: Date;
 
-  /** From this instant on the key is not valid. */
+  /** The key is not valid from this time on. */
   @Column({ name: 'expires_at', type: 'timestamp with time zone', nullable: true })
   expiresAt!: Date | null;
 
-  /** Once set, the key is not valid. */
+  /** If it is set, the key is not valid. */
   @Column({ name: 'revoked_at', type: 'timestamp with time zone', nullable: true })
   revokedAt!: Date | null;
 

@@ -1,7 +1,7 @@
 import { hash, randomBytes } from 'node:crypto';
 import { decodeChecked, encodeChecked } from '../checked-text.js';
 
-/** Lets a person, and a scanner for leaked secrets, recognise a key of this service. */
+/** Lets people and scanners for leaked secrets recognise a key of this service. */
 export const KEY_PREFIX = 'animalstore_';
 
 const SECRET_BYTES = 32;
@@ -19,7 +19,7 @@ export function isApiKey(text: string): boolean {
   );
 }
 
-/** @returns the SHA-256 of the key's text, in hexadecimal: what the service keeps of a key. */
+/** @returns the SHA-256 of the key's text, in hexadecimal. The service stores only this. */
 export function hashApiKey(key: string): string {
   return hash('sha256', key, 'hex');
 }

@@ -2,28 +2,31 @@ import { IsNull, Raw, type Repository } from 'typeorm';
 import { hashApiKey, newApiKey } from './api-key.js';
 import type { ApiKey } from './api-key.entity.js';
 
+/** SQL for the time `lifetime` milliseconds from now, by PostgreSQL's clock. */
+const after = (lifetime: number) => `now() + ${lifetime} * interval '1 millisecond'`;
+
 const hashOf = (key: string) => Buffer.from(hashApiKey(key), 'hex');
 
-/** What an operator does with keys. */
+/** The operator's actions on keys. */
 export class ApiKeys {
   constructor(private readonly keys: Repository<ApiKey>) {}
 
   /**
-   * Issues a key. Its text is returned here and is nowhere else afterwards.
+   * Issues a key. Its text is returned here, and is not stored.
    *
    * @param name 1 to 100 characters.
-   * @param lifetime milliseconds for which it is valid, by PostgreSQL's clock; for good without it.
+   * @param lifetime milliseconds for which the key is valid, by PostgreSQL's clock; without it, the key does not
+   *   expire.
    */
   async issue(name: string, lifetime?: number): Promise<{ id: string; key: string }> {
     const key = newApiKey();
-    const expiresAt =
-      lifetime === undefined ? null : () => `now() + ${lifetime} * interval '1 millisecond'`;
+    const expiresAt = lifetime === undefined ? null : () => after(lifetime);
     const { identifiers } = await this.keys.insert({ name, hash: hashOf(key), expiresAt });
     return { id: identifiers[0]!['id'], key };
   }
 
   /**
-   * Makes `key`, which was chosen elsewhere, valid; one that is stored already stays as it is.
+   * Makes valid a `key` that was generated elsewhere. A key that is stored already stays unchanged.
    *
    * @returns whether it is valid now.
    */
@@ -36,7 +39,7 @@ export class ApiKeys {
     ]);
   }
 
-  /** Whether `key` is stored and neither revoked nor limited in time. */
+  /** Whether `key` is stored, is not revoked and does not expire. */
   async isLasting(key: string): Promise<boolean> {
     return this.keys.existsBy({ hash: hashOf(key), revokedAt: IsNull(), expiresAt: IsNull() });
   }
@@ -46,11 +49,27 @@ export class ApiKeys {
     return this.keys.find({ order: { id: 'ASC' } });
   }
 
+  /** @param id an int64 in decimal. */
+  async find(id: string): Promise<ApiKey | null> {
+    return this.keys.findOneBy({ id });
+  }
+
   /**
-   * Ends a key's validity; every process rejects it within 5 seconds.
+   * Lets a key expire. An earlier expiry time stays.
    *
    * @param id an int64 in decimal.
-   * @returns whether there was a key with this id that was not revoked yet.
+   * @param lifetime milliseconds for which it stays valid.
+   */
+  async limit(id: string, lifetime: number): Promise<void> {
+    // `least` ignores null.
+    await this.keys.update({ id }, { expiresAt: () => `least(expires_at, ${after(lifetime)})` });
+  }
+
+  /**
+   * Revokes a key. Every process rejects it within 5 seconds.
+   *
+   * @param id an int64 in decimal.
+   * @returns whether there was a key with this id that was not revoked.
    */
   async revoke(id: string): Promise<boolean> {
     const { affected } = await this.keys.update(

@@ -2,7 +2,7 @@ import { Module } from '@nestjs/common';
 import { ApiKeyVerifier } from './api-key-verifier.js';
 import { BearerStrategy } from './bearer.strategy.js';
 
-/** Who may call: API keys. The guard itself is global, registered in AppModule. */
+/** Authentication with API keys. AppModule registers the guard globally. */
 @Module({
   providers: [ApiKeyVerifier, BearerStrategy],
   exports: [ApiKeyVerifier],

@@ -8,14 +8,14 @@ import { REALM } from './bearer.strategy.js';
 import { IS_PUBLIC } from './public.decorator.js';
 
 /**
- * Lets a request pass that carries a valid API key, unless its handler is public.
+ * Rejects requests without a valid API key, unless their handler is public.
  *
- * passport-http-bearer checks every key that was not found valid a moment ago. It is given nothing of the request
- * but the `Authorization` header, because it would accept a key from the query and the body too.
+ * passport-http-bearer checks every key that is not remembered. It gets only the `Authorization` header of the request,
+ * because it would also accept a key in the query or the body.
  */
 @Injectable()
 export class BearerGuard extends AuthGuard('bearer') {
-  /** Handlers by whether they are public: asking the Reflector takes a fifth of the guard's time. */
+  /** Whether each handler is public. Without this cache, the Reflector takes a fifth of the guard's time. */
   private readonly known = new Map<unknown, boolean>();
 
   constructor(
@@ -51,7 +51,7 @@ export class BearerGuard extends AuthGuard('bearer') {
     return isPublic;
   }
 
-  /** What passport sees of the request. */
+  /** The part of the request that passport gets. */
   override getRequest(context: ExecutionContext) {
     const token = bearerToken(requestOf(context));
     return { headers: { authorization: `Bearer ${token}` } };
@@ -75,10 +75,11 @@ export class BearerGuard extends AuthGuard('bearer') {
 }
 
 /**
- * The bearer token of a request: `Bearer`, in any case, one or more spaces, the token (RFC 6750, section 2.1).
+ * The bearer token of a request: `Bearer` in any letter case, one or more spaces, and the token (RFC 6750, section
+ * 2.1).
  *
- * @throws ApiError `missing_api_key` without credentials, `invalid_api_key` with others than a bearer token, two
- *   `Authorization` headers among them, which the server joins with a comma.
+ * @throws ApiError `missing_api_key` without credentials; `invalid_api_key` if they are not a bearer token. Two
+ *   `Authorization` headers, which the server joins with a comma, are not a bearer token.
  */
 function bearerToken({ headers: { authorization } }: Request): string {
   if (!authorization) {

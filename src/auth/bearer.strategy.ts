@@ -14,7 +14,7 @@ export class BearerStrategy extends PassportStrategy(Strategy) {
     super({ realm: REALM });
   }
 
-  /** passport's verify callback; `false` is its word for a wrong credential. */
+  /** passport's verify callback. `false` means that the credential is invalid. */
   async validate(key: string): Promise<Caller | false> {
     return (await this.verifier.verify(key)) ?? false;
   }

@@ -5,13 +5,13 @@ import { ApiError } from '../errors/api-error.js';
 import { addHeaders, type Response } from '../http/response.js';
 import type { Request } from '../http/request.js';
 
-/** Seconds in which an API key may make as many requests as the limit says. They begin with its first request. */
+/** Seconds for which the limit of an API key applies. The window begins with the key's first request. */
 const WINDOW = 60;
 
 /**
  * Rejects requests of an API key beyond `RATE_LIMIT_PER_MINUTE`. The response to every counted request says how many
- * are left (`RateLimit` and `RateLimit-Policy`, draft-ietf-httpapi-ratelimit-headers-10). It counts in this process alone,
- * keeps a count for no longer than its window, and counts only valid keys.
+ * requests remain (`RateLimit` and `RateLimit-Policy`, draft-ietf-httpapi-ratelimit-headers-10). Each process counts
+ * separately, and counts only requests with valid keys. A count is dropped at the end of its window.
  *
  * It runs after the guard that checks keys, and is registered only if there is a limit.
  */
@@ -33,7 +33,7 @@ export class RateLimitGuard implements CanActivate {
       // A public handler.
       return true;
     }
-    // It rejects with the count that is over the limit.
+    // `consume` rejects with the count if it is over the limit.
     const count = await this.counts.consume(caller.keyId).catch((over: RateLimiterRes) => over);
     const seconds = Math.ceil(count.msBeforeNext / 1000);
     addHeaders(http.getResponse<Response>(), {

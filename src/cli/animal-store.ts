@@ -1,18 +1,21 @@
 import { Command } from 'commander';
 import { KEY_PREFIX } from '../auth/api-key.js';
 import { loadEnvironment } from '../config/environment.js';
-import { sqlState } from '../errors/database-error.js';
+import { isUnavailable, sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
+import { createLogger } from '../logging/logger.js';
 import { addCheck } from './check.js';
 import { exitCodes } from './exit-codes.js';
 import { addKeys } from './keys.js';
 import { addMigrate } from './migrate.js';
+import { addPsql } from './psql.js';
+import { addSeed } from './seed.js';
 
 /**
- * Runs the program `animal-store` to its end. On failure it says why on standard error and ends the process with exit
- * code 1.
+ * Runs the program `animal-store` to its end. On failure, prints the reason on standard error and ends the process with
+ * exit code 1.
  *
- * @param args the command and what follows it.
+ * @param args the command and its arguments.
  */
 export async function animalStore(args: string[]): Promise<void> {
   const program = new Command('animal-store')
@@ -31,11 +34,18 @@ Wrong arguments and every failure end with exit code 1 and a message on standard
     .addHelpText('after', exitCodes({ 0: 'stopped by a signal', 1: 'could not start, or failed' }))
     .action(async () => {
       const { serve } = await import('./serve.js');
-      await serve(loadEnvironment());
+      try {
+        await serve(loadEnvironment());
+      } catch (error) {
+        logStopped(error);
+        throw error;
+      }
     });
   addCheck(program);
   addMigrate(program);
   addKeys(program);
+  addSeed(program);
+  addPsql(program);
   program
     .command('openapi')
     .description('write docs/openapi.json; needs no database')
@@ -48,12 +58,22 @@ Wrong arguments and every failure end with exit code 1 and a message on standard
     await program.parseAsync(args, { from: 'user' });
   } catch (error) {
     console.error(explain(error));
-    // A connection that its server does not end would keep the process for a minute.
+    // A connection that the server does not close would keep the process alive for a minute.
     process.exit(1);
   }
 }
 
-/** Commander quotes the argument that it refuses, which may be a key in the wrong place. */
+/**
+ * Only in production, because people read the log there. `NODE_ENV` is read directly: the configuration may be invalid.
+ */
+function logStopped(error: unknown): void {
+  const { NODE_ENV, LOG_LEVEL } = process.env;
+  if (NODE_ENV === 'production' && LOG_LEVEL !== 'silent') {
+    createLogger('fatal').fatal({ reason: explain(error) }, 'stopped');
+  }
+}
+
+/** Commander quotes an invalid argument, which may be an API key in the wrong place. */
 const withoutKeys = (text: string) => text.replaceAll(new RegExp(`${KEY_PREFIX}[\\w-]*`, 'g'), '…');
 
 function explain(error: unknown): string {
@@ -64,14 +84,17 @@ function explain(error: unknown): string {
     return error.message;
   }
   if (sqlState(error) !== undefined) {
-    return `PostgreSQL refuses: ${error.message}`;
+    return `PostgreSQL reports: ${error.message}`;
   }
   const { code = '', syscall = '' } = error as NodeJS.ErrnoException;
   if (/^(listen|getaddrinfo)$/.test(syscall)) {
     return `${error.message}. Set HOST and PORT to an address of this machine that is free.`;
   }
+  if (isUnavailable(error)) {
+    return `The connection to the database was lost: ${error.message}`;
+  }
   if (/^(EACCES|EPERM|EROFS)$/.test(code)) {
-    return `${error.message}. Whoever runs this must be allowed to.`;
+    return `${error.message}. The user who runs this command needs the permission.`;
   }
   return error.stack ?? error.message;
 }

@@ -2,10 +2,11 @@ import type { Command } from 'commander';
 import type { DataSource } from 'typeorm';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { type Environment, loadEnvironment, withoutPassword } from '../config/environment.js';
-import { administrativeDataSource } from '../database/data-source.js';
+import { administrativeDataSource, poolOf } from '../database/data-source.js';
 import { connected, connectToServe, describeDatabase, onDatabase } from '../database/database.js';
-import { appliedMigrations } from '../database/pending-migrations.js';
+import { appliedMigrations, pendingAfter } from '../database/bookkeeping.js';
 import { missingRights } from '../database/rights.js';
+import { createLogger } from '../logging/logger.js';
 import { exitCodes } from './exit-codes.js';
 import { sayIfEmbedded } from './where.js';
 
@@ -15,11 +16,11 @@ const OLDEST_VERSION = 140_000;
 interface Check {
   name: string;
   isOk: boolean;
-  /** What was found, or what is wrong. */
+  /** The result, or the error. */
   message: string;
 }
 
-/** `animal-store check`: whether a process could serve with this configuration. It changes no table. */
+/** `animal-store check`: checks whether a process could serve with this configuration. It changes no table. */
 export function addCheck(program: Command): void {
   program
     .command('check')
@@ -32,6 +33,8 @@ export function addCheck(program: Command): void {
       const configuration = environment && {
         ...environment,
         DATABASE_URL: environment.DATABASE_URL && withoutPassword(environment.DATABASE_URL),
+        DATABASE_READ_URL:
+          environment.DATABASE_READ_URL && withoutPassword(environment.DATABASE_READ_URL),
       };
       if (json) {
         console.log(JSON.stringify({ isOk, configuration, checks }, undefined, 2));
@@ -47,7 +50,7 @@ export function addCheck(program: Command): void {
     });
 }
 
-/** Each check needs those before it; the first that fails for all others is the last. */
+/** Runs the checks in their order. An invalid configuration, or a database that cannot be used, ends them. */
 async function checkAll(): Promise<{ environment?: Environment; checks: Check[] }> {
   const checks: Check[] = [];
   let environment: Environment | undefined;
@@ -64,6 +67,9 @@ async function checkAll(): Promise<{ environment?: Environment; checks: Check[] 
           checks.push(await check(dataSource));
         }
         checks.push(await checkSessions(url, environment!));
+        if (environment!.DATABASE_READ_URL !== undefined) {
+          checks.push(await checkStandbys(dataSource, environment!));
+        }
       } finally {
         await dataSource.destroy();
       }
@@ -75,7 +81,7 @@ async function checkAll(): Promise<{ environment?: Environment; checks: Check[] 
   return { environment, checks };
 }
 
-/** Whether sessions have the settings that requests need: a pooler may be in between. */
+/** Checks whether sessions have the settings that requests need. A pooler may have dropped them. */
 async function checkSessions(url: string, environment: Environment): Promise<Check> {
   const name = 'sessions';
   try {
@@ -83,6 +89,23 @@ async function checkSessions(url: string, environment: Environment): Promise<Che
     return { name, isOk: true, message: 'have their settings' };
   } catch (error) {
     return { name, isOk: false, message: (error as Error).message };
+  }
+}
+
+/** Checks the standbys. It is no error if one is behind or cannot be reached: the primary serves the reads then. */
+async function checkStandbys(dataSource: DataSource, environment: Environment): Promise<Check> {
+  const name = 'standbys';
+  const logger = createLogger('silent', { write: () => {} });
+  const { Standbys } = await import('../database/standbys.js');
+  const standbys = new Standbys(poolOf(dataSource), environment, logger);
+  try {
+    await standbys.onModuleInit();
+    const states = standbys.states.map(({ server, reason }) => `${server}: ${reason ?? 'in use'}`);
+    return { name, isOk: true, message: states.join('; ') };
+  } catch (error) {
+    return { name, isOk: false, message: (error as Error).message };
+  } finally {
+    standbys.onApplicationShutdown();
   }
 }
 
@@ -113,7 +136,7 @@ const DATABASE_CHECKS: readonly ((dataSource: DataSource) => Promise<Check>)[] =
     if (applied instanceof Error) {
       return { name: 'migrations', isOk: false, message: applied.message };
     }
-    const pending = MIGRATION_NAMES.filter((name) => !applied.has(name));
+    const pending = pendingAfter(applied);
     const unknown = [...applied].filter((name) => !MIGRATION_NAMES.includes(name));
     const message = [
       pending.length === 0 ? 'all applied' : `pending: ${pending.join(', ')}`,

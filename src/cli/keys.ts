@@ -13,20 +13,23 @@ import { sayIfEmbedded } from './where.js';
 
 /** `animal-store keys …`, and so `npm run keys`. */
 export function addKeys(program: Command): void {
-  const keys = program.command('keys').description('create, list, revoke and admit API keys');
+  const keys = program
+    .command('keys')
+    .description('create, list, revoke, rotate and admit API keys');
   const name = () =>
     new Option('--name <name>', 'whose key it is: 1 to 100 characters')
       .argParser(nameOf)
       .makeOptionMandatory();
+  const expires = () =>
+    new Option('--expires <duration>', 'a number of s, m, h or d, such as 90d').argParser(
+      millisecondsOf,
+    );
+  const id = () => new Argument('<id>', 'the number that list shows').argParser(idOf);
   keys
     .command('create')
-    .description('print a new key, this once')
+    .description('create a key and print it, only this once')
     .addOption(name())
-    .addOption(
-      new Option('--expires <duration>', 'a number of s, m, h or d, such as 90d').argParser(
-        millisecondsOf,
-      ),
-    )
+    .addOption(expires())
     .addHelpText('after', exitCodes({ 0: 'created', 1: 'no valid key was created' }))
     .action((options: { name: string; expires?: number }) =>
       withKeys((apiKeys) => create(apiKeys, options)),
@@ -39,10 +42,32 @@ export function addKeys(program: Command): void {
     .action(({ json }: { json?: true }) => withKeys((apiKeys) => list(apiKeys, json)));
   keys
     .command('revoke')
-    .description('end the validity of a key; every process refuses it within 5 seconds')
-    .addArgument(new Argument('<id>', 'the number that list shows').argParser(idOf))
+    .description('end the validity of a key; every process rejects it within 5 seconds')
+    .addArgument(id())
     .addHelpText('after', exitCodes({ 0: 'revoked', 1: 'there is no such valid key, or failed' }))
-    .action((id: string) => withKeys((apiKeys) => revoke(apiKeys, id)));
+    .action((one: string) => withKeys((apiKeys) => revoke(apiKeys, one)));
+  keys
+    .command('rotate')
+    .description(
+      'create a key of the same name and print it, only this once; let the old one expire',
+    )
+    .addArgument(id())
+    .addOption(
+      new Option('--overlap <duration>', 'for how long both are valid, such as 24h')
+        .argParser(millisecondsOf)
+        .makeOptionMandatory(),
+    )
+    .addOption(expires())
+    .addHelpText(
+      'after',
+      exitCodes({
+        0: 'rotated',
+        1: 'there is no such valid key, or failed: the old key is unchanged',
+      }),
+    )
+    .action((one: string, options: { overlap: number; expires?: number }) =>
+      withKeys((apiKeys) => rotate(apiKeys, one, options)),
+    );
   keys
     .command('admit')
     .description('make the key in LOCAL_API_KEY valid')
@@ -69,13 +94,13 @@ async function create(
 ): Promise<void> {
   const { id, key } = await keys.issue(name, expires);
   try {
-    // console.log would not say that nobody reads it, or that the disk is full.
+    // Unlike console.log, this throws if the reader is gone or the disk is full.
     writeSync(1, `${key}\n`);
   } catch (error) {
     await keys.revoke(id);
     throw new OperatorError(`Key ${id} could not be shown, and is revoked: ${error}`);
   }
-  console.error(`Key ${id} for ${JSON.stringify(name)}; it is shown this once.`);
+  console.error(`Key ${id} for ${JSON.stringify(name)}; it is shown only this once.`);
 }
 
 async function list(keys: ApiKeys, json = false): Promise<void> {
@@ -91,7 +116,25 @@ async function revoke(keys: ApiKeys, id: string): Promise<void> {
   if (!(await keys.revoke(id))) {
     throw new OperatorError(`There is no key ${id}, or it is revoked already.`);
   }
-  console.error(`Key ${id} is revoked; every process refuses it within 5 seconds.`);
+  console.error(`Key ${id} is revoked; every process rejects it within 5 seconds.`);
+}
+
+async function rotate(
+  keys: ApiKeys,
+  id: string,
+  { overlap, expires }: { overlap: number; expires?: number },
+): Promise<void> {
+  const old = await keys.find(id);
+  if (old === null) {
+    throw new OperatorError(`There is no key ${id}.`);
+  }
+  if (!isValid(old)) {
+    throw new OperatorError(`Key ${id} is not valid: ${stateOf(old)}. Create a new one.`);
+  }
+  // The new key is created first: if that fails, the old key stays valid.
+  await create(keys, { name: old.name, expires });
+  await keys.limit(id, overlap);
+  console.error(`Key ${id}: ${stateOf((await keys.find(id))!)}.`);
 }
 
 const REMEDY = 'Make one with animal-store keys create --name local, and put it into .env.';
@@ -107,7 +150,7 @@ async function admit(name: string): Promise<void> {
   await withKeys(async (keys) => {
     if (!(await keys.admit(key, name))) {
       throw new OperatorError(
-        `The key in LOCAL_API_KEY is revoked or expired, and stays so. ${REMEDY}`,
+        `The key in LOCAL_API_KEY is revoked or expired. It cannot become valid again. ${REMEDY}`,
       );
     }
     console.error('The key in LOCAL_API_KEY is valid.');
@@ -133,7 +176,7 @@ const UNITS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 function millisecondsOf(duration: string): number {
   const [, count, unit] = /^([1-9][0-9]{0,6})([smhd])$/.exec(duration) ?? [];
   if (count === undefined) {
-    throw new InvalidArgumentError('It takes a number of s, m, h or d, such as 90d.');
+    throw new InvalidArgumentError('It must be a number of s, m, h or d, such as 90d.');
   }
   return Number(count) * UNITS[unit as keyof typeof UNITS];
 }
@@ -149,6 +192,8 @@ function describe(key: ApiKey): string {
   ].join('\t');
 }
 
+const isValid = ({ revokedAt, isExpired }: ApiKey) => revokedAt === null && !isExpired;
+
 function stateOf(key: ApiKey): string {
   if (key.revokedAt !== null) {
     return `revoked ${key.revokedAt.toISOString()}`;
@@ -159,14 +204,14 @@ function stateOf(key: ApiKey): string {
     : `${key.isExpired ? 'expired' : 'valid until'} ${expiresAt.toISOString()}`;
 }
 
-/** Moments are RFC 3339, or null. */
+/** Times are in the format of RFC 3339, or null. */
 function asJson(key: ApiKey) {
-  const { id, name, createdAt, isExpired, revokedAt, lastUsedAt } = key;
-  const isValid = revokedAt === null && !isExpired;
-  return { id, name, isValid, createdAt, expiresAt: endOf(key), revokedAt, lastUsedAt };
+  const { id, name, createdAt, revokedAt, lastUsedAt } = key;
+  const expiresAt = endOf(key);
+  return { id, name, isValid: isValid(key), createdAt, expiresAt, revokedAt, lastUsedAt };
 }
 
-/** When a key expires; null for never, as pg reads PostgreSQL's `infinity` as a number. */
+/** When a key expires; null if it never does. pg reads PostgreSQL's `infinity` as a number. */
 function endOf({ expiresAt }: ApiKey): Date | null {
   return expiresAt instanceof Date ? expiresAt : null;
 }

@@ -2,33 +2,41 @@ import { createInterface } from 'node:readline';
 import type { Command } from 'commander';
 import type { DataSource } from 'typeorm';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
-import { loadEnvironment } from '../config/environment.js';
+import { type Environment, loadEnvironment } from '../config/environment.js';
 import { administer, describeDatabase, onDatabase } from '../database/database.js';
-import { type AppliedMigration, migrationHistory } from '../database/bookkeeping.js';
+import {
+  type AppliedMigration,
+  migrationHistory,
+  pendingAfter,
+  pendingMigrations,
+} from '../database/bookkeeping.js';
 import { downScript, upScript } from '../database/migration-script.js';
 import {
   lastMigration,
+  requireDirect,
   requireOneSchema,
   revertMigration,
   rowsLostWith,
   runMigrations,
 } from '../database/migrations.js';
-import { pendingMigrations } from '../database/pending-migrations.js';
 import { exitCodes } from './exit-codes.js';
 import { sayIfEmbedded } from './where.js';
 
-/** Exit code of a revert that nobody confirmed. */
+/** Exit code of a revert that was not confirmed. */
 const NOT_CONFIRMED = 2;
 
-/** `animal-store migrate …`, and so `npm run migration:run` and its like. */
+/** `animal-store migrate …`, and the npm scripts such as `npm run migration:run`. */
 export function addMigrate(program: Command): void {
   const migrate = program
     .command('migrate')
     .description('apply, revert, list and print migrations');
   migrate
     .command('run')
-    .description('apply the pending migrations in one transaction')
-    .addHelpText('after', exitCodes({ 0: 'nothing is pending any more', 1: 'nothing was applied' }))
+    .description('apply the pending migrations')
+    .addHelpText(
+      'after',
+      exitCodes({ 0: 'nothing is pending any more', 1: 'failed; prints what was applied before' }),
+    )
     .action(() => onUrl(run));
   migrate
     .command('revert')
@@ -42,7 +50,9 @@ export function addMigrate(program: Command): void {
         [NOT_CONFIRMED]: 'not confirmed, and nothing was reverted',
       }),
     )
-    .action(({ yes }: { yes?: true }) => onUrl((url) => revert(url, yes)));
+    .action(({ yes }: { yes?: true }) =>
+      onUrl((url, environment) => revert(url, environment, yes)),
+    );
   migrate
     .command('show')
     .description('list the migrations of this version and later ones; [X] marks the applied ones')
@@ -66,21 +76,25 @@ interface ShowOptions {
   json?: true;
 }
 
-async function onUrl(work: (url: string) => Promise<void>): Promise<void> {
-  await onDatabase(loadEnvironment(), async (database) => {
+async function onUrl(
+  work: (url: string, environment: Environment) => Promise<void>,
+): Promise<void> {
+  const environment = loadEnvironment();
+  await onDatabase(environment, async (database) => {
     sayIfEmbedded(database);
-    await work(database.url);
+    await work(database.url, environment);
   });
 }
 
-/** As {@link administer}, but first says on standard error on which database the command works. */
+/** As {@link administer}, but first prints on standard error which database the command uses. */
 async function onNamed<T>(url: string, work: (dataSource: DataSource) => Promise<T>): Promise<T> {
   console.error(`${describeDatabase(url)}.`);
   return administer(url, work);
 }
 
-async function run(url: string): Promise<void> {
+async function run(url: string, { DATABASE_POOLER }: Environment): Promise<void> {
   await onNamed(url, async (dataSource) => {
+    await requireDirect(dataSource, DATABASE_POOLER);
     await requireOneSchema(dataSource);
     const pending = await pendingMigrations(dataSource);
     console.error(`Applies ${pending.join(', ') || 'nothing'}.`);
@@ -89,17 +103,27 @@ async function run(url: string): Promise<void> {
   console.log(applied.length === 0 ? 'Nothing is pending.' : `Applied ${applied.join(', ')}.`);
 }
 
-async function revert(url: string, isConfirmed = false): Promise<void> {
+async function revert(
+  url: string,
+  { DATABASE_POOLER }: Environment,
+  isConfirmed = false,
+): Promise<void> {
   const last = await onNamed(url, async (dataSource) => {
+    await requireDirect(dataSource, DATABASE_POOLER);
     const migration = await lastMigration(dataSource);
     if (migration === undefined) {
       console.error('Reverts nothing.');
       return undefined;
     }
     const lost = await rowsLostWith(migration, dataSource);
-    console.error(`Reverts ${migration.name}. This deletes for good:`);
-    lost.forEach((rows, table) =>
-      console.error(`  the table ${table} (rows: ${rows}) and the rights granted on it`),
+    const deletes = lost.size === 0 ? 'This deletes no data.' : 'This permanently deletes:';
+    console.error(`Reverts ${migration.name}. ${deletes}`);
+    lost.forEach((rows, dropped) =>
+      console.error(
+        dropped.includes('.')
+          ? `  the column ${dropped} (values: ${rows})`
+          : `  the table ${dropped} (rows: ${rows}) and the rights granted on it`,
+      ),
     );
     return migration.name;
   });
@@ -115,7 +139,7 @@ async function revert(url: string, isConfirmed = false): Promise<void> {
   console.log(`Reverted ${await revertMigration(url, last)}.`);
 }
 
-/** Whether a person at the terminal says yes; not if there is no terminal. */
+/** Asks on the terminal for confirmation. @returns whether it was given; false without a terminal. */
 async function confirms(): Promise<boolean> {
   if (!process.stdin.isTTY) {
     return false;
@@ -136,7 +160,7 @@ async function show(url: string, { check, json }: ShowOptions): Promise<void> {
     console.error('Lists its migrations and changes nothing.');
     return migrationHistory(dataSource);
   });
-  const pending = MIGRATION_NAMES.filter((name) => !applied.some((it) => it.name === name));
+  const pending = pendingAfter(applied.map(({ name }) => name));
   const list = [
     ...applied.map((it) => ({ ...it, isApplied: true })),
     ...pending.map((name) => ({ name, appliedAt: null, version: null, isApplied: false })),

@@ -11,12 +11,12 @@ import { VERSION } from '../config/project-root.js';
 import { administer, connectToServe, DATA_FOLDER, onDatabase } from '../database/database.js';
 import { requireMigrated } from '../database/pending-migrations.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
-import { createLogger } from '../logging/logger.js';
+import { createLogger, standardOutput } from '../logging/logger.js';
 import { MetricsServer } from '../metrics/metrics-server.js';
 
 /**
- * Milliseconds in which a second SIGTERM counts as the first: npm passes it on, and a supervisor may send it to npm and
- * to the service.
+ * Milliseconds in which a second SIGTERM is ignored. npm forwards the signal, and a supervisor may send it to both npm
+ * and the service.
  */
 const SAME_SIGTERM = 1000;
 
@@ -24,14 +24,15 @@ const SAME_SIGTERM = 1000;
 export async function serve(environment: Environment): Promise<void> {
   tuneHeap();
   const stopping = new AbortController();
-  /** A person does not wait until balancers notice, nor does whoever signals twice. */
+  /** Skips the wait for balancers: after a signal other than SIGTERM, or after a second SIGTERM. */
   const hurrying = new AbortController();
   let stoppingSince = Infinity;
   let isServing = false;
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.on(signal, () => {
       if (!isServing && environment.DATABASE_URL !== undefined) {
-        // It waits for a database, or for another's migrations, and has nothing yet to end in order.
+        // The process still waits for a database, or for the migrations of another process. Nothing needs to be closed
+        // yet.
         process.exit();
       }
       const now = performance.now();
@@ -50,14 +51,14 @@ export async function serve(environment: Environment): Promise<void> {
       await serveFrom(url, environment, key, stopping.signal, hurrying.signal);
     });
   } catch (error) {
-    // Ctrl-C reaches what a first start runs too, and what fails by it is no news.
+    // Ctrl-C also ends the child processes of a first start. Errors that result from that are not reported.
     if (isServing || !stopping.signal.aborted) {
       throw error;
     }
   }
 }
 
-/** The key that an embedded database is used with, made on its first start and kept beside it. */
+/** The API key for an embedded database. It is created on the first start and stored in a file beside the data. */
 async function localKey(dataSource: DataSource): Promise<string> {
   const file = join(DATA_FOLDER, 'api-key');
   const kept = (await readFile(file, 'utf8').catch(() => '')).trim();
@@ -77,7 +78,8 @@ async function serveFrom(
   stopping: AbortSignal,
   hurrying: AbortSignal,
 ): Promise<void> {
-  const logger = createLogger(environment.LOG_LEVEL);
+  const isProduction = environment.NODE_ENV === 'production';
+  const logger = createLogger(environment.LOG_LEVEL, await standardOutput(isProduction));
   process.once('uncaughtExceptionMonitor', (err) =>
     logger.fatal({ err, reason: 'error' }, 'stopped'),
   );
@@ -102,7 +104,7 @@ async function serveFrom(
       },
       'started',
     );
-    if (environment.NODE_ENV !== 'production') {
+    if (!isProduction) {
       announce(address(port, '/v1'), key);
     }
     if (!stopping.aborted) {
@@ -124,7 +126,7 @@ async function serveFrom(
   }
 }
 
-/** For people, and in plain text: what they need for their first request. */
+/** Prints what a person needs for a first request, as plain text. */
 function announce(base: string, key: string | undefined): void {
   console.log(`Animal Store Service at ${base}`);
   if (key !== undefined) {
@@ -133,12 +135,12 @@ function announce(base: string, key: string | undefined): void {
   }
 }
 
-/** Settings of V8 for a process that serves for long. */
+/** Sets V8's flags for a long-running process. */
 function tuneHeap(): void {
-  // V8 lets its heap double and more between two full collections. Collecting sooner bounds the memory of a process
-  // under load, at no cost that could be measured.
+  // By default, V8's heap may more than double between two full collections. Earlier collections bound the memory of a
+  // process under load. They have no measurable cost.
   setFlagsFromString('--heap-growing-percent=30');
-  // V8 takes what a busy moment kept for what lives long, and allocates all of its kind among the old from then on: up
-  // to half of the processor's time goes into collecting it (seen on Node 24).
+  // After a load peak, V8 treats the objects of a call site as long-lived and allocates them in the old generation from
+  // then on. Collecting them there takes up to half of the processor time (seen on Node 24).
   setFlagsFromString('--no-allocation-site-pretenuring');
 }

@@ -2,20 +2,20 @@ import { existsSync, readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
-import { applyDecorators } from '@nestjs/common';
 import { Transform } from 'class-transformer';
 import { IsBoolean, IsIn, IsString, Matches, Max, Min } from 'class-validator';
 import type { Pooler } from '../database/data-source.js';
+import { hostsOf } from '../database/servers.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { LOG_LEVELS, type LogLevel } from '../logging/logger.js';
-import { MayBeOmitted, Satisfies } from '../validation/decorators.js';
+import { AllOf, MayBeOmitted, Satisfies } from '../validation/decorators.js';
 import { messagesOf, validate } from '../validation/validate.js';
 import { PROJECT_ROOT } from './project-root.js';
 
 /** The property is a whole number in plain digits. */
 function WholeNumber(least: number, most: number): PropertyDecorator {
   const message = `$property must be a whole number from ${least} to ${most}`;
-  return applyDecorators(
+  return AllOf(
     Transform(({ value }) => (/^[0-9]{1,9}$/.test(value) ? Number(value) : value)),
     Min(least, { message }),
     Max(most, { message }),
@@ -25,7 +25,7 @@ function WholeNumber(least: number, most: number): PropertyDecorator {
 /** The property is an address up to and with `/v1`, or omitted. */
 function BaseUrl(): PropertyDecorator {
   const message = '$property must be an http(s):// URL that ends in /v1, in ASCII';
-  return applyDecorators(
+  return AllOf(
     MayBeOmitted(),
     // Characters that a URI may have as they are (RFC 3986, section 2), as it goes into headers; no password.
     Matches(/^https?:\/\/[\w.~:/[\]!$&'()*+,;=%-]+\/v1$/, { message }),
@@ -67,16 +67,30 @@ function withFullTls(url: string): string {
 
 /** A `postgres://` URL, without a parameter that would be ignored; with several hosts, one of them to take writes. */
 function isDatabaseUrl(url: string): boolean {
+  const hasSeveralHosts = /^\w+:\/\/(?:[^/?]*@)?[^@/?]*,[^@/?]*(?:[/?]|$)/.test(url);
+  return isPostgresUrl(url) && (!hasSeveralHosts || TO_TAKE_WRITES.test(url));
+}
+
+/** The same, of hosts that are all to be used. */
+function isReadUrl(url: string): boolean {
+  return (
+    isPostgresUrl(url) &&
+    !TO_TAKE_WRITES.test(url) &&
+    hostsOf(url).every((one) => URL.canParse(one))
+  );
+}
+
+const TO_TAKE_WRITES = /[?&]target_session_attrs=/;
+
+function isPostgresUrl(url: string): boolean {
   const parameters = [...new URLSearchParams(url.split('?').slice(1).join('?'))];
   // Of two that contradict each other, pg would use one.
-  const hasSeveralHosts = /^\w+:\/\/(?:[^/?]*@)?[^@/?]*,[^@/?]*(?:[/?]|$)/.test(url);
   const names = new Set(parameters.map(([name]) => (name === 'ssl' ? 'sslmode' : name)));
   return (
     /^postgres(ql)?:\/\/./.test(url) &&
     names.size === parameters.length &&
     // A `/` of the password that is not percent-encoded would make the rest of it the name of the database.
     !/@/.test(url.split('?')[0]!.replace(/^\w+:\/\/[^/]*/, '')) &&
-    (!hasSeveralHosts || names.has('target_session_attrs')) &&
     parameters.every(
       ([name, value]) => Object.hasOwn(URL_PARAMETERS, name) && URL_PARAMETERS[name]!(value),
     )
@@ -85,19 +99,23 @@ function isDatabaseUrl(url: string): boolean {
 
 /** A `postgres://` URL with `***` in place of its passwords; one that cannot be read, without anything else. */
 export function withoutPassword(url: string): string {
-  if (!URL.canParse(url)) {
+  // The URL Standard knows one host.
+  const [, hosts = ''] = /^\w+:\/\/(?:[^/?]*@)?([^/?]*)/.exec(url) ?? [];
+  const [ofOneHost] = hostsOf(url);
+  if (!URL.canParse(ofOneHost!)) {
     return 'postgres://***';
   }
-  const masked = new URL(url);
+  const masked = new URL(ofOneHost!);
   if (masked.password !== '') {
     masked.password = '***';
   }
-  for (const name of ['password', 'sslpassword']) {
-    if (masked.searchParams.has(name)) {
-      masked.searchParams.set(name, '***');
-    }
+  if (masked.searchParams.has('password')) {
+    masked.searchParams.set('password', '***');
   }
-  return masked.href;
+  return masked.href.replace(
+    /^(\w+:\/\/(?:[^/?]*@)?)[^/?]*/,
+    (_all, before: string) => before + hosts,
+  );
 }
 
 const NODE_ENVS = ['production', 'development', 'test'] as const;
@@ -175,7 +193,21 @@ export class Environment {
   @IsString()
   DATABASE_URL_FILE?: string;
 
-  /** Connections to the database that this process opens at most. */
+  /** The hot standbys that reads go to; without it, they go to the primary. */
+  @MayBeOmitted()
+  @Transform(({ value }) => withFullTls(value))
+  @Satisfies(isReadUrl, {
+    message:
+      '$property must be a postgres:// URL of one or several hosts, with parameters as DATABASE_URL, but for target_session_attrs',
+  })
+  DATABASE_READ_URL?: string;
+
+  /** The file that `DATABASE_READ_URL` was read from. */
+  @MayBeOmitted()
+  @IsString()
+  DATABASE_READ_URL_FILE?: string;
+
+  /** Connections that this process opens at most: to the database, and to each of its standbys. */
   @WholeNumber(2, 100)
   DATABASE_POOL_SIZE = 10;
 
@@ -300,21 +332,26 @@ export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
   // An empty variable counts as one that is not set: Compose passes those.
   const set = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== ''));
   const secretFaults: string[] = [];
-  try {
-    const url = secretOf('DATABASE_URL', set);
-    if (url !== undefined) {
-      set['DATABASE_URL'] = url;
+  for (const name of ['DATABASE_URL', 'DATABASE_READ_URL']) {
+    try {
+      const url = secretOf(name, set);
+      if (url !== undefined) {
+        set[name] = url;
+      }
+    } catch (error) {
+      secretFaults.push((error as OperatorError).message);
     }
-  } catch (error) {
-    secretFaults.push((error as OperatorError).message);
   }
   const { instance: environment, errors } = validate(Environment, set);
   const faults = [...messagesOf(errors), ...secretFaults];
   if (environment.NODE_ENV === 'production' && set['DATABASE_URL'] === undefined) {
     faults.push('DATABASE_URL must be set when NODE_ENV is production');
   }
-  if (environment.DATABASE_POOLER === 'transaction' && set['DATABASE_URL'] === undefined) {
-    faults.push('DATABASE_POOLER must be not set without DATABASE_URL');
+  for (const name of ['DATABASE_POOLER', 'DATABASE_READ_URL']) {
+    const isValid = set[name] !== undefined && !errors.some(({ property }) => property === name);
+    if (isValid && set['DATABASE_URL'] === undefined) {
+      faults.push(`${name} must be not set without DATABASE_URL`);
+    }
   }
   if (
     faults.length === 0 &&

@@ -11,7 +11,7 @@ import {
 export const BATCH_LIMITS = {
   /** Requests that share one statement. */
   size: 256,
-  /** Statements under way at once; each holds a connection. */
+  /** The maximum number of concurrent statements. Each uses a connection. */
   inFlight: 2,
   /** Requests waiting for a statement; one more is rejected. */
   waiting: 6_000,
@@ -19,13 +19,13 @@ export const BATCH_LIMITS = {
   waitingTime: 750,
 } as const;
 
-/** Publishes a {@link SentBatch} for each batch that leaves. */
+/** Publishes a {@link SentBatch} for each batch that is sent. */
 export const SENT_BATCHES = channel('animal-store:sent-batch');
 
 export interface SentBatch {
-  /** The batcher's. */
+  /** The batcher's name. */
   name: string;
-  /** Requests that it answers. */
+  /** The number of its requests. */
   size: number;
 }
 
@@ -38,29 +38,31 @@ interface Waiting<Request, Result> {
 }
 
 /**
- * Asks the database once for all requests that wait.
+ * Runs one statement for all requests that wait.
  *
  * At the end of a turn of the event loop, a batch is sent if no statement is in flight, or if it is full and fewer than
- * {@link BATCH_LIMITS.inFlight} are. It is sent after its requests arrived and nothing is kept of its result, so a result
- * is never older than its request. A request that is alone is a batch of one.
+ * {@link BATCH_LIMITS.inFlight} are. A batch is sent after its requests arrived, and its result is not cached. So a
+ * result is never older than its request. A single request is a batch of one.
  *
- * If PostgreSQL rejects a value, only the request that has it fails: the batch is sent again in parts, as many as each
- * has requests, and each request of a rejected part alone. That takes few statements if one value is invalid, and few
- * more than requests if all are. After any other error the batch is not sent again,
- * because PostgreSQL may have executed it.
+ * If PostgreSQL rejects a value, only the request that has it fails. The batch of n requests is sent again in √n parts
+ * of √n requests. The requests of a rejected part are then sent one by one. That takes few statements if one value is
+ * invalid, and little more than one per request if all are. After any other error the batch is not sent again, because
+ * PostgreSQL may have executed it.
  */
 export class Batcher<Request, Result> {
   private waiting: Waiting<Request, Result>[] = [];
   private inFlight = 0;
   private isScheduled = false;
-  /** When the first statement was sent since the database last carried one out or refused its values: `performance.now()`. */
+  /**
+   * When the first statement was sent since the database last executed one or rejected its values: `performance.now()`.
+   */
   private unansweredSince: number | undefined;
 
   /**
-   * @param name what is asked, for people.
-   * @param run asks the database for `requests` and returns their results in the same order. It finds each by
-   *   a key that it sent along, never by the position of a returned row: PostgreSQL promises no order.
-   * @param limits where other than {@link BATCH_LIMITS}.
+   * @param name what the batcher reads or writes, for people.
+   * @param run runs a statement for `requests` and returns their results in the same order. It finds each result by a
+   *   key that it sent along, never by the position of a row: PostgreSQL promises no order.
+   * @param limits {@link BATCH_LIMITS} by default.
    */
   constructor(
     private readonly name: string,
@@ -68,7 +70,10 @@ export class Batcher<Request, Result> {
     private readonly limits: Record<keyof typeof BATCH_LIMITS, number> = BATCH_LIMITS,
   ) {}
 
-  /** @throws ApiError `unavailable` when too many requests wait, or this one waits too long; else whatever `run` throws. */
+  /**
+   * @throws ApiError `unavailable` if too many requests wait or this one waits too long; also throws whatever `run`
+   * throws.
+   */
   ask(request: Request): Promise<Result> {
     if (this.waiting.length >= this.limits.waiting) {
       return Promise.reject(this.refusal());
@@ -105,7 +110,7 @@ export class Batcher<Request, Result> {
     }
   }
 
-  /** Few large batches cost less than many small ones, so a second one does not leave before it is full. */
+  /** Few large batches cost less than many small ones. So a second batch is only sent if it is full. */
   private mayLeave(): boolean {
     return (
       this.inFlight === 0 ||
@@ -120,7 +125,7 @@ export class Batcher<Request, Result> {
     }
   }
 
-  /** A database that has carried out nothing for as long as a request may wait is away. */
+  /** The error says that the database is unavailable if it has not responded for as long as a request may wait. */
   private refusal(): ApiError {
     const since = this.unansweredSince ?? Infinity;
     return performance.now() - since > this.limits.waitingTime

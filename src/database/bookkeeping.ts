@@ -1,6 +1,11 @@
 import type { DataSource, QueryRunner } from 'typeorm';
+import { MIGRATION_NAMES } from '../../migrations/index.js';
+import { sqlState } from '../errors/database-error.js';
 
-/** TypeORM's own table, with two columns for people: when a migration was applied, and by which version. */
+/** SQLSTATE of a statement on a table that does not exist. */
+const UNDEFINED_TABLE = '42P01';
+
+/** TypeORM's table of migrations, with two more columns: when a migration was applied, and by which version. */
 const CREATE = `create table migrations (
   id serial not null,
   timestamp bigint not null,
@@ -10,7 +15,7 @@ const CREATE = `create table migrations (
   constraint "PK_8c82d7f526340ab734260ea46be" primary key (id)
 )`;
 
-/** For a table without them. What was applied before has neither. */
+/** Adds the two columns. They are null for migrations that were applied before. */
 const ADD_COLUMNS = [
   `alter table migrations
   add column applied_at timestamp with time zone,
@@ -29,7 +34,7 @@ export async function missingBookkeeping(session: DataSource | QueryRunner): Pro
   return exists ? (isComplete ? [] : ADD_COLUMNS) : [CREATE];
 }
 
-/** A migration that the database has. */
+/** A migration that is applied. */
 export interface AppliedMigration {
   name: string;
   /** Null if that was not recorded. */
@@ -38,7 +43,7 @@ export interface AppliedMigration {
   version: string | null;
 }
 
-/** @returns what the database has, oldest first; nothing if it was never migrated. */
+/** @returns the applied migrations, oldest first; empty if there are none. */
 export async function migrationHistory(dataSource: DataSource): Promise<AppliedMigration[]> {
   const missing = await missingBookkeeping(dataSource);
   if (missing[0] === CREATE) {
@@ -54,4 +59,28 @@ export async function migrationHistory(dataSource: DataSource): Promise<AppliedM
     appliedAt: applied_at,
     version,
   }));
+}
+
+/** @returns the names of this code's migrations that are not applied, oldest first. */
+export async function pendingMigrations(dataSource: DataSource): Promise<string[]> {
+  return pendingAfter(await appliedMigrations(dataSource));
+}
+
+/** @returns the names of the migrations of this code that are not among `applied`, oldest first. */
+export function pendingAfter(applied: Iterable<string>): string[] {
+  const names = new Set(applied);
+  return MIGRATION_NAMES.filter((name) => !names.has(name));
+}
+
+/** @returns the names of all applied migrations, including those of later versions. */
+export async function appliedMigrations(dataSource: DataSource): Promise<Set<string>> {
+  try {
+    const rows = await dataSource.query<{ name: string }[]>('select name from migrations');
+    return new Set(rows.map(({ name }) => name));
+  } catch (error) {
+    if (sqlState(error) === UNDEFINED_TABLE) {
+      return new Set();
+    }
+    throw error;
+  }
 }

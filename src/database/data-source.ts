@@ -6,14 +6,20 @@ import { ApiKey } from '../auth/api-key.entity.js';
 import { Order } from '../orders/order.entity.js';
 import { IdempotencyKey } from '../pets/idempotency-key.entity.js';
 import { Pet } from '../pets/pet.entity.js';
-import { connectingToWritable, serversOf } from './servers.js';
-import { DATABASE_TIMEOUTS, ServingPool, type ServingPoolConfig } from './pool.js';
+import { connectingToWritable, hostsOf } from './servers.js';
+import {
+  DATABASE_TIMEOUTS,
+  ServingPool,
+  type ServingPoolConfig,
+  STANDBY_TIMEOUTS,
+} from './pool.js';
 
 /**
- * Settings of the sessions that serve requests. `jit` is off: the cost estimated for a batch crosses its threshold,
- * and compiling takes 100 ms where running takes one. A prepared statement is planned once, for any values, and
- * never as a scan of the whole table, which looks cheap on a table that was small when it was planned. Where the role's
- * default isolates transactions more, a statement for many requests would fail for one of them.
+ * Settings of the sessions that serve requests. `jit` is off: the estimated cost of a batch exceeds its threshold, and
+ * compiling takes 100 ms for a statement that runs for 1 ms. A prepared statement is planned once, for any values. It
+ * never scans the whole table: if the table was small when the statement was planned, that plan would stay.
+ * Transactions are `read committed`: with a stricter isolation level, a statement for many requests could fail because
+ * of one of them.
  */
 const SERVING = {
   jit: 'off',
@@ -24,14 +30,14 @@ const SERVING = {
 };
 
 /**
- * What is between the service and PostgreSQL. `transaction` is a pooler that gives each transaction any of its sessions: a
- * session's settings are the role's, and no statement is prepared.
+ * The kind of pooler between the service and PostgreSQL. `transaction` is a pooler that gives each transaction any of
+ * its sessions. The settings of such a session are the role's, and the service prepares no statements.
  */
 export type Pooler = 'transaction';
 
 /**
- * The settings that a session must have to serve requests; times in milliseconds. Through a pooler, those for the plans of
- * prepared statements are left out: a statement that is not prepared is planned each time, for its values.
+ * The settings that a session must have to serve requests; times in milliseconds. Through a pooler, the settings for
+ * plans of prepared statements are not required: there each statement is planned for its values when it runs.
  */
 export function requiredSettings(pooler?: Pooler): Record<string, string> {
   const { jit, default_transaction_isolation, statement_timeout } = SERVING;
@@ -39,13 +45,15 @@ export function requiredSettings(pooler?: Pooler): Record<string, string> {
 }
 
 /**
- * The connections that serve requests. {@link DataSource.initialize} opens one; each other is opened when it is needed.
+ * The connections that serve requests. {@link DataSource.initialize} opens the first one. Others are opened when they
+ * are needed.
  *
- * @param url a `postgres://` URL; its parameters, TLS among them, are pg's (`sslmode`, `sslrootcert`, …).
- * @param size the most connections.
- * @param pooler what is in between, if anything is.
- * @param servers the URLs of which the one that takes writes is to be used instead of `url`, if there are any.
- * @param urlNow reads a URL whose role and password each new connection uses; those of `url` if it throws.
+ * @param url a `postgres://` URL; its parameters, including those for TLS, are pg's (`sslmode`, `sslrootcert`, …).
+ * @param size the maximum number of connections.
+ * @param pooler the kind of pooler, if there is one.
+ * @param servers the URLs of several servers. If there are any, the one that accepts writes is used instead of `url`.
+ * @param urlNow reads the URL with the current role and password for each new connection. If it throws, those of `url`
+ *   are used.
  * @throws TypeError for a malformed URL.
  */
 export function servingDataSource(
@@ -63,31 +71,55 @@ export function servingDataSource(
     ...(servers.length > 0 ? connectingToWritable(servers.map(ofSessions), ServingClient) : {}),
     sharesSessions: pooler !== undefined,
     max: size,
-    // A server that has come to a halt would not end idle connections, and keep the process from ending.
-    allowExitOnIdle: true,
     connectionTimeoutMillis: DATABASE_TIMEOUTS.connection,
-    keepAlive: true,
-    keepAliveInitialDelayMillis: DATABASE_TIMEOUTS.keepAlive,
+    ...LASTING,
   });
 }
 
 /**
- * Connections for what people do, and for what a start does before it serves: it may take its time. The second is opened
- * only when the first is busy.
+ * The connections that read from one hot standby.
+ *
+ * @param url of that server; the other parameters are those of {@link servingDataSource}.
+ * @throws TypeError for a malformed URL.
+ */
+export function standbyDataSource(url: string, size: number, urlNow: () => string): DataSource {
+  return dataSource(ServingPool, {
+    Client: clientWithCredentialsOf(urlNow),
+    connectionString: withSettings(url, SERVING),
+    max: size,
+    connectionTimeoutMillis: STANDBY_TIMEOUTS.connection,
+    silence: STANDBY_TIMEOUTS.silence,
+    ...LASTING,
+  });
+}
+
+/** Settings of connections that stay open while the process serves. */
+const LASTING = {
+  // Otherwise idle connections to a hanging server would keep the process from ending.
+  allowExitOnIdle: true,
+  keepAlive: true,
+  keepAliveInitialDelayMillis: DATABASE_TIMEOUTS.keepAlive,
+};
+
+/**
+ * Connections for commands, and for the start before the service serves. Their statements may take long. The second
+ * connection is opened only if the first is busy.
  *
  * @throws TypeError for a malformed URL.
  */
 export function administrativeDataSource(url: string): DataSource {
   return dataSource(Pool, {
     connectionString: url,
-    // pg makes a Date of no other. Poolers refuse or ignore settings that a session starts with.
+    // pg parses dates in this style only. It is not a start-up parameter, because poolers reject or ignore those.
     onConnect: (client) => client.query(`set datestyle = 'ISO'`),
     max: 2,
     connectionTimeoutMillis: 10_000,
   });
 }
 
-/** @param PoolClass made by TypeORM, which connects before anybody else can listen to the pool. */
+/**
+ * @param PoolClass the class of the pool. TypeORM creates the pool and connects before other code could add listeners.
+ */
 function dataSource(PoolClass: typeof Pool, config: ServingPoolConfig): DataSource {
   return new DataSource({
     type: 'postgres',
@@ -96,12 +128,12 @@ function dataSource(PoolClass: typeof Pool, config: ServingPoolConfig): DataSour
     entities: [Pet, IdempotencyKey, ApiKey, Order],
     migrations: [...migrations],
     installExtensions: false,
-    // Of a connection that breaks while nobody uses it. The pool has dropped it; whoever asks next gets another.
+    // Called if an idle connection breaks. The pool has removed it and opens another one when it is needed.
     poolErrorHandler: () => {},
   });
 }
 
-/** pg's `password` may be a function, but not beside a URL, whose password wins even if it has none. */
+/** pg accepts a function as `password`, but a URL overrides it, even a URL without a password. */
 function clientWithCredentialsOf(urlNow: () => string): typeof Client {
   return class extends Client {
     constructor({ connectionString, ...config }: ClientConfig = {}) {
@@ -112,24 +144,30 @@ function clientWithCredentialsOf(urlNow: () => string): typeof Client {
 
 function withCredentials(url: string, urlNow: () => string): string {
   try {
-    const now = urlNow();
-    const { username, password } = new URL(serversOf(now)[0] ?? now);
-    return Object.assign(new URL(url), { username, password }).href;
+    const now = new URL(hostsOf(urlNow())[0]!);
+    const { username, password } = now;
+    const changed = Object.assign(new URL(url), { username, password });
+    // In a URL, the parameters `user` and `password` override the role and password before the host.
+    for (const name of ['user', 'password']) {
+      changed.searchParams.delete(name);
+      now.searchParams.getAll(name).forEach((value) => changed.searchParams.set(name, value));
+    }
+    return changed.href;
   } catch {
-    // Whoever changes a file may not have finished.
+    // The file may be only half written.
     return url;
   }
 }
 
-/** The pool under a DataSource that is initialized: for statements that no repository writes. */
+/** The pool of an initialized DataSource, for statements that do not go through a repository. */
 export function poolOf({ driver }: DataSource): Pool {
   return (driver as PostgresDriver).master;
 }
 
-/** What PostgreSQL calls this service's sessions, in `pg_stat_activity` and in its log. */
+/** The name of this service's sessions in `pg_stat_activity` and in PostgreSQL's log. */
 export const APPLICATION_NAME = 'animal-store';
 
-/** Adds settings to the `options` that the URL may have, and that pg would otherwise let win. */
+/** Adds settings to the URL's `options`, which would otherwise override them. */
 function withSettings(url: string, settings: Record<string, string>): string {
   const changed = new URL(url);
   const added = Object.entries(settings).map(

@@ -13,7 +13,7 @@ import {
   servingDataSource,
 } from './data-source.js';
 
-/** Where the embedded PostgreSQL and what belongs to it lie. */
+/** The folder of the embedded PostgreSQL and its files. */
 export const DATA_FOLDER = join(PROJECT_ROOT, '.data');
 
 /** The database that this process uses. */
@@ -24,8 +24,8 @@ export interface Database {
 }
 
 /**
- * Calls `work` with the database that `DATABASE_URL` names, whatever state it is in, or else with the embedded one, which
- * runs meanwhile.
+ * Calls `work` with the database that `DATABASE_URL` names, without a check of its state. If `DATABASE_URL` is not set,
+ * runs the embedded PostgreSQL while `work` runs.
  *
  * @throws NoEmbeddedPostgres, and whatever `work` throws.
  */
@@ -45,20 +45,20 @@ export async function onDatabase(
   }
 }
 
-/** The URL of the one server to work on. */
+/** The URL of the server to use: the one that accepts writes, if `url` names several. */
 async function serverOf(url: string): Promise<string> {
   const servers = serversOf(url);
   return servers.length === 0 ? url : writableOf(servers).catch(cannotBeUsed);
 }
 
 /**
- * Which database `url` names, and as whom: for people, without the password.
+ * Describes the database and role of `url` for people, without the password.
  *
  * @throws OperatorError if the driver cannot use the URL.
  */
 export function describeDatabase(url: string): string {
   try {
-    // The driver knows the defaults too, those of the environment (PGHOST and its like) among them.
+    // The driver applies the defaults, including those of the environment (PGHOST and others).
     const { database, host, port, user } = new Client({ connectionString: url });
     return `Database ${database} at ${host}:${port}, role ${user}`;
   } catch (error) {
@@ -67,9 +67,9 @@ export function describeDatabase(url: string): string {
 }
 
 /**
- * Connects to the database at `url` for the time of `work`.
+ * Connects to the database at `url` while `work` runs.
  *
- * @throws OperatorError where it cannot be used.
+ * @throws OperatorError if it cannot be used.
  */
 export async function administer<T>(
   url: string,
@@ -85,8 +85,8 @@ export async function administer<T>(
 }
 
 /**
- * @throws OperatorError where the database is not in UTF-8, in which names of animals would be counted in bytes, or not be
- *   stored at all; and where its role may use no schema, in which it would find no table.
+ * @throws OperatorError if the encoding is not UTF-8: the length of names would be counted in bytes, or names could not
+ *   be stored. Also if the role may use no schema of its search_path, because it would find no tables.
  */
 async function requireFit(dataSource: DataSource): Promise<void> {
   const [{ encoding, schema, path }] = await dataSource.query(
@@ -109,8 +109,8 @@ async function requireFit(dataSource: DataSource): Promise<void> {
 
 /**
  * @returns the connections that serve requests.
- * @throws OperatorError where the database at `url` cannot be used, and where a pooler is in between that `DATABASE_POOLER`
- *   does not name.
+ * @throws OperatorError if the database at `url` cannot be used, or if there is a pooler that `DATABASE_POOLER` does
+ *   not name.
  */
 export async function connectToServe(
   url: string,
@@ -124,6 +124,9 @@ export async function connectToServe(
   );
   try {
     await requireSettings(dataSource, DATABASE_POOLER);
+    if (DATABASE_POOLER === undefined) {
+      await requireOwnSessions(dataSource);
+    }
     return dataSource;
   } catch (error) {
     await dataSource.destroy();
@@ -131,7 +134,7 @@ export async function connectToServe(
   }
 }
 
-/** Poolers ignore settings that a session starts with, if they do not refuse it: the usual sign of one. */
+/** Most poolers reject or ignore the settings in a session's start-up packet. Missing settings show a pooler. */
 async function requireSettings(dataSource: DataSource, pooler?: Pooler): Promise<void> {
   const required = requiredSettings(pooler);
   const found = await dataSource.query<{ name: string; setting: string; role: string }[]>(
@@ -157,14 +160,35 @@ async function requireSettings(dataSource: DataSource, pooler?: Pooler): Promise
   );
 }
 
+/** A pooler may apply the settings and still give each transaction any of its sessions. */
+async function requireOwnSessions(dataSource: DataSource): Promise<void> {
+  const connections = [dataSource.createQueryRunner(), dataSource.createQueryRunner()] as const;
+  try {
+    const sessions: number[] = [];
+    // This order also detects a pooler that uses its sessions in turns.
+    for (const index of [0, 1, 1, 0] as const) {
+      const [{ pid }] = await connections[index].query('select pg_backend_pid() as pid');
+      sessions.push(pid);
+    }
+    const [first, second, ...again] = sessions;
+    if (first === second || again[0] !== second || again[1] !== first) {
+      throw new OperatorError(
+        `The connections of DATABASE_URL share sessions, as those of poolers do. ${POOLER_HINT}.`,
+      );
+    }
+  } finally {
+    await Promise.all(connections.map((connection) => connection.release()));
+  }
+}
+
 const POOLER_HINT = 'Connect to PostgreSQL itself, or set DATABASE_POOLER=transaction';
 
-/** What PgBouncer, Neon's pooler and RDS Proxy say to settings that a session starts with. */
+/** The error messages of PgBouncer, Neon's pooler and RDS Proxy about settings in a start-up packet. */
 const POOLER_REFUSAL = /unsupported startup parameter|command-line options/i;
 
 /**
- * @returns the DataSource that `make` gives, connected.
- * @throws OperatorError where it cannot be used, for whatever reason: each is for whoever set `DATABASE_URL` to fix.
+ * @returns the DataSource that `make` returns, connected.
+ * @throws OperatorError if it cannot be used, whatever the cause: the operator must fix it.
  */
 export async function connected(make: () => DataSource): Promise<DataSource> {
   try {
@@ -185,5 +209,5 @@ function hintTo(code: string | undefined, message: string): string {
   if (code === 'ERR_INVALID_URL') {
     return '. Percent-encode the password';
   }
-  return POOLER_REFUSAL.test(message) ? `. A pooler says so. ${POOLER_HINT}.` : '';
+  return POOLER_REFUSAL.test(message) ? `. This message comes from a pooler. ${POOLER_HINT}.` : '';
 }

@@ -1,10 +1,10 @@
 import type { DataSource } from 'typeorm';
 import { migrations } from '../../migrations/index.js';
-import type { Migration, TableLocks } from '../../migrations/migration.js';
+import type { Migration } from '../../migrations/migration.js';
 import { VERSION } from '../config/project-root.js';
-import { missingBookkeeping } from './bookkeeping.js';
-import { lastMigration, MIGRATION_LOCK, requireOneSchema, TABLE_LOCK } from './migrations.js';
-import { pendingMigrations } from './pending-migrations.js';
+import { missingBookkeeping, pendingMigrations } from './bookkeeping.js';
+import { lastMigration, MIGRATION_LOCK, requireOneSchema } from './migrations.js';
+import { PATIENCE, TABLE_LOCK } from './table-locks.js';
 
 /**
  * The SQL that `migrate run` would run now, as a script for psql. Nothing is changed.
@@ -18,24 +18,26 @@ export async function upScript(dataSource: DataSource): Promise<string> {
   if (pending.length === 0) {
     return '-- No migration is pending.\n';
   }
-  const bookkeeping = await missingBookkeeping(dataSource);
-  const steps = await Promise.all(
-    pending.map(async (migration, i) => [
+  const parts: Part[] = [];
+  for (const [i, migration] of pending.entries()) {
+    const isOutside = migration.transaction === false;
+    if (parts.at(-1)?.isOutside !== isOutside) {
+      parts.push({ isOutside, names: [], applied: 0, steps: [] });
+    }
+    const part = parts.at(-1)!;
+    part.names.push(migration.name);
+    part.steps.push(
       comment(
         `${i + 1} of ${pending.length}: ${migration.name}`,
         `Purpose: ${migration.purpose}`,
-        `Locks until the end: ${locksOf(migration.locks.up)}`,
-        `Can be reverted: yes. That drops, with all rows and grants: ${migration.drops.join(', ') || 'nothing'}.`,
+        ...effectsOf(migration, 'up'),
+        `Can be reverted: yes. That drops, with all data and grants: ${migration.drops.join(', ') || 'nothing'}.`,
       ),
       ...(await statementsOf((session) => migration.up(session))),
       `insert into migrations (timestamp, name, version) values (${timestampOf(migration)}, '${migration.name}', '${VERSION}')`,
-    ]),
-  );
-  return script(`Applies ${names.join(', ')}.`, [
-    ...bookkeeping,
-    onlyIf(names, 0),
-    ...steps.flat(),
-  ]);
+    );
+  }
+  return script(`Applies ${names.join(', ')}.`, parts, await missingBookkeeping(dataSource));
 }
 
 /**
@@ -48,18 +50,29 @@ export async function downScript(dataSource: DataSource): Promise<string> {
   if (migration === undefined) {
     return '-- No migration is applied.\n';
   }
-  const { name, purpose, locks, drops } = migration;
-  return script(`Reverts ${name}.`, [
-    onlyIf([name], 1),
+  const { name, purpose, drops } = migration;
+  const steps = [
     comment(
       `Down migration of ${name}`,
       `Its purpose was: ${purpose}`,
-      `Locks until the end: ${locksOf(locks.down)}`,
-      `Drops, with all rows and grants: ${drops.join(', ') || 'nothing'}.`,
+      ...effectsOf(migration, 'down'),
+      `Drops, with all data and grants: ${drops.join(', ') || 'nothing'}.`,
     ),
     ...(await statementsOf((session) => migration.down(session))),
     `delete from migrations where timestamp = ${timestampOf(migration)} and name = '${name}'`,
-  ]);
+  ];
+  const isOutside = migration.transaction === false;
+  return script(`Reverts ${name}.`, [{ isOutside, names: [name], applied: 1, steps }]);
+}
+
+/** A part of the script: migrations in one transaction, or outside a transaction. */
+interface Part {
+  isOutside: boolean;
+  names: string[];
+  /** How many of them are applied before. */
+  applied: number;
+  /** Statements, and comments. */
+  steps: string[];
 }
 
 /** The statements that a migration would run. */
@@ -75,48 +88,85 @@ async function statementsOf(
   return statements;
 }
 
-function script(summary: string, steps: string[]): string {
+function script(summary: string, parts: Part[], bookkeeping: string[] = []): string {
+  const isOne = parts.length === 1 && !parts[0]!.isOutside;
   return [
     comment(
       `${summary} Printed by animal-store ${VERSION}.`,
-      'Run it with psql as the owner of the tables. It is one transaction: after an error nothing is changed.',
+      `Run it with psql as the owner of the tables. ${
+        isOne
+          ? 'It is one transaction: after an error nothing is changed.'
+          : 'It is not a single transaction: after an error, completed steps stay applied. Then print the script again.'
+      }`,
     ),
     '\\set ON_ERROR_STOP on',
-    'begin isolation level read committed;',
-    comment('Wait for other migrations, whatever limit the role has.'),
-    'set local statement_timeout = 0;',
-    `do $$ begin perform pg_advisory_xact_lock(${MIGRATION_LOCK}); end $$;`,
-    comment(
-      'Give up if a table is locked: requests wait behind this transaction. Run the script again then.',
-    ),
-    `set local lock_timeout = '${TABLE_LOCK.timeout}ms';`,
-    ...steps.map((step) => (step.startsWith('--') ? `\n${step}` : `${step};`)),
-    '',
-    'commit;',
+    ...parts.flatMap((part, i) => partOf(part, i === 0 ? bookkeeping : [])),
     '',
   ].join('\n');
 }
 
-/** Raises an error unless the database has `count` of these migrations: it may have changed since the script was printed. */
-function onlyIf(names: string[], count: number): string {
-  const list = names.map((name) => `'${name}'`).join(', ');
-  return `do $$ begin
-  if (select count(*) from migrations where name in (${list})) <> ${count} then
-    raise exception 'The migrations have changed since this script was printed; print it again.';
-  end if;
-end $$`;
+function partOf({ isOutside, names, applied, steps }: Part, bookkeeping: string[]): string[] {
+  const set = isOutside ? 'set' : 'set local';
+  const timeout = isOutside ? PATIENCE : TABLE_LOCK.timeout;
+  return [
+    isOutside ? `\n${comment('Outside a transaction.')}` : 'begin isolation level read committed;',
+    comment(
+      'These override the limits of the role: no time limit, but an error if a table is locked.',
+    ),
+    `${set} statement_timeout = 0;`,
+    `${set} lock_timeout = '${timeout}ms';`,
+    `${ifNot(
+      `pg_try_advisory_${isOutside ? '' : 'xact_'}lock(${MIGRATION_LOCK})`,
+      'Another session migrates this database; run the script again when it has ended.',
+    )};`,
+    ...[...bookkeeping, onlyIf(names, applied), ...steps].map((step) =>
+      step.startsWith('--') ? `\n${step}` : `${step};`,
+    ),
+    '',
+    ...(isOutside
+      ? [
+          'reset statement_timeout;',
+          'reset lock_timeout;',
+          `do $$ begin perform pg_advisory_unlock(${MIGRATION_LOCK}); end $$;`,
+        ]
+      : ['commit;']),
+  ];
 }
 
-function locksOf(locks: TableLocks): string {
-  const entries = Object.entries(locks).map(([table, mode]) => `${mode} on ${table}`);
-  return `${entries.join(', ') || 'none on tables that exist'}.`;
+/**
+ * Raises an error unless `count` of these migrations are applied. The database may have changed since the script was
+ * printed.
+ */
+function onlyIf(names: string[], count: number): string {
+  const list = names.map((name) => `'${name}'`).join(', ');
+  return ifNot(
+    `(select count(*) from migrations where name in (${list})) = ${count}`,
+    'The migrations have changed since this script was printed; print it again.',
+  );
+}
+
+const ifNot = (condition: string, message: string) => `do $$ begin
+  if not ${condition} then
+    raise exception '${message}';
+  end if;
+end $$`;
+
+function effectsOf({ locks, rewrites = {}, transaction }: Migration, way: 'up' | 'down'): string[] {
+  const entries = Object.entries(locks[way]).map(([table, mode]) => `${mode} on ${table}`);
+  const tables = rewrites[way] ?? [];
+  return [
+    transaction === false
+      ? 'Locks: none that blocks reads or writes.'
+      : `Locks until the end: ${entries.join(', ') || 'none on tables that exist'}.`,
+    tables.length === 0 ? [] : `Rewrites all rows of: ${tables.join(', ')}.`,
+  ].flat();
 }
 
 const comment = (...lines: string[]) => lines.map((line) => `-- ${line}`).join('\n');
 
 const timestampOf = ({ name }: Migration) => name.slice(-13);
 
-/** `sql` without the indent of the source that holds it. */
+/** `sql` without the indentation of the source file. */
 export function withoutIndent(sql: string): string {
   const lines = sql
     .replace(/^\s*\n/, '')

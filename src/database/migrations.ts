@@ -3,10 +3,11 @@ import { type DataSource, MigrationExecutor, type QueryRunner } from 'typeorm';
 import { migrations } from '../../migrations/index.js';
 import type { Migration } from '../../migrations/migration.js';
 import { VERSION } from '../config/project-root.js';
-import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
-import { missingBookkeeping } from './bookkeeping.js';
+import { missingBookkeeping, pendingMigrations } from './bookkeeping.js';
+import type { Pooler } from './data-source.js';
 import { administer } from './database.js';
+import { inTransaction, outsideTransaction } from './table-locks.js';
 
 /**
  * The advisory lock under which migrations run (PostgreSQL, section 13.3.5), so that several instances starting
@@ -15,67 +16,94 @@ import { administer } from './database.js';
 export const MIGRATION_LOCK = 7_236_102_511;
 
 /**
- * How migrations wait for tables that others use. Requests that need such a table wait behind the migration, so an attempt
- * is shorter than their `statement_timeout`, and they have the table for themselves in between.
- */
-export const TABLE_LOCK = {
-  /** Milliseconds that an attempt waits for a table. */
-  timeout: 1_000,
-  attempts: 5,
-  /** Milliseconds between two attempts. */
-  pause: 1_000,
-} as const;
-
-/** SQLSTATE of a statement that waited for a lock longer than `lock_timeout`. */
-const LOCK_NOT_AVAILABLE = '55P03';
-
-/**
- * Applies what is pending, in one transaction.
+ * Applies the pending migrations in one transaction. The transaction ends before a migration that runs outside a
+ * transaction.
  *
- * @returns the names of what was applied.
- * @throws OperatorError if the database at `url` cannot be used, and if others hold a table for too long.
+ * @returns the names of the applied migrations.
+ * @throws OperatorError if the database at `url` cannot be used, if a pooler is in between, if other sessions lock a
+ *   table for too long, or if a migration outside a transaction fails.
  */
 export async function runMigrations(url: string): Promise<string[]> {
-  return underLock(url, async (executor, session) => {
-    if ((await executor.getPendingMigrations()).length === 0) {
-      return [];
+  return administer(url, async (dataSource) => {
+    await requireDirect(dataSource);
+    await requireOneSchema(dataSource);
+    const applied: string[] = [];
+    try {
+      for (;;) {
+        const [next] = await pendingMigrations(dataSource);
+        if (next === undefined) {
+          return applied;
+        }
+        const isOutside = isOutsideTransaction(next);
+        const names = await underLock(dataSource, isOutside, (executor, session) =>
+          apply(executor, session, isOutside),
+        );
+        applied.push(...names);
+      }
+    } catch (error) {
+      if (applied.length > 0) {
+        console.error(`Applied ${applied.join(', ')}, and then failed:`);
+      }
+      throw error;
     }
-    for (const statement of await missingBookkeeping(session)) {
-      await session.query(statement);
-    }
-    const applied = await executor.executePendingMigrations();
-    const names = applied.map(({ name }) => name);
-    await session.query('update migrations set version = $1 where name = any ($2)', [
-      VERSION,
-      names,
-    ]);
-    return names;
   });
 }
 
+/** Applies the pending migrations up to the first one of the other kind. @returns their names. */
+async function apply(
+  executor: MigrationExecutor,
+  session: QueryRunner,
+  isOutside: boolean,
+): Promise<string[]> {
+  const pending = await executor.getPendingMigrations();
+  const end = pending.findIndex(({ name }) => isOutsideTransaction(name) !== isOutside);
+  const next = end === -1 ? pending : pending.slice(0, end);
+  for (const statement of next.length === 0 ? [] : await missingBookkeeping(session)) {
+    await session.query(statement);
+  }
+  for (const migration of next) {
+    await executor.executeMigration(migration);
+    await session.query('update migrations set version = $1 where name = $2', [
+      VERSION,
+      migration.name,
+    ]);
+  }
+  return next.map(({ name }) => name);
+}
+
 /**
- * Undoes the migration applied last.
+ * Reverts the migration that was applied last.
  *
- * @param expected its name, if whoever asks for it knows.
+ * @param expected the name of the migration to revert, if the caller knows it.
  * @returns its name, or `undefined` if none is applied.
- * @throws OperatorError if the database at `url` cannot be used, if this code does not have the migration, if it is not
- *   the expected one, and if others hold a table for too long.
+ * @throws OperatorError as {@link runMigrations}, if this code does not have the migration, or if it is not the
+ *   expected one.
  */
 export async function revertMigration(url: string, expected?: string): Promise<string | undefined> {
-  return underLock(url, async (executor) => {
-    const [last] = await executor.getExecutedMigrations();
-    if (expected !== undefined && last?.name !== expected) {
-      throw new OperatorError(
-        `Nothing was reverted: ${expected} is no longer the migration applied last.`,
-      );
-    }
-    if (last === undefined) {
+  return administer(url, async (dataSource) => {
+    await requireDirect(dataSource);
+    const name = expected ?? (await lastMigration(dataSource))?.name;
+    if (name === undefined) {
       return undefined;
     }
-    migrationOf(last.name);
-    await executor.undoLastMigration();
-    return last.name;
+    return underLock(dataSource, isOutsideTransaction(name), async (executor) => {
+      const [last] = await executor.getExecutedMigrations();
+      if (last?.name !== name) {
+        throw new OperatorError(
+          `Nothing was reverted: ${name} is no longer the migration applied last.`,
+        );
+      }
+      executor.transaction = 'none';
+      await executor.undoLastMigration();
+      return name;
+    });
   });
+}
+
+/** Whether this code has the migration, and runs it outside a transaction. */
+function isOutsideTransaction(name: string | undefined): boolean {
+  const Found = migrations.find((it) => it.name === name);
+  return Found !== undefined && new Found().transaction === false;
 }
 
 /**
@@ -93,35 +121,38 @@ function migrationOf(name: string): Migration {
   const Found = migrations.find((it) => it.name === name);
   if (Found === undefined) {
     throw new OperatorError(
-      `${name}, applied last, is no migration of this version: revert it with the one that has it.`,
+      `${name}, applied last, is not a migration of this version: revert it with the version that has it.`,
     );
   }
   return new Found();
 }
 
-/** The rows that reverting `migration` would delete, by table, as of now. */
+/**
+ * Counts what reverting `migration` would delete now, by table or `table.column`: rows, or values that are not null.
+ *
+ * @throws OperatorError as {@link inTransaction}.
+ */
 export async function rowsLostWith(
   { drops }: Migration,
   dataSource: DataSource,
 ): Promise<Map<string, string>> {
-  return dataSource.transaction(async (session) => {
-    await session.query(`set local lock_timeout = '${TABLE_LOCK.timeout}ms'`);
-    await session.query('set local statement_timeout = 0');
+  return inTransaction(dataSource, async (session) => {
     const rows = new Map<string, string>();
-    for (const table of drops) {
-      const [{ count }] = await session.query(`select count(*) from ${table}`);
-      rows.set(table, count);
+    for (const dropped of drops) {
+      const [table, column = '*'] = dropped.split('.');
+      const [{ count }] = await session.query(`select count(${column}) from ${table}`);
+      rows.set(dropped, count);
     }
     return rows;
   });
 }
 
 /**
- * @throws OperatorError where the tables are in another schema than the one in which new ones would be made: TypeORM looks
- *   for its own in that one alone, and would make a second, empty store there.
+ * @throws OperatorError if the tables are in another schema than the one in which new tables are created. TypeORM looks
+ *   for its table in that schema only, and would create a second, empty set of tables there.
  */
-export async function requireOneSchema(session: DataSource | QueryRunner): Promise<void> {
-  const [other] = await session.query(
+export async function requireOneSchema(dataSource: DataSource): Promise<void> {
+  const [other] = await dataSource.query(
     `select nspname as found, current_schema() as current
        from pg_class
        join pg_namespace on pg_namespace.oid = relnamespace
@@ -129,135 +160,66 @@ export async function requireOneSchema(session: DataSource | QueryRunner): Promi
   );
   if (other !== undefined) {
     throw new OperatorError(
-      `The tables are in the schema ${other.found}, and migrations would make theirs in ${other.current}, ` +
+      `The tables are in the schema ${other.found}, but migrations would create theirs in ${other.current}, ` +
         `which is first in the role's search_path: alter role … set search_path = ${other.found}.`,
     );
   }
 }
 
 /**
- * Calls `work` in a transaction that has the advisory lock; again after a pause while others hold its tables.
+ * Detects a pooler by the process id: a pooler reports its own number to clients, because it gives them several
+ * sessions.
  *
- * Lock and settings are the transaction's. A pooler would give a session that kept them to the next client.
+ * @param pooler the pooler that the configuration names.
+ * @throws OperatorError if there is a pooler: the next client of the session would get the settings and locks of a
+ *   migration.
+ */
+export async function requireDirect(dataSource: DataSource, pooler?: Pooler): Promise<void> {
+  const session = dataSource.createQueryRunner();
+  try {
+    const { processID } = await session.connect();
+    const [{ pid }] = await session.query('select pg_backend_pid() as pid');
+    if (pooler !== undefined || pid !== processID) {
+      throw new OperatorError(
+        'Nothing was changed: migrations do not run through a pooler. ' +
+          "Set DATABASE_URL to PostgreSQL's own address for this command, and DATABASE_POOLER to nothing.",
+      );
+    }
+  } finally {
+    await session.release();
+  }
+}
+
+/**
+ * Calls `work` while the transaction, or the session outside a transaction, holds the advisory lock.
  */
 async function underLock<T>(
-  url: string,
+  dataSource: DataSource,
+  isOutside: boolean,
   work: (executor: MigrationExecutor, session: QueryRunner) => Promise<T>,
 ): Promise<T> {
-  return administer(url, async (dataSource) => {
-    for (let attempt = 1; ; attempt += 1) {
-      const session = dataSource.createQueryRunner();
-      let blockers: Blocker[] = [];
-      try {
-        // Of another isolation level, the snapshot would be older than the lock, and than what its last holder did.
-        await session.startTransaction('READ COMMITTED');
-        // The role may have a limit that is right for requests.
-        await session.query('set local statement_timeout = 0');
-        await requireOneSchema(session);
-        await takeLock(session);
-        await session.query(`set local lock_timeout = '${TABLE_LOCK.timeout}ms'`);
-        const executor = new MigrationExecutor(dataSource, session);
-        const result = await watched(
-          dataSource,
-          session,
-          () => work(executor, session),
-          (found) => {
-            blockers = found;
-          },
-        );
-        await session.commitTransaction();
-        return result;
-      } catch (error) {
-        // A connection that is gone has rolled back by itself.
-        await session.rollbackTransaction().catch(() => {});
-        if (sqlState(error) !== LOCK_NOT_AVAILABLE) {
-          throw error;
-        }
-        if (attempt === TABLE_LOCK.attempts) {
-          throw new OperatorError(lockTimeout(blockers), { cause: error });
-        }
-      } finally {
-        await session.release();
-      }
-      console.error(
-        `Attempt ${attempt} of ${TABLE_LOCK.attempts}: a table is locked by ${blockers.map(describe).join('; ') || 'another session'}.`,
-      );
-      await wait(TABLE_LOCK.pause);
-    }
+  const begin = isOutside ? outsideTransaction : inTransaction;
+  return begin(dataSource, async (session) => {
+    await takeLock(session, isOutside ? 'pg_try_advisory_lock' : 'pg_try_advisory_xact_lock');
+    return work(new MigrationExecutor(dataSource, session), session);
   });
 }
 
-async function takeLock(session: QueryRunner): Promise<void> {
-  const [lock] = await session.query('select pg_try_advisory_xact_lock($1) as "isOurs"', [
-    MIGRATION_LOCK,
-  ]);
-  if (!lock.isOurs) {
-    console.error('Another process migrates this database; this one waits for it.');
-    await session.query('set local lock_timeout = 0');
-    await session.query('select pg_advisory_xact_lock($1)', [MIGRATION_LOCK]);
-  }
-}
+/** Milliseconds between two attempts to get the advisory lock. */
+const LOCK_PAUSE = 100;
 
-/** A session that another one waits for. What its role may not see is null. */
-interface Blocker {
-  pid: number;
-  application: string;
-  state: string | null;
-  queryStart: Date | null;
-}
-
-/** Milliseconds between two looks at whom a migration waits for. */
-const LOOK_EVERY = TABLE_LOCK.timeout / 5;
-
-/** Calls `work`, and tells `note` on a second connection whom `session` waits for meanwhile. */
-async function watched<T>(
-  dataSource: DataSource,
-  session: QueryRunner,
-  work: () => Promise<T>,
-  note: (blockers: Blocker[]) => void,
-): Promise<T> {
-  const [{ pid }] = await session.query('select pg_backend_pid() as pid');
-  const look = async () => {
-    const found = await dataSource.query<Blocker[]>(
-      `select pid, application_name as application, state, query_start as "queryStart"
-         from pg_stat_activity
-        where pid = any (pg_blocking_pids($1))
-        order by pid`,
-      [pid],
-    );
-    if (found.length > 0) {
-      note(found);
-    }
+async function takeLock(session: QueryRunner, take: string): Promise<void> {
+  const isTaken = async () => {
+    const [{ isOurs }] = await session.query(`select ${take}($1) as "isOurs"`, [MIGRATION_LOCK]);
+    return isOurs as boolean;
   };
-  const looking = setInterval(() => void look().catch(() => {}), LOOK_EVERY);
-  try {
-    return await work();
-  } finally {
-    clearInterval(looking);
+  if (await isTaken()) {
+    return;
   }
-}
-
-function describe({ pid, application, state, queryStart }: Blocker): string {
-  return [
-    `pid ${pid}`,
-    application === '' ? 'no application_name' : application,
-    state ?? [],
-    queryStart === null
-      ? 'query start hidden from this role'
-      : `query since ${queryStart.toISOString()}`,
-  ]
-    .flat()
-    .join(', ');
-}
-
-function lockTimeout(blockers: Blocker[]): string {
-  const holders =
-    blockers.length === 0
-      ? ['  sessions that have ended']
-      : blockers.map((it) => `  ${describe(it)}`);
-  return [
-    `Nothing was changed. A table was locked for ${TABLE_LOCK.timeout / 1000} s in each of ${TABLE_LOCK.attempts} attempts, by:`,
-    ...holders,
-    'Wait until these sessions end, or end them with pg_terminate_backend(pid). Then run the command again.',
-  ].join('\n');
+  console.error('Another process migrates this database; this one waits for it.');
+  // The wait is not inside a statement: a statement has a snapshot, and a `create index concurrently` of the other
+  // process would wait until that ends.
+  do {
+    await wait(LOCK_PAUSE);
+  } while (!(await isTaken()));
 }

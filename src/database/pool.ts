@@ -4,31 +4,44 @@ import { serialize } from 'pg-protocol';
 import { READ_ONLY, sqlState } from '../errors/database-error.js';
 
 /**
- * Time-outs of the connections that serve requests, in milliseconds. What a request waits for is under 2 seconds each, so
- * that what hangs when the database comes back does not keep the service from noticing.
+ * Time-outs of the connections that serve requests, in milliseconds. Each wait of a request is under 2 seconds. So
+ * connections that still hang when the database returns do not delay the service's recovery.
  */
 export const DATABASE_TIMEOUTS = {
-  /** For a connection: a free one of the pool, or a new one. */
+  /** For a connection: an idle one of the pool, or a new one. */
   connection: 1_000,
-  /** For a statement, watched by PostgreSQL. */
+  /** For a statement, as PostgreSQL's `statement_timeout`. */
   statement: 1_500,
-  /** For a word from PostgreSQL while it has a statement: covers what that does not bound, and one that hangs. */
+  /**
+   * For any data from PostgreSQL while a statement runs. It covers commits, which `statement_timeout` does not limit,
+   * and a server that hangs.
+   */
   silence: 1_750,
-  /** Silence on a connection before TCP asks whether the other side is still there. */
+  /** Silence on a connection before TCP sends a keep-alive probe. */
   keepAlive: 10_000,
 } as const;
 
+/**
+ * The same for a standby, after which the primary serves the read. They are shorter than requests may wait for a batch.
+ */
+export const STANDBY_TIMEOUTS = { connection: 250, silence: 250 } as const;
+
 export interface ServingPoolConfig extends PoolConfig {
-  /** Whether a pooler shares sessions among its clients: what one prepared, another would run, or prepare again. */
+  /**
+   * Whether a pooler shares sessions among its clients. Prepared statements of one client would then collide with
+   * another's.
+   */
   sharesSessions?: boolean;
+  /** Milliseconds; {@link DATABASE_TIMEOUTS} has the default. */
+  silence?: number;
 }
 
 /**
- * A pool that ends a connection that has been silent for too long about a statement. The others are likely to be silent too: those
- * that wait in the pool are dropped, so that the next statements do not find out one by one.
+ * A pool that closes a connection if PostgreSQL sends nothing for too long while a statement runs. Idle connections are
+ * likely to hang too. The pool closes them as well, so that the next statements do not wait for each of them.
  *
- * The sockets watch themselves. pg's `query_timeout` makes a timer for each statement, and V8 takes all that one leads
- * to for old, and in use.
+ * It uses the time-out of the socket. pg's `query_timeout` would create a timer for each statement, and the objects
+ * that a timer refers to would survive in V8's old generation.
  */
 export class ServingPool extends Pool {
   readonly sharesSessions: boolean;
@@ -50,13 +63,16 @@ export class ServingPool extends Pool {
       }
     });
     this.on('connect', (client) => {
-      // TypeORM listens a moment after it is given a connection; one that PostgreSQL ends in between has no other listener.
+      // TypeORM adds its listener only after it gets the connection. PostgreSQL may close the connection before that.
       client.on('error', () => {});
-      endSilence(client as Session, idle);
+      endSilence(client as Session, idle, config.silence ?? DATABASE_TIMEOUTS.silence);
     });
   }
 
-  /** The server was found read-only: new connections look for another one, if there are several. */
+  /**
+   * Called if the server is read-only. If there are several servers, new connections then look for one that accepts
+   * writes.
+   */
   leaveReadOnly(): void {
     if (this.hasSeveralServers) {
       endAll(this.idle);
@@ -64,18 +80,18 @@ export class ServingPool extends Pool {
   }
 }
 
-/** pg-pool notices, and forgets them. */
+/** Closes the sockets. pg-pool then removes the clients. */
 function endAll(idle: Set<PoolClient>): void {
   idle.forEach((one) => (one as Session).connection.stream.destroy());
 }
 
-function endSilence(client: Session, idle: Set<PoolClient>): void {
+function endSilence(client: Session, idle: Set<PoolClient>, after: number): void {
   const { stream } = client.connection;
-  stream.setTimeout(DATABASE_TIMEOUTS.silence).on('timeout', () => {
+  stream.setTimeout(after).on('timeout', () => {
     if (!idle.has(client)) {
       cancelStatement(client);
       stream.destroy(
-        Object.assign(new Error('PostgreSQL did not answer in time'), { code: 'ETIMEDOUT' }),
+        Object.assign(new Error('PostgreSQL did not respond in time'), { code: 'ETIMEDOUT' }),
       );
       endAll(idle);
     }
@@ -83,10 +99,10 @@ function endSilence(client: Session, idle: Set<PoolClient>): void {
 }
 
 /**
- * Has PostgreSQL give up a statement that nobody waits for any more. `statement_timeout` does not bound a commit, which
- * may wait for a standby that is gone: sessions would become ever more, because PostgreSQL does not see that the client
- * has left. The request goes over a connection of its own, and PostgreSQL takes it without TLS (its documentation, part
- * 55.2.8); where it does not come through there is nothing to give up.
+ * Asks PostgreSQL to cancel a statement that no request waits for any more. `statement_timeout` does not limit a
+ * commit, which may wait for a standby that is gone. PostgreSQL does not notice that the client has left, so sessions
+ * would accumulate. The cancel request uses a separate connection, and PostgreSQL accepts it without TLS (PostgreSQL,
+ * section 55.2.8). Errors are ignored: if PostgreSQL cannot be reached, there is nothing to cancel.
  */
 function cancelStatement({ host, port, processID, secretKey }: Session): void {
   const socket = host.startsWith('/') ? connect(`${host}/.s.PGSQL.${port}`) : connect(port, host);
@@ -95,7 +111,7 @@ function cancelStatement({ host, port, processID, secretKey }: Session): void {
   socket.end(serialize.cancel(processID, secretKey));
 }
 
-/** What pg's types leave out. */
+/** Members that pg's types lack. */
 type Session = PoolClient & {
   connection: { stream: Socket };
   host: string;

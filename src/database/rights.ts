@@ -11,10 +11,10 @@ export const RIGHTS: readonly (readonly [relation: string, ...privileges: string
 ];
 
 /**
- * What the role of `dataSource` lacks of {@link RIGHTS}, on relations that it finds and on those that it does not. Reads
- * catalogues that PostgreSQL keeps in memory.
+ * Returns the privileges of {@link RIGHTS} that the role of `dataSource` lacks. A relation that does not exist counts
+ * as missing privileges. Reads only catalogues that PostgreSQL keeps in memory.
  *
- * @returns such as `select on orders`; empty if nothing is missing.
+ * @returns strings such as `select on orders`; empty if nothing is missing.
  */
 export async function missingRights(dataSource: DataSource): Promise<string[]> {
   const needed = RIGHTS.flatMap(([relation, ...privileges]) =>

@@ -1,24 +1,29 @@
 import { Client, type ClientBase, type ClientConfig, type PoolConfig } from 'pg';
 import { READ_ONLY, sqlState } from '../errors/database-error.js';
 
-/** Milliseconds for a connection to one server, and for what it says of itself. */
+/** Milliseconds for a connection to one server, and for its response whether it is read-only. */
 const CONNECTION_TIMEOUT = 2_000;
 
+/** A URL for each of the hosts, separated by commas, that `url` names. */
+export function hostsOf(url: string): string[] {
+  const [, before, hosts = '', after] = /^(\w+:\/\/(?:[^/?]*@)?)([^/?]*)(.*)$/s.exec(url) ?? [];
+  return hosts.split(',').map((host) => `${before}${host}${after}`);
+}
+
 /**
- * The URLs of the servers that a URL of libpq names, its hosts separated by commas, one for each; without
- * `target_session_attrs=read-write`, which says that one of them takes writes, none (PostgreSQL, section 34.1.1.3).
+ * The URLs of the servers that a libpq URL names, one for each. Empty without `target_session_attrs=read-write`, which
+ * selects the server that accepts writes (PostgreSQL, section 34.1.1.3).
  */
 export function serversOf(url: string): string[] {
-  const [, before, hosts = '', after] = /^(\w+:\/\/(?:[^/?]*@)?)([^/?]*)(.*)$/s.exec(url) ?? [];
-  const rest = after?.replace(/(?<=[?&])target_session_attrs=read-write(&|$)/, '');
-  return rest === after ? [] : hosts.split(',').map((host) => `${before}${host}${rest}`);
+  const rest = url.replace(/(?<=[?&])target_session_attrs=read-write(&|$)/, '');
+  return rest === url ? [] : hostsOf(rest);
 }
 
 type Connected = ((error: Error) => void) | ((error: null, client: Client) => void);
 
-/** @throws an error that says so if the server is read-only, or does not respond to the question in time. */
+/** @throws if the server is read-only, or does not respond in time. */
 async function requireWritable(client: ClientBase): Promise<void> {
-  // What pg's types leave out. The pool's time-out ends when the session is open.
+  // `query_timeout` is missing in pg's types. The pool's time-out covers only the time until the session is open.
   const question = { text: 'show transaction_read_only', query_timeout: CONNECTION_TIMEOUT };
   const { rows } = await client.query(question).catch((cause: Error) => {
     throw Object.assign(cause, { code: sqlState(cause) ?? 'ETIMEDOUT' });
@@ -29,8 +34,8 @@ async function requireWritable(client: ClientBase): Promise<void> {
 }
 
 /**
- * @returns the first of `servers` that takes writes.
- * @throws whatever connecting to the last of them throws, if none does.
+ * @returns the first of `servers` that accepts writes.
+ * @throws the error of the last server, if no server accepts writes.
  */
 export async function writableOf(servers: string[]): Promise<string> {
   let last: unknown;
@@ -51,10 +56,11 @@ export async function writableOf(servers: string[]): Promise<string> {
 }
 
 /**
- * What makes a pool connect to the one of `servers` that takes writes: to the next of them after one that cannot be
- * reached, or takes none. Whoever waited for that connection gets its error.
+ * Configures a pool to connect to the one of `servers` that accepts writes. After a server that cannot be reached or is
+ * read-only, the next connection tries the next server. The request that waited for the failed connection gets its
+ * error.
  *
- * @param BaseClient is given the URL of the server to connect to.
+ * @param BaseClient gets the URL of the server to connect to.
  */
 export function connectingToWritable(servers: string[], BaseClient: typeof Client): PoolConfig {
   let current = 0;
@@ -82,7 +88,7 @@ export function connectingToWritable(servers: string[], BaseClient: typeof Clien
       });
     }
 
-    /** Makes it the next server's turn, unless it is so already. */
+    /** Selects the next server, unless another connection has already done so. */
     leave(): void {
       if (this.server === current) {
         current = (current + 1) % servers.length;

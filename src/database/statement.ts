@@ -1,9 +1,9 @@
-import type { Pool } from 'pg';
+import type { Pool, PoolClient } from 'pg';
 import type { ServingPool } from './pool.js';
 
 /**
- * A statement that is prepared once a connection, under its name: PostgreSQL would parse and plan one without a name anew
- * each time, which takes longer than running it. Where a pooler shares the sessions, there is no other way.
+ * A statement that is prepared under its name once per connection. Without a name, PostgreSQL would parse and plan it
+ * each time, which takes longer than running it. If a pooler shares the sessions, the statement is not prepared.
  */
 export interface Statement {
   name: string;
@@ -11,16 +11,16 @@ export interface Statement {
 }
 
 /**
- * Runs `statement` on a free connection of `pool`. Rejects with pg's error.
+ * Runs `statement` on a free connection of a pool, or on one session. Rejects with pg's error.
  *
  * @returns its rows, each an array of its columns in the statement's order.
  */
 export async function run<Columns extends unknown[]>(
-  pool: Pool,
+  sessions: Pool | PoolClient,
   { name: ownName, text }: Statement,
   values: unknown[] = [],
 ): Promise<Columns[]> {
-  const name = (pool as ServingPool).sharesSessions ? undefined : ownName;
-  const { rows } = await pool.query<Columns>({ name, text, values, rowMode: 'array' });
+  const name = (sessions as ServingPool).sharesSessions ? undefined : ownName;
+  const { rows } = await sessions.query<Columns>({ name, text, values, rowMode: 'array' });
   return rows;
 }

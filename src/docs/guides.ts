@@ -18,6 +18,7 @@ const NAMES = [
   'pagination',
   'errors',
   'retries',
+  'generated-clients',
   'deprecation',
 ] as const;
 
@@ -26,7 +27,20 @@ const markdown = new Marked({
     /** Guides link to each other as files, so that they can be read in the repository too; other files are only there. */
     link({ href, tokens }) {
       const text = this.parser.parseInline(tokens);
-      return href.startsWith('../') ? text : `<a href="${href.replace(/\.md$/, '')}">${text}</a>`;
+      const target = href.replace(/\.md(?=#|$)/, '');
+      return href.startsWith('../') ? text : `<a href="${target}">${text}</a>`;
+    },
+    /** A section has the anchor that it has on GitHub and GitLab, and its heading leads there. */
+    heading({ depth, tokens, text }) {
+      const content = this.parser.parseInline(tokens);
+      if (depth === 1) {
+        return `<h1>${content}</h1>\n`;
+      }
+      const anchor = text
+        .toLowerCase()
+        .replaceAll(/[^\p{L}\p{N}_ -]/gu, '')
+        .replaceAll(' ', '-');
+      return `<h${depth} id="${anchor}"><a href="#${anchor}">${content}</a></h${depth}>\n`;
     },
   },
 });

@@ -3,9 +3,12 @@ import { ApiError } from './api-error.js';
 /** SQLSTATE of a statement that writes to a server that takes no writes. */
 export const READ_ONLY = '25006';
 
+/** The message of the 503 whose reason is the database. */
+export const DATABASE_UNAVAILABLE = 'The database cannot be reached; try again.';
+
 /** What a client gets of an error that {@link isUnavailable}, or if there is no word from the database. */
 export function databaseUnavailable(cause?: unknown): ApiError {
-  return new ApiError('unavailable', 'The database cannot be reached; try again.', { cause });
+  return new ApiError('unavailable', DATABASE_UNAVAILABLE, { cause });
 }
 
 /** The SQLSTATE of an error raised by PostgreSQL; else `undefined`. */

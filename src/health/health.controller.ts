@@ -5,8 +5,9 @@ import type { ServingPool } from '../database/pool.js';
 import { DataSource } from 'typeorm';
 import { Public } from '../auth/public.decorator.js';
 import { Batcher } from '../database/batcher.js';
-import { pendingMigrations } from '../database/pending-migrations.js';
+import { pendingMigrations } from '../database/bookkeeping.js';
 import { missingRights } from '../database/rights.js';
+import { Standbys } from '../database/standbys.js';
 import { ApiError } from '../errors/api-error.js';
 import { sqlState } from '../errors/database-error.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
@@ -39,6 +40,7 @@ export class HealthController {
   constructor(
     private readonly dataSource: DataSource,
     private readonly pool: Pool,
+    private readonly standbys: Standbys,
     private readonly host: HttpAdapterHost<HttpAdapter>,
   ) {
     pool.on('release', (error: unknown) => {
@@ -73,7 +75,13 @@ export class HealthController {
     if (missing.length > 0) {
       throw new ApiError('unavailable', `The database role lacks: ${missing.join(', ')}.`);
     }
-    return { status: 'ready' };
+    const standbys = this.standbys.states;
+    if (standbys.length === 0) {
+      return { status: 'ready' };
+    }
+    const inUse = standbys.filter(({ reason }) => reason === undefined).length;
+    const reads = inUse === 0 ? 'primary' : 'standbys';
+    return { status: 'ready', reads, standbys: standbys.length, standbysInUse: inUse };
   }
 
   private async databaseState() {

@@ -1,9 +1,9 @@
 import { HTTP_LIMITS } from './limits.js';
 
 /**
- * Lets a bounded number of requests into their handlers at a time, in the order in which they came. A request holds more
- * memory in its handler than in the queue: with hundreds in handlers at once, V8 copies most of its young generation at
- * each collection, and the service does two thirds of what it could (docs/reliability.md, ten times the load).
+ * Lets a bounded number of requests into their handlers at a time, in the order in which they came. A request holds
+ * more memory in its handler than in the queue. With hundreds of requests in handlers, V8 copies most of its young
+ * generation at each collection, and throughput falls to two thirds (docs/reliability.md, ten times the load).
  */
 export class AdmissionQueue {
   /** Requests in their handlers. */
@@ -20,13 +20,15 @@ export class AdmissionQueue {
     return { handled: this.handled, waiting: this.waiting.length };
   }
 
-  /** Calls `handle` when it is its turn; {@link leave} is to follow. */
+  /** Calls `handle` when it is its turn. The caller must then call {@link leave}. */
   enter(handle: () => void): void {
     this.waiting.push({ handle, since: performance.now() });
     this.letIn();
   }
 
-  /** A handler has its response. {@link letIn} is to follow, once for all responses that are sent together. */
+  /**
+   * A handler has its response. The caller must then call {@link letIn}, once for all responses that are sent together.
+   */
   leave(): void {
     this.handled -= 1;
   }
@@ -37,7 +39,7 @@ export class AdmissionQueue {
     }
   }
 
-  /** Lets in all that have waited long: what those in handlers wait for may be nothing that these need. */
+  /** Lets in all requests that have waited too long. They may not need what the requests in handlers wait for. */
   letInOverdue(now: number): void {
     while (now - (this.waiting[0]?.since ?? now) > HTTP_LIMITS.queueTime) {
       this.letInNext();

@@ -7,8 +7,8 @@ import type { Request } from './request.js';
 import type { Response } from './response.js';
 
 /**
- * Everything that is known about one connection. Its requests are handled one at a time, in their order: so a list
- * has what an earlier request created (RFC 9112, section 9.3.2), and pipelining gives no client an advantage.
+ * The state of one connection. Its requests are handled one at a time, in their order. So a list shows what an earlier
+ * request created (RFC 9112, section 9.3.2), and pipelining gives no client an advantage.
  */
 export class Connection {
   /** Requests that wait for the response to the one before them. */
@@ -28,7 +28,7 @@ export class Connection {
     readonly socket: Socket,
     private readonly onWaiting: (more: number) => void,
   ) {
-    // Read now: Node caches the address, and cannot read it after the client has disconnected.
+    // Reads the address now, and Node caches it: it cannot be read after the client has disconnected.
     void socket.remoteAddress;
     socket.once('close', () => this.dropWaiting());
   }
@@ -41,7 +41,7 @@ export class Connection {
     return this.waiting.length;
   }
 
-  /** Calls `handle` for a request when its turn comes, unless the connection ends before. */
+  /** Calls `handle` for a request when it is its turn, unless the connection ends first. */
   take(response: Response, handle: () => void): void {
     if (this.isEnding) {
       return;
@@ -57,11 +57,11 @@ export class Connection {
     } else {
       this.waiting.push(begin);
       this.onWaiting(1);
-      this.readOnlyIfNoneWaits();
+      this.pauseWhileOthersWait();
     }
   }
 
-  /** The response was sent: the next request is handled once it is written out. */
+  /** Called when a response was sent. The next request is handled when this response is written to the socket. */
   sent(response: Response): void {
     if (response !== this.current) {
       return;
@@ -80,7 +80,7 @@ export class Connection {
     }
   }
 
-  /** Begins no request after the one of `response` (RFC 9112, section 9.6). */
+  /** Handles no request after the one of `response` (RFC 9112, section 9.6). */
   endAfter(response: Response): void {
     response.shouldKeepAlive = false;
     this.isEnding = true;
@@ -91,7 +91,7 @@ export class Connection {
     return this.latest === response;
   }
 
-  /** The request whose body is arriving, if Node's parser is in one. */
+  /** The response to the request whose body is still arriving, if there is one. */
   get arriving(): Response | undefined {
     return this.latest?.req.complete === false ? this.latest : undefined;
   }
@@ -134,7 +134,10 @@ export class Connection {
     setTimeout(() => this.socket.destroy(), HTTP_LIMITS.lingerTimeout).unref();
   }
 
-  /** As {@link end}, while the rest of a request's body arrives. Too many chunks, which are costly to discard, end it. */
+  /**
+   * As {@link end}, while the rest of a request's body arrives. Chunks are costly to discard: after too many, the
+   * connection is closed.
+   */
   endAfterRest(request: Request): void {
     let chunks = 0;
     request.on('data', () => {
@@ -154,28 +157,31 @@ export class Connection {
   overdue(now: number): Response | undefined {
     const { current } = this;
     if (current === undefined) {
-      // Node counts from the last byte that came, and empty lines between requests are bytes.
+      // Node's own time-out starts again with each byte, including those of empty lines between requests.
       if (now - this.since > HTTP_LIMITS.keepAliveTimeout + HTTP_LIMITS.headersTimeout) {
         this.socket.destroy();
       }
       return undefined;
     }
     if (!current.req.complete && current.req.bodyError === undefined) {
-      // Node ends a request that does not arrive: HTTP_LIMITS.requestTimeout.
+      // The time of the response has not begun. Node enforces HTTP_LIMITS.requestTimeout.
       this.since = now;
     }
     const isOverdue = !current.isReplied && now - this.since > HTTP_LIMITS.responseTimeout;
     return isOverdue ? current : undefined;
   }
 
-  /** Nothing was sent or read for a while. Node ends a request that does not arrive, with 408. */
+  /**
+   * Called if nothing was sent or read for a while. Closes the connection, unless the body of the current request is
+   * still arriving: Node's own time-out leads to 408 then.
+   */
   timedOut(): void {
     if (this.arriving === undefined || this.arriving !== this.current) {
       this.cut();
     }
   }
 
-  /** Closes the connection, and drops what waits on it. */
+  /** Closes the connection at once, and drops its waiting requests. */
   cut(): void {
     this.isEnding = true;
     this.dropWaiting();
@@ -187,16 +193,16 @@ export class Connection {
     const begin = this.waiting.shift();
     if (begin !== undefined) {
       this.onWaiting(-1);
-      this.readOnlyIfNoneWaits();
+      this.pauseWhileOthersWait();
       begin();
     }
   }
 
   /**
-   * Stops reading while requests wait, so that a client that sends too fast fills its own buffers. Node resumes reading
-   * after each request; the microtask pauses it again before anything is read.
+   * Stops reading while requests wait, so that TCP slows down a client that sends too fast. Node resumes reading after
+   * each request; the microtask pauses it again before anything is read.
    */
-  private readOnlyIfNoneWaits(): void {
+  private pauseWhileOthersWait(): void {
     if (!this.isPausing) {
       this.isPausing = true;
       queueMicrotask(() => {

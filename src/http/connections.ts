@@ -4,18 +4,21 @@ import { Connection } from './connection.js';
 import { HTTP_LIMITS } from './limits.js';
 import type { Response } from './response.js';
 
-/** Milliseconds between two looks at all connections. */
+/** Milliseconds between two checks of all connections. */
 const WATCH_EVERY = 250;
 
-/** The open connections of the HTTP server, looked at a few times a second: timers for each request would cost more. */
+/**
+ * The open connections of the HTTP server. Their time limits are checked a few times a second: a timer for each request
+ * would cost more.
+ */
 export class Connections {
   private readonly open = new Map<Socket, Connection>();
   private readonly watching: NodeJS.Timeout;
-  /** Requests that wait on any of them. */
+  /** The number of requests that wait, on all connections. */
   private waiting = 0;
 
   /**
-   * @param onLook is told the time of each look: `performance.now()`.
+   * @param onLook called at each check with the time: `performance.now()`.
    * @param onOverdue responds to a request that took too long.
    */
   constructor(
@@ -44,7 +47,7 @@ export class Connections {
     return this.open.size;
   }
 
-  /** @returns `undefined` for a connection that was closed: what is left of its last bytes still comes. */
+  /** @returns `undefined` for a closed connection, whose last bytes may still be parsed. */
   of(socket: Socket): Connection | undefined {
     return this.open.get(socket);
   }
@@ -68,7 +71,7 @@ export class Connections {
     clearInterval(this.watching);
   }
 
-  /** Of more than {@link HTTP_LIMITS.waiting} requests, those of the connection that has most are dropped with it. */
+  /** If more than {@link HTTP_LIMITS.waiting} requests wait, closes the connection with most of them. */
   private countWaiting(more: number): void {
     this.waiting += more;
     if (more > 0 && this.waiting > HTTP_LIMITS.waiting) {

@@ -1,22 +1,22 @@
 import { addHeaders, type Headers, type Response, varyBy } from './response.js';
 
-/** What a page is told before it sends a request that is not a simple one. */
+/** The headers of the response to a preflight request. */
 const PREFLIGHT: Headers = {
   'Access-Control-Allow-Methods': 'GET, HEAD, POST',
   'Access-Control-Allow-Headers':
     'Authorization, Content-Type, Idempotency-Key, X-Request-Id, traceparent',
-  // Seconds for which a browser may remember it: the most that Chromium does.
+  // Seconds for which a browser may cache it. Chromium's maximum.
   'Access-Control-Max-Age': 7_200,
 };
 
-/** The headers of responses that a page may read, besides those that the Fetch standard lets every page read. */
+/** The response headers that a page may read, in addition to those that the Fetch standard allows. */
 const EXPOSED =
   'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id, Idempotent-Replayed, Allow, WWW-Authenticate';
 
 /**
- * Lets the pages of other origins read this service's responses, errors too (Fetch standard, section 3.2).
+ * Lets the pages of other origins read this service's responses, including errors (Fetch standard, section 3.2).
  *
- * The `cors` package would respond to every OPTIONS, also for origins that are not allowed, and past
+ * The `cors` package would respond to every OPTIONS, even for origins that are not allowed, and would not use
  * `HttpAdapter.reply`.
  */
 export class Cors {
@@ -25,7 +25,7 @@ export class Cors {
   private readonly exposed: string;
 
   /**
-   * @param origins those that are allowed; `*` stands for all.
+   * @param origins the allowed origins; `*` stands for all.
    * @param isLimited whether responses have the headers of a rate limit.
    */
   constructor(origins: string[], isLimited: boolean) {

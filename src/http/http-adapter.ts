@@ -6,6 +6,7 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express, type NextFunction, type RequestHandler } from 'express';
 import type { Environment } from '../config/environment.js';
 import { ApiError } from '../errors/api-error.js';
+import { DATABASE_UNAVAILABLE } from '../errors/database-error.js';
 import { type ErrorCode, ERRORS, errorBody, type ErrorBody } from '../errors/errors.js';
 import type { Logger } from '../logging/logger.js';
 import { AdmissionQueue } from './admission-queue.js';
@@ -22,18 +23,18 @@ import { pathAndQuery } from './request-target.js';
 import { addHeaders, type Headers, Response } from './response.js';
 import { traceIdOf } from './trace.js';
 
-/** Spares a request without a body the life of a stream. Node 20 ignores it, and its types do not have it. */
+/** Avoids the events of a stream for requests without a body. Node 20 ignores this option, and its types lack it. */
 const FROM_NODE_24 = { optimizeEmptyRequests: true };
 
-/** What the paths of liveness and readiness begin with. */
+/** The prefix of the paths of liveness and readiness. */
 const PROBES = '/health/';
 
-/** Milliseconds of an event loop's turn in which next to nothing can have come. */
+/** Milliseconds of a turn of the event loop in which hardly any connection can have arrived. */
 const SHORT_TURN = 0.02;
 
 /**
- * Express under Nest, on Node's HTTP server with this service's limits: rejects what is no request or too many, and
- * sends every response.
+ * Express under Nest, on Node's HTTP server with this service's limits. It rejects malformed requests and requests
+ * beyond the limits, and sends every response.
  */
 export class HttpAdapter extends ExpressAdapter {
   declare protected httpServer: HttpServer;
@@ -42,10 +43,10 @@ export class HttpAdapter extends ExpressAdapter {
   private readonly queue = new AdmissionQueue();
   /** Responses to send in this turn of the event loop. */
   private toSend: Outgoing[] = [];
-  /** The message of the last 503 to a request in its handler, if none was served since. */
-  private unavailable: string | undefined;
+  /** Whether a handler found the database unavailable and no request has succeeded since. */
+  private isDatabaseAway = false;
   private stage: 'serving' | 'draining' | 'closing' = 'serving';
-  /** Is given what is logged of each response. */
+  /** Called with the log fields of each response. */
   observe?: (response: LoggedResponse) => void = undefined;
 
   private readonly cors: Cors | undefined;
@@ -62,11 +63,11 @@ export class HttpAdapter extends ExpressAdapter {
     this.httpServer = createServer(
       {
         ...constructorsFor(this.instance),
-        // Two Authorization headers become one malformed one instead of the first of them.
+        // Two Authorization headers become one malformed header. Without this, Node would use the first one.
         joinDuplicateHeaders: true,
-        // Node's own 400 has no body.
+        // Without this, Node responds with a 400 without a body.
         requireHostHeader: false,
-        // Node refuses as many as this already.
+        // Node rejects headers of exactly this size too.
         maxHeaderSize: HTTP_LIMITS.headerBytes + 1,
         headersTimeout: HTTP_LIMITS.headersTimeout,
         requestTimeout: HTTP_LIMITS.requestTimeout,
@@ -80,19 +81,19 @@ export class HttpAdapter extends ExpressAdapter {
       this.httpServer,
       (now) => this.queue.letInOverdue(now),
       (response) =>
-        this.replyError(response, 'unavailable', 'The answer takes too long; try again.'),
+        this.replyError(response, 'unavailable', 'The response takes too long; try again.'),
     );
     this.httpServer.setTimeout(HTTP_LIMITS.takeTimeout, ((socket: Socket) =>
       this.connections.of(socket)?.timedOut()) as () => void);
-    // Node drops what is beyond: one more than a request may have tells that there were more.
+    // Node drops further fields. One field more than the limit shows that there were too many.
     this.httpServer.maxHeadersCount = HTTP_LIMITS.headerFields + 1;
-    // A client may end its side once its request is complete, and still wants the response.
+    // A client may end its side of the connection after its request, and still expects the response.
     Object.assign(this.httpServer, { httpAllowHalfOpen: true });
     this.httpServer.on('clientError', (error, socket) =>
       this.rejectMalformed(error, socket as Socket),
     );
     this.httpServer.on('connect', ({ headers }: IncomingMessage, socket) => {
-      // Node has taken its own listener off.
+      // Node has removed its own listener.
       socket.once('error', () => socket.destroy());
       this.refuse(socket as Socket, requestId(headers), 'route_not_found', 'No such path.');
     });
@@ -107,23 +108,24 @@ export class HttpAdapter extends ExpressAdapter {
     return this.httpServer.listen(port, host, HTTP_LIMITS.backlog, callback);
   }
 
-  /** How many requests are in their handlers, and how many wait for theirs. */
+  /** How many requests are in their handlers, and how many wait to enter them. */
   get load(): { handled: number; waiting: number } {
     return this.queue.load;
   }
 
-  /** Whether the service is about to stop and wants no more requests. */
+  /** Whether the service is stopping, so that balancers should send it no more requests. */
   get isStopping(): boolean {
     return this.stage !== 'serving';
   }
 
   /**
-   * Prepares for {@link close} so that clients lose no request, or next to none (docs/reliability.md). First all is
-   * served as ever, and only readiness says that the service is stopping: whoever asks for it sends the next requests
-   * elsewhere. Then the service stops listening, and ends each connection with its next response: a proxy that did not ask
-   * finds new connections refused, and can safely try another instance.
+   * Prepares for {@link close} so that no client, or hardly any, loses a request (docs/reliability.md). First, all
+   * requests are still served, and only readiness says that the service is stopping. Balancers that check readiness
+   * then send requests elsewhere. After that, the service stops listening and ends each connection with its next
+   * response. A proxy that does not check readiness gets its new connections refused, and can safely try another
+   * instance.
    *
-   * @param milliseconds that readiness has to be noticed.
+   * @param milliseconds for which balancers can see readiness at 503.
    * @param hurry ends this at once.
    */
   async drain(milliseconds: number, hurry: AbortSignal): Promise<void> {
@@ -131,7 +133,7 @@ export class HttpAdapter extends ExpressAdapter {
     try {
       await wait(milliseconds, undefined, { signal: hurry });
       await this.onceNoConnectionComes();
-      // Of net.Server: http.Server's own would end idle connections too.
+      // net.Server's `close`: that of http.Server would close idle connections too.
       Server.prototype.close.call(this.httpServer);
       this.stage = 'closing';
       const end = performance.now() + HTTP_LIMITS.lastRequestTime;
@@ -146,8 +148,8 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   /**
-   * Stops listening and resolves when every request under way has its response, or has had its time. All other connections
-   * are closed, those that become idle meanwhile too, which Node would keep for a next request.
+   * Stops listening. Resolves when every request in progress has its response or has reached its time limit. All idle
+   * connections are closed, including those that become idle meanwhile, which Node would keep open for a next request.
    */
   override async close(): Promise<void> {
     this.stage = 'closing';
@@ -162,8 +164,8 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   /**
-   * Resolves at the end of a short turn of the event loop in which no connection came. Connections that wait to be
-   * accepted are reset when listening stops, maybe with a request on its way; then hardly one waits.
+   * Resolves at the end of a short turn of the event loop in which no connection arrived. Connections that wait to be
+   * accepted are reset when listening stops, and may carry a request. After such a turn, hardly any connection waits.
    */
   private async onceNoConnectionComes(): Promise<void> {
     const end = performance.now() + HTTP_LIMITS.quietTime;
@@ -192,8 +194,8 @@ export class HttpAdapter extends ExpressAdapter {
       request.headers.upgrade !== undefined ||
       (httpVersion !== '1.1' && request.headers['transfer-encoding'] !== undefined)
     ) {
-      // Node drops what else came in the packet of a request that asks for another protocol. Before HTTP/1.1 nobody knew
-      // chunks, so where such a body ends is in doubt (RFC 9112, section 6.1).
+      // Node drops the rest of the packet of a request with `Upgrade`. HTTP/1.0 has no chunked coding, so the end of
+      // such a body is uncertain (RFC 9112, section 6.1).
       this.connections.of(request.socket)?.endAfter(response);
     }
     request.id = requestId(request.headers);
@@ -201,7 +203,7 @@ export class HttpAdapter extends ExpressAdapter {
     response.isPreflight = this.cors?.addTo(response);
     if (isTooLarge) {
       const { headerFields } = HTTP_LIMITS;
-      const message = `A request may have ${headerFields} header fields.`;
+      const message = `A request may have at most ${headerFields} header fields.`;
       this.replyError(response, 'headers_too_large', message);
       return;
     }
@@ -216,9 +218,11 @@ export class HttpAdapter extends ExpressAdapter {
     if (request.url.startsWith(PROBES)) {
       this.instance(request as never, response as never);
     } else if (this.queue.isFull) {
-      const message = this.unavailable ?? 'The service is overloaded; try again.';
+      const message = this.isDatabaseAway
+        ? DATABASE_UNAVAILABLE
+        : 'The service is overloaded; try again.';
       this.replyError(response, 'unavailable', message);
-      // A client that asks again at once would have the service do nothing but reject.
+      // Otherwise clients that retry at once would keep the service busy with rejections.
       const { socket } = request;
       response.once('close', () => {
         socket.pause();
@@ -233,9 +237,9 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   /**
-   * Responds to what Node's HTTP parser or its time limits reject. A handler is told of a malformed body, because its
-   * response may not depend on it: the request may have no valid key. After anything else nobody knows where the next request begins
-   * (RFC 9112, section 2.2).
+   * Responds to requests that Node's HTTP parser or its time limits reject. A malformed body is passed to the handler,
+   * because the response may not depend on it: the request may have no valid key. After any other error, the start of
+   * the next request is unknown (RFC 9112, section 2.2).
    */
   private rejectMalformed({ code = '' }: NodeJS.ErrnoException, socket: Socket): void {
     const connection = this.connections.of(socket);
@@ -256,7 +260,7 @@ export class HttpAdapter extends ExpressAdapter {
     }
   }
 
-  /** Refuses what never became a request that could be handled, and ends its connection. */
+  /** Responds with an Error to input that never became a request, and ends its connection. */
   private refuse(socket: Socket, id: string, code: ErrorCode, message: string): void {
     const connection = this.connections.of(socket);
     connection?.refuse(id, code, message, (status) =>
@@ -265,8 +269,8 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   /**
-   * A path that other methods know is 405, or the response to OPTIONS (RFC 9110, sections 9.3.7 and 15.5.6); any other path
-   * is 404. Nest calls this once all routes are registered.
+   * A path that exists for other methods gets 405, or the response to OPTIONS (RFC 9110, sections 9.3.7 and 15.5.6).
+   * Any other path gets 404. Nest calls this once all routes are registered.
    */
   override setNotFoundHandler(): void {
     const methods = new Map<string, string[]>();
@@ -293,7 +297,7 @@ export class HttpAdapter extends ExpressAdapter {
     this.instance.use(
       handler((_request, response, next) => {
         if (response.isPreflight) {
-          // The page may read the 404 that its request then gets.
+          // So the page can read the 404 of the request that follows.
           this.reply(response, undefined, 204);
         } else {
           next(new ApiError('route_not_found', 'No such path.'));
@@ -308,17 +312,18 @@ export class HttpAdapter extends ExpressAdapter {
       return;
     }
     response.errorCode = code;
-    if (response.isAdmitted && code === 'unavailable') {
-      this.unavailable = message;
+    if (response.isAdmitted && message === DATABASE_UNAVAILABLE) {
+      this.isDatabaseAway = true;
     }
     const body = errorResponse(response, code, message);
     this.reply(response, body, body.status);
   }
 
   /**
-   * Sends a response and logs it. A second one to the same request is dropped: the first took too long.
+   * Sends a response and logs it. A second response to the same request is dropped: the first one says that it took too
+   * long.
    *
-   * @param body a {@link Representation}, or anything that JSON.stringify takes; `undefined` sends none.
+   * @param body a {@link Representation}, or any value for JSON.stringify. `undefined` sends no body.
    */
   override reply(response: Response, body: unknown, status: number = response.statusCode): void {
     if (response.isReplied) {
@@ -328,11 +333,11 @@ export class HttpAdapter extends ExpressAdapter {
     if (response.isAdmitted) {
       this.queue.leave();
       if (status < 300) {
-        this.unavailable = undefined;
+        this.isDatabaseAway = false;
       }
     }
     if (isComingInChunks(response.req)) {
-      // The rest of it may have come, and is parsed when this returns.
+      // The rest of the body may have arrived. Node parses it after this call returns.
       setImmediate(() => this.prepare(response, body, status));
     } else {
       this.prepare(response, body, status);
@@ -351,9 +356,9 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   /**
-   * Whether a connection ends with this response: because the service is stopping and no other request came; because the
-   * request's body is malformed, or still coming in chunks, which cost more to skip than a new connection does; or because
-   * the response has no length, which before HTTP/1.1 nothing else tells.
+   * Whether the connection ends with this response. It does if the service is stopping and no other request has
+   * arrived; if the body is malformed; if the body is still arriving in chunks, which cost more to discard than a new
+   * connection; or if an HTTP/1.0 response has no body, and so no length.
    */
   private isLast(response: Response, body: unknown, connection: Connection): boolean {
     const { req: request } = response;
@@ -366,8 +371,8 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   /**
-   * Responses of one batch become ready together. They are written one right after the other, so that the client, or a
-   * proxy, wakes up once for all, and logged while it reads them.
+   * Responses of one batch become ready together. They are written directly after each other, so that a client or proxy
+   * wakes up once for all of them. They are logged while it reads them.
    */
   private sendAll(): void {
     const responses = this.toSend;
@@ -387,7 +392,7 @@ export class HttpAdapter extends ExpressAdapter {
     this.record({
       request: request.id,
       method: request.method,
-      // The pattern, not the path: whatever a client puts into a URL stays out of the log.
+      // The route's pattern, not the path, so that no client input from the URL gets into the log.
       route: request.route?.path,
       status,
       code: errorCode,
@@ -398,7 +403,10 @@ export class HttpAdapter extends ExpressAdapter {
     });
   }
 
-  /** Probes come every few seconds from everything that balances and supervises, and would hide the rest of the log. */
+  /**
+   * Logs probes at level `debug`. Balancers and supervisors send them every few seconds, and they would hide the other
+   * lines.
+   */
   private record(response: LoggedResponse): void {
     const level = response.route?.startsWith(PROBES) ? 'debug' : 'info';
     this.log[level](response, 'request');
@@ -406,7 +414,7 @@ export class HttpAdapter extends ExpressAdapter {
   }
 }
 
-/** @returns an Error body, for a response that is given the `Retry-After` of its code. */
+/** @returns an Error body. Adds the `Retry-After` of its code to the response. */
 function errorResponse(response: Response, code: ErrorCode, message: string): ErrorBody {
   const { retryAfter }: { status: number; retryAfter?: number } = ERRORS[code];
   if (retryAfter !== undefined) {
@@ -415,7 +423,7 @@ function errorResponse(response: Response, code: ErrorCode, message: string): Er
   return errorBody(code, message);
 }
 
-/** Writes the head of a response. @returns the body as it goes out. */
+/** Writes the head of a response. @returns the body to send. */
 function writeHead(response: Response, body: unknown, status: number): Outgoing['data'] {
   const isMade = body instanceof Representation;
   const data = isMade ? body.data : JSON.stringify(body);
@@ -433,13 +441,13 @@ function writeHead(response: Response, body: unknown, status: number): Outgoing[
 }
 
 /**
- * Ends a response whose head is written. `end(data)` would send an empty last piece along, and so a list of two pieces
- * (writev), which costs Node more than one string.
+ * Ends a response whose head is written. `end(data)` would add an empty last piece. Writing a list of two pieces
+ * (writev) costs Node more than writing one string.
  */
 function send({ response, data, connection }: Outgoing): void {
   if (data !== undefined) {
     response.cork();
-    // The bytes of ASCII are the same in both, and Node writes them faster as latin1.
+    // ASCII has the same bytes in both encodings, and Node writes latin1 faster.
     const isAscii = Buffer.byteLength(data) === data.length;
     response.write(data, isAscii ? 'latin1' : 'utf8');
     response.uncork();
@@ -447,7 +455,7 @@ function send({ response, data, connection }: Outgoing): void {
   if (response.shouldKeepAlive || response.req.complete || connection === undefined) {
     response.end();
   } else {
-    // Node would close the connection at once, and so reset it while the rest of the request comes.
+    // Node would close the connection at once, and so reset it while the rest of the request arrives.
     response.flushHeaders();
     connection.endAfterRest(response.req);
   }
@@ -461,7 +469,7 @@ interface Outgoing {
   connection: Connection | undefined;
 }
 
-/** The fields of a response's line in the log. Without `method`, the request was none that could be handled. */
+/** The fields of a response's line in the log. Without `method`, the input never became a request. */
 export interface LoggedResponse {
   request: string;
   method?: string;
@@ -477,21 +485,21 @@ export interface LoggedResponse {
   trace?: string;
 }
 
-/** What of the environment is the adapter's concern. */
+/** The variables of the environment that the adapter uses. */
 type HttpSettings = Partial<
   Pick<Environment, 'CORS_ORIGINS' | 'RATE_LIMIT_PER_MINUTE' | 'TRUST_PROXY'>
 >;
 
-/** What Express's types leave out of its router. */
+/** Members of Express's router that its types lack. */
 interface Router {
   listRoutes(): { path: string | RegExp; methods?: string[] }[];
 }
 
-/** Express's types do not know that it is given this service's requests and responses. */
+/** Adapts a handler to Express's types, which do not have this service's requests and responses. */
 const handler = (handle: (request: Request, response: Response, next: NextFunction) => void) =>
   handle as unknown as RequestHandler;
 
-/** Express, without what it would add to requests and responses of its own accord. */
+/** Express, without the headers that it adds by default, with exact paths and this service's query parser. */
 function expressApp(trustProxy: Environment['TRUST_PROXY']): Express {
   return express()
     .disable('x-powered-by')
@@ -502,7 +510,7 @@ function expressApp(trustProxy: Environment['TRUST_PROXY']): Express {
     .set('trust proxy', trustProxy ?? false);
 }
 
-/** Makes Node construct requests and responses that are Express's already. */
+/** Returns classes for Node to construct requests and responses with Express's members on their prototypes. */
 function constructorsFor(app: Express) {
   const IncomingMessage = class extends Request {};
   const ServerResponse = class extends Response {};
@@ -511,7 +519,10 @@ function constructorsFor(app: Express) {
   return { IncomingMessage, ServerResponse };
 }
 
-/** `X-Forwarded-For` counts as far as trusted proxies wrote it, and where it is an address. */
+/**
+ * The client's address: from `X-Forwarded-For` if a trusted proxy wrote it and it is an address, otherwise the
+ * socket's.
+ */
 function clientAddressOf({ ip = '', socket }: Request): string | undefined {
   return isIP(ip) === 0 ? socket.remoteAddress : ip;
 }
@@ -522,7 +533,7 @@ const ONE_OF_VERSIONS = 'The version of HTTP must be 1.1 or 1.0.';
 const PARSER_ERRORS: Readonly<Record<string, [ErrorCode, string]>> = {
   HPE_INVALID_METHOD: [
     'invalid_request',
-    'The request is not well-formed HTTP, or has a method that nobody knows.',
+    'The request is not well-formed HTTP, or its method is unknown.',
   ],
   HPE_INVALID_VERSION: ['invalid_request', ONE_OF_VERSIONS],
   HPE_HEADER_OVERFLOW: ['headers_too_large', 'The request line and headers are too large.'],
@@ -544,8 +555,8 @@ function hasTooManyFields({ rawHeaders }: Request): boolean {
 }
 
 /**
- * Present, and of the characters that a host and port have (RFC 9112, section 3.2; RFC 3986, section 3.2). Repeated
- * headers, which Node joins with a comma and a space, are none.
+ * Whether `host` is present and has only the characters of a host and port (RFC 9112, section 3.2; RFC 3986, section
+ * 3.2). Node joins repeated headers with a comma and a space, so they do not match.
  */
 function isHost(host: string | undefined): boolean {
   return host !== undefined && /^[\w.~!$&'()*+,;=:%[\]-]*$/.test(host);

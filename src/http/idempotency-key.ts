@@ -2,18 +2,18 @@ import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import { ApiError } from '../errors/api-error.js';
 import { requestOf } from './request.js';
 
-/** The request's `Idempotency-Key` as a handler's argument, `undefined` where it has none. */
+/** The request's `Idempotency-Key` as a handler's argument; `undefined` if it has none. */
 export const IdempotencyKeyHeader = createParamDecorator(
   (_data: unknown, context: ExecutionContext) =>
     readIdempotencyKey(requestOf(context).headers['idempotency-key']),
 );
 
 /**
- * Reads an `Idempotency-Key`: 1 to 255 visible ASCII characters, bare or as a quoted string (RFC 8941, section
- * 3.3.3). Quoted or bare, it is the same key.
+ * Reads an `Idempotency-Key`: 1 to 255 visible ASCII characters, bare or as a quoted string (RFC 8941, section 3.3.3).
+ * A quoted and a bare key with the same characters are the same key.
  *
- * @throws ApiError `invalid_request` for anything else, two of them included, which the server joins with a comma and a
- *   space.
+ * @throws ApiError `invalid_request` for anything else, including two headers, which the server joins with a comma and
+ *   a space.
  */
 function readIdempotencyKey(header: string | string[] | undefined): string | undefined {
   if (header === undefined) {

@@ -6,10 +6,10 @@ import { HTTP_LIMITS } from './limits.js';
 import { type Request, requestOf } from './request.js';
 
 /**
- * The request's JSON body as a handler's argument, for the ValidationPipe. It is read here, after the guard, and not by a
- * middleware, so that a request without a key is refused before anyone looks at what it sent.
+ * The request's JSON body as a handler's argument, for the ValidationPipe. It is read here, after the guard, and not by
+ * a middleware, so that a request without a key is rejected before its body is read.
  *
- * @throws ApiError whatever {@link readJson} throws; `invalid_request` for what is no object.
+ * @throws ApiError whatever {@link readJson} throws; `invalid_request` if the body is not an object.
  */
 export const JsonBody = createParamDecorator(async (_data: unknown, context: ExecutionContext) => {
   const body = await readJson(requestOf(context));
@@ -22,10 +22,10 @@ export const JsonBody = createParamDecorator(async (_data: unknown, context: Exe
 /**
  * Reads and parses a body of `application/json` in UTF-8 without a content coding.
  *
- * @returns the value: a number is a bigint where its exact value is an int64, else NaN; of a repeated key the last
- *   value counts, as with JSON.parse.
- * @throws ApiError `unsupported_media_type`, `payload_too_large`, `invalid_json`, or `invalid_request` for one
- *   nested deeper than the limit, or that ends before its length.
+ * @returns the value: a number is a bigint if its exact value is an int64, otherwise NaN. If a key is repeated, its
+ *   last value counts, as with JSON.parse.
+ * @throws ApiError `unsupported_media_type`, `payload_too_large`, `invalid_json`, or `invalid_request` if the body is
+ *   nested deeper than the limit or ends before its length.
  */
 async function readJson(request: Request): Promise<unknown> {
   requireJson(request);
@@ -45,21 +45,21 @@ function requireJson({ bodyError, headers }: Request): void {
   const coding = headers['content-encoding'] || 'identity';
   const transfer = headers['transfer-encoding'] ?? 'chunked';
   if (coding.toLowerCase() !== 'identity' || transfer.toLowerCase() !== 'chunked') {
-    // Node's parser has found that nobody knows where it ends (RFC 9112, section 6.3).
+    // Node's parser could not determine the end of the body (RFC 9112, section 6.3).
     if (bodyError !== undefined) {
       throw bodyError;
     }
     throw new ApiError(
       'unsupported_media_type',
-      'The body must be sent without a coding: leave out Content-Encoding, and of Transfer-Encoding all but chunked.',
+      'The body must be sent without a coding: omit Content-Encoding, and every Transfer-Encoding except chunked.',
       { headers: { 'Accept-Encoding': 'identity' } },
     );
   }
 }
 
 /**
- * `application/json`, and parameters (RFC 9110, section 8.3.1) of which each `charset` is UTF-8. Two Content-Type headers,
- * which the server joins with a comma, do not match.
+ * Whether the media type is `application/json` and each `charset` among its parameters is UTF-8 (RFC 9110, section
+ * 8.3.1). Two Content-Type headers, which the server joins with a comma, do not match.
  */
 function isUtf8Json(contentType: string): boolean {
   const type = JSON_TYPE.exec(contentType)?.[0];
@@ -85,15 +85,18 @@ const JSON_TYPE = /^application\/json[ \t]*/i;
 
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 
-/** What follows a semicolon: a parameter, or nothing (RFC 9110, section 5.6.6). No two parts of it match the same text. */
+/**
+ * A semicolon, and a parameter or nothing (RFC 9110, section 5.6.6). Its parts never match the same text, so it does
+ * not backtrack.
+ */
 const PARAMETER = new RegExp(
   `;[ \\t]*(?:(${TOKEN})=(?:(${TOKEN})|"((?:[^"\\\\]|\\\\.)*)")[ \\t]*)?`,
   'y',
 );
 
 /**
- * Rejects when the body is over the limit, malformed or late, and when the connection ends before the body does. Whoever
- * is told to try again has the first try do nothing.
+ * Rejects if the body is over the limit, malformed or late, or if the connection ends before the body does. So a
+ * request that gets 408 has changed nothing.
  */
 function readBody(request: Request): Promise<Buffer> {
   return new Promise((resolve, reject) => {
@@ -137,10 +140,10 @@ function readBody(request: Request): Promise<Buffer> {
   });
 }
 
-/** Skips a leading BOM, refuses bytes that are not UTF-8 (RFC 8259, section 8.1). */
+/** Skips a leading BOM, and rejects bytes that are not UTF-8 (RFC 8259, section 8.1). */
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** @throws ApiError `invalid_json`; `invalid_request` for a text nested deeper than the limit. */
+/** @throws ApiError `invalid_json`; `invalid_request` if the text is nested deeper than the limit. */
 export function parseJson(bytes: Uint8Array): unknown {
   let text: string;
   try {
@@ -159,7 +162,7 @@ export function parseJson(bytes: Uint8Array): unknown {
   }
 }
 
-/** Counts brackets before the parser, which is recursive, meets them. */
+/** Checks the depth before the parser runs, because the parser is recursive. */
 function requireShallow(text: string): void {
   let depth = 0;
   let isInString = false;

@@ -1,4 +1,4 @@
-/** The body of a response, written already: the adapter sends `data` as it stands, with `mediaType` as its `Content-Type`. */
+/** A serialized response body. The adapter sends `data` unchanged, with `mediaType` as its `Content-Type`. */
 export class Representation {
   constructor(
     readonly data: string | Uint8Array,
@@ -8,7 +8,7 @@ export class Representation {
 
 export const JSON_MEDIA_TYPE = 'application/json; charset=utf-8';
 
-/** A body that is JSON text already, so that nothing parses and writes it again. */
+/** A body that is JSON text already. It is not parsed and serialized again. */
 export class JsonText extends Representation {
   constructor(text: string) {
     super(text, JSON_MEDIA_TYPE);

@@ -2,15 +2,15 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { KEY_PREFIX } from '../auth/api-key.js';
 
-/** What an `X-Request-Id` looks like. */
+/** The form of a valid `X-Request-Id`. */
 export const WELL_FORMED_ID = /^[A-Za-z0-9._~:/+=@-]{1,128}$/;
 
 /** Characters of an API key that follow its prefix: the secret and its checksum. */
 const SECRET_LENGTH = 48;
 
 /**
- * @returns a request's `X-Request-Id` where it may be logged, else a new one. One that holds an API key, or the secret of
- *   the one in its `Authorization`, may not.
+ * @returns the request's `X-Request-Id` if it may be logged, otherwise a new id. An id that contains an API key, or the
+ *   secret of the key in `Authorization`, may not be logged.
  */
 export function requestId({ 'x-request-id': id, authorization = '' }: IncomingHttpHeaders): string {
   const isTaken =

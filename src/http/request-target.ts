@@ -1,10 +1,10 @@
 /**
- * A request target (RFC 9112, section 3.2) as Express routes it: the path and the query. The path can be decoded, and its
- * unreserved characters are (RFC 3986, section 6.2.2.2).
+ * A request target (RFC 9112, section 3.2) as Express routes it: the path and the query. The path can be decoded, and
+ * its unreserved characters are decoded (RFC 3986, section 6.2.2.2).
  */
 export const pathAndQuery = (target: string): string => withDecodablePath(originForm(target));
 
-/** A target has no fragment; what looks like one would end the path for the router. */
+/** A target has no fragment. The router would treat a `#` as the start of one. */
 function originForm(target: string): string {
   if (target.startsWith('/') && !target.includes('#')) {
     return target;
@@ -13,7 +13,7 @@ function originForm(target: string): string {
   return local.startsWith('/') ? local : `/${local}`;
 }
 
-/** Percent signs that are no UTF-8 stand for themselves, as in a query. */
+/** Percent-encodings that are not UTF-8 stand for themselves, as in a query. */
 function withDecodablePath(url: string): string {
   if (!url.includes('%')) {
     return url;

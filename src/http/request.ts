@@ -4,13 +4,13 @@ import type { ExecutionContext } from '@nestjs/common';
 import express from 'express';
 import type { ApiError } from '../errors/api-error.js';
 
-/** Whose request it is: set by the guard, after the key was checked. */
+/** The caller of a request. The guard sets it after it has checked the key. */
 export interface Caller {
   /** `api_keys.id`, an int64 in decimal. */
   keyId: string;
 }
 
-/** Its type has what Express adds; {@link Request} has it at run time. */
+/** Its type has the members that Express adds. {@link Request} has them at run time. */
 const ExpressRequest = IncomingMessage as unknown as Pick<
   typeof IncomingMessage,
   keyof typeof IncomingMessage
@@ -18,20 +18,20 @@ const ExpressRequest = IncomingMessage as unknown as Pick<
   (new (socket: Socket) => express.Request);
 
 /**
- * A request as it travels through the service. Node constructs it with Express's members on its prototypes, so that
- * Express has no prototype to set: on V8 before version 13 that slows down all that follows.
+ * A request. Node constructs it with Express's members on its prototypes, so that Express does not have to set a
+ * prototype. Before V8 13, setting it slows down all later accesses.
  */
 export class Request extends ExpressRequest {
   declare method: string;
   declare url: string;
-  /** The client's `X-Request-Id` where it is well-formed and holds no API key, else one made here. */
+  /** The client's `X-Request-Id` if it is well-formed and contains no API key, otherwise a generated one. */
   id = '';
   /** `performance.now()` when its headers had arrived, in milliseconds. */
   receivedAt = 0;
   caller?: Caller = undefined;
-  /** Why the body cannot be read, as soon as that is known. */
+  /** The reason why the body cannot be read, if that is known. */
   bodyError?: ApiError = undefined;
-  /** Is told of {@link bodyError}, if the handler waits for the body. */
+  /** Called with {@link bodyError}, if the handler waits for the body. */
   onBodyError?: (error: ApiError) => void = undefined;
 
   failBody(error: ApiError): void {
@@ -42,7 +42,7 @@ export class Request extends ExpressRequest {
 
 Object.setPrototypeOf(Request.prototype, express.request);
 
-/** The request that a guard or a parameter's decorator is asked about. Nest's `switchToHttp` makes three functions. */
+/** The request of a guard or a parameter decorator. Nest's `switchToHttp` would create three functions. */
 export function requestOf(context: ExecutionContext): Request {
   return context.getArgByIndex(0);
 }

@@ -3,26 +3,26 @@ import express from 'express';
 import type { ErrorCode } from '../errors/errors.js';
 import type { Request } from './request.js';
 
-/** Header fields by name, in the spelling in which they are sent. */
+/** Header fields by name, spelled as they are sent. */
 export type Headers = Record<string, string | number>;
 
-/** Its type has what Express adds; {@link Response} has it at run time. */
+/** Its type has the members that Express adds. {@link Response} has them at run time. */
 const ExpressResponse = ServerResponse as unknown as Pick<
   typeof ServerResponse,
   keyof typeof ServerResponse
 > &
   (new (request: Request) => express.Response);
 
-/** A response on its way to the adapter, which sends it. Express's members are on its prototypes: see {@link Request}. */
+/** A response, which the adapter sends. Express's members are on its prototypes: see {@link Request}. */
 export class Response extends ExpressResponse {
   declare req: Request;
-  /** What {@link addHeaders} was given. */
+  /** The headers of {@link addHeaders}. */
   addedHeaders?: Headers = undefined;
-  /** Whether it was given to {@link HttpAdapter.reply}. */
+  /** Whether {@link HttpAdapter.reply} was called for it. */
   isReplied?: boolean = undefined;
-  /** The error that it is, if it is one. */
+  /** The code of its error, if it is an error. */
   errorCode?: ErrorCode = undefined;
-  /** Whether its request was let into its handler. */
+  /** Whether its request has entered its handler. */
   isAdmitted?: boolean = undefined;
   /** Whether it is for the preflight of an allowed origin, which needs no route. */
   isPreflight?: boolean = undefined;
@@ -31,8 +31,8 @@ export class Response extends ExpressResponse {
 Object.setPrototypeOf(Response.prototype, express.response);
 
 /**
- * Gives a response more headers. They are kept until the adapter sends the response, all in one: Node's own `setHeader`
- * checks and copies each of them, which costs as much as a good part of the rest.
+ * Adds headers to a response. The adapter passes all of them to one `writeHead` call. Node's `setHeader` would check
+ * and copy each of them, which costs a large part of the time of a request.
  */
 export function addHeaders(response: Response, headers: Readonly<Headers>): void {
   Object.assign((response.addedHeaders ??= {}), headers);

@@ -1,8 +1,8 @@
 /**
  * The trace that a request belongs to, from its `traceparent` (W3C Trace Context, section 3.2.2).
  *
- * @returns 32 hexadecimal digits; `undefined` where the header is missing or malformed, two of them included, which the
- *   server joins with a comma.
+ * @returns 32 hexadecimal digits; `undefined` if the header is missing or malformed. Two headers, which the server
+ *   joins with a comma, are malformed.
  */
 export function traceIdOf(traceparent: unknown): string | undefined {
   if (typeof traceparent !== 'string') {
@@ -13,6 +13,6 @@ export function traceIdOf(traceparent: unknown): string | undefined {
   return version === '00' && more !== undefined ? undefined : traceId;
 }
 
-/** No version is `ff`, and neither id is all zeros. */
+/** The version is not `ff`, and no id is all zeros. */
 const TRACEPARENT =
   /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?$/;

@@ -15,6 +15,10 @@ interface PageSource {
  * The statement for pages, one a row of what is wanted: `$1` its key, `$2` its filter, `$3` the id it starts at, `$4`
  * its size. A page is its items as JSON, a line each (a line break inside JSON text is always escaped), with one more
  * than its size if more follow.
+ *
+ * A page may have ids above others that are not committed yet. To end before those it would need to leave out what was
+ * acknowledged; and a snapshot does not tell: a row that is older than all open transactions may have a higher id than
+ * one of theirs, as an id and a transaction's id are handed out one after the other.
  */
 export const pageStatement = (
   name: string,

@@ -1,4 +1,4 @@
-import type { Pool } from 'pg';
+import type { ReadSource } from '../database/standbys.js';
 import { run, type Statement } from '../database/statement.js';
 import { INT64_MIN } from '../int64.js';
 import type { Cursors } from './cursors.js';
@@ -27,14 +27,14 @@ export interface Page {
  * @returns the pages in the order of `requests`.
  */
 export async function findPages(
-  pool: Pool,
+  { sessions }: ReadSource,
   statement: Statement,
   cursors: Cursors,
   requests: PageRequest[],
 ): Promise<Page[]> {
   const wanted = new Map(requests.map((request) => [pageKey(request), request]));
   const distinct = [...wanted.values()];
-  const rows = await run<[key: string, items: string | null]>(pool, statement, [
+  const rows = await run<[key: string, items: string | null]>(sessions, statement, [
     [...wanted.keys()],
     distinct.map(({ filter }) => filter),
     distinct.map(({ after }) => (after === undefined ? INT64_MIN : after + 1n)),

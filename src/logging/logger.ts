@@ -26,6 +26,23 @@ export function createLogger(
   return pino({ level, base: undefined, timestamp: isoTime, formatters }, stream);
 }
 
+/**
+ * Standard output: lines for people on a terminal in development, if pino-pretty is installed, which is a development
+ * dependency; else JSON.
+ */
+export async function standardOutput(isProduction: boolean): Promise<DestinationStream> {
+  if (!isProduction && process.stdout.isTTY) {
+    const pretty = await import('pino-pretty').catch(() => undefined);
+    if (pretty !== undefined) {
+      const colorize = process.stdout.hasColors();
+      const prettify = pretty.prettyFactory({ colorize, singleLine: true });
+      // A terminal takes each line before the next: none is lost at an abrupt end.
+      return { write: (line) => process.stdout.write(prettify(line)) };
+    }
+  }
+  return bufferedStandardOutput();
+}
+
 let latest = { at: NaN, text: '' };
 
 /** The time to the millisecond, written once for all lines of a millisecond. */

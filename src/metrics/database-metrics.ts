@@ -1,7 +1,8 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { Pool } from 'pg';
-import { Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { SENT_BATCHES, type SentBatch } from '../database/batcher.js';
+import { Standbys } from '../database/standbys.js';
 
 /** Measures the connections to the database, and how many requests share a statement. */
 @Injectable()
@@ -12,11 +13,11 @@ export class DatabaseMetrics implements OnModuleInit, OnModuleDestroy {
     this.sizes.observe({ batch: name }, size);
   };
 
-  constructor(registry: Registry, pool: Pool) {
+  constructor(registry: Registry, pool: Pool, standbys: Standbys) {
     const registers = [registry];
     new Gauge({
       name: 'animal_store_database_connections',
-      help: 'Open connections to the database, by state: in_use or idle.',
+      help: 'Open connections to the primary, by state: in_use or idle.',
       labelNames: ['state'],
       registers,
       collect() {
@@ -35,6 +36,28 @@ export class DatabaseMetrics implements OnModuleInit, OnModuleDestroy {
       registers,
       collect() {
         this.set(pool.waitingCount);
+      },
+    });
+    new Counter({
+      name: 'animal_store_database_reads_total',
+      help: 'Batches of lists and gets, by the kind of server that served them: primary or standby.',
+      labelNames: ['server'],
+      registers,
+      collect() {
+        this.reset();
+        this.inc({ server: 'primary' }, standbys.reads.primary);
+        this.inc({ server: 'standby' }, standbys.reads.standby);
+      },
+    });
+    new Gauge({
+      name: 'animal_store_database_standby_in_use',
+      help: 'Whether lists and gets go to a standby of DATABASE_READ_URL: 1, or 0 while they do not.',
+      labelNames: ['standby'],
+      registers,
+      collect() {
+        for (const { server, reason } of standbys.states) {
+          this.set({ standby: server }, reason === undefined ? 1 : 0);
+        }
       },
     });
     this.sizes = new Histogram({

@@ -14,17 +14,19 @@ export const TITLE = 'Animal Store Service';
 /** The version of the interface (part 9); the base addresses end in its first number. */
 export const VERSION = '1.0.0';
 
-const DESCRIPTION = `A store of animals: list them, add them, and (deprecated) fetch one by its id.
+const INTRODUCTION = `A store of animals: list them, add them, and (deprecated) fetch one by its id.
 
-**API key.** Every operation wants one: \`Authorization: Bearer <API key>\`.
+**API key.** Every operation wants one: \`Authorization: Bearer <API key>\`.`;
 
-**Numbers.** \`id\` and \`categoryId\` are int64, exact in every digit. Read them with a parser that keeps integers beyond
-2^53.
+const NUMBERS = `**Numbers.** \`id\` and \`categoryId\` are int64, exact in every digit. Read them with a parser that keeps integers beyond
+2^53. Clients in TypeScript that are generated from this document round them.`;
 
-**Errors.** Every fault has the body \`{"code","message","status"}\`. Branch on \`code\`.
+const ERRORS_AND_METHODS = `**Errors.** Every fault has the body \`{"code","message","status"}\`. Branch on \`code\`.
 
 **Methods.** HEAD is answered as GET without the body, OPTIONS by 204 with \`Allow\`, any other method that a path does not
 know by 405 \`method_not_allowed\` with \`Allow\`.`;
+
+const GENERATED_CLIENTS = { title: 'Generated clients', path: '/docs/guides/generated-clients' };
 
 const GUIDES = { title: 'the guides', path: '/docs/guides/getting-started' };
 
@@ -74,7 +76,11 @@ export function openApiDocument(
     info: {
       title: TITLE,
       version: VERSION,
-      description: withGuide(DESCRIPTION, GUIDES, environment),
+      description: [
+        INTRODUCTION,
+        withGuide(NUMBERS, GENERATED_CLIENTS, environment),
+        withGuide(ERRORS_AND_METHODS, GUIDES, environment),
+      ].join('\n\n'),
       contact: { name: 'Whoever runs the service and issued your API key' },
       license: { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' },
     },

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
-import { Pool } from 'pg';
 import { Batcher } from '../database/batcher.js';
+import { Standbys } from '../database/standbys.js';
 import { findPages, type Page, type PageRequest } from '../listing/pages.js';
 import { ORDER_CURSORS } from './list-orders-query.dto.js';
 import { ORDER_PAGES } from './orders.sql.js';
@@ -10,9 +10,9 @@ import { ORDER_PAGES } from './orders.sql.js';
 export class OrdersService {
   private readonly pages: Batcher<PageRequest, Page>;
 
-  constructor(pool: Pool) {
+  constructor(standbys: Standbys) {
     this.pages = new Batcher('order_pages', (requests) =>
-      findPages(pool, ORDER_PAGES, ORDER_CURSORS, requests),
+      standbys.read((source) => findPages(source, ORDER_PAGES, ORDER_CURSORS, requests)),
     );
   }
 

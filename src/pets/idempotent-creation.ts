@@ -11,6 +11,7 @@ import {
   INSERT_PETS_ONCE,
   PETS_BY_IDEMPOTENCY_KEY,
 } from './idempotent-creation.sql.js';
+import { contentOf, newPetArguments } from './pets.sql.js';
 import type { StoredPet } from './pets.service.js';
 
 /** A creation that a client may safely send again. */
@@ -48,7 +49,7 @@ const SWEEP_EVERY = 10 * 60_000;
 @Injectable()
 export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   private sweeping?: NodeJS.Timeout;
-  /** PostgreSQL holds a lock for each request of a batch, and has room for thousands of all processes. */
+  /** Small batches: each request takes an advisory lock, and PostgreSQL has room for a few thousand locks in all. */
   private readonly creations = new Batcher(
     'idempotent_creations',
     (requests: HashedRequest[]) => this.createAll(requests),
@@ -76,8 +77,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
    *   process is working on its first request, `unavailable` if its record expires at this moment, and whatever {@link Batcher.ask} throws.
    */
   async create(request: IdempotentRequest): Promise<{ pet: StoredPet; isReplayed: boolean }> {
-    const { name, categoryId, status } = request.pet;
-    const bodyHash = hash('sha256', JSON.stringify([name, String(categoryId), status]), 'hex');
+    const bodyHash = hash('sha256', contentOf(request.pet), 'hex');
     const key = nameOf(request.apiKeyId, request.key);
     const first = this.underWay.get(key);
     const creation = first ?? this.createFirst(key, { ...request, bodyHash });
@@ -115,7 +115,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     return requests.map(({ apiKeyId, key }) => outcomes.get(nameOf(apiKeyId, key)) ?? expired());
   }
 
-  /** @returns by {@link nameOf} the outcomes for all keys but those that stand for an animal already. */
+  /** @returns outcomes by {@link nameOf}; none for keys that were recorded in the last 24 hours. */
   private async insert(requests: HashedRequest[]): Promise<Map<string, Creation | Error>> {
     const rows = await run<
       [
@@ -130,9 +130,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
       requests.map(({ apiKeyId }) => apiKeyId),
       requests.map(({ key }) => key),
       requests.map(({ bodyHash }) => bodyHash),
-      requests.map(({ pet }) => pet.name),
-      requests.map(({ pet }) => pet.categoryId),
-      requests.map(({ pet }) => pet.status),
+      ...newPetArguments(requests.map(({ pet }) => pet)),
     ]);
     const outcomes = new Map<string, Creation | Error>();
     for (const [apiKeyId, key, bodyHash, isFree, id, json] of rows) {
@@ -145,7 +143,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     return outcomes;
   }
 
-  /** If this fails, what was created for others stays so. */
+  /** Adds outcomes. Does not throw: an error becomes the outcome of these requests, and others keep theirs. */
   private async findEarlier(
     requests: HashedRequest[],
     outcomes: Map<string, Creation | Error>,
@@ -167,7 +165,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     }
   }
 
-  /** Deletes old records a few at a time, passing over those that someone holds. */
+  /** Deletes old records a few at a time, except those that another transaction has locked. */
   private async sweep(): Promise<void> {
     try {
       while ((await run(this.pool, DELETE_OLD_IDEMPOTENCY_KEYS)).length > 0);
@@ -177,7 +175,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   }
 }
 
-/** A key among those of all API keys. */
+/** Identifies an Idempotency-Key: two API keys may use the same. */
 const nameOf = (apiKeyId: string, key: string) => `${apiKeyId} ${key}`;
 
 const inUse = () =>

@@ -3,13 +3,21 @@ import { InjectRepository } from '@nestjs/typeorm';
 import { Pool } from 'pg';
 import { Repository } from 'typeorm';
 import { Batcher } from '../database/batcher.js';
-import { run } from '../database/statement.js';
+import { type ReadSource, Standbys } from '../database/standbys.js';
+import { run, type Statement } from '../database/statement.js';
 import { ApiError } from '../errors/api-error.js';
 import { findPages, type Page, type PageRequest } from '../listing/pages.js';
 import { PET_CURSORS } from './list-pets-query.dto.js';
 import type { NewPet } from './new-pet.dto.js';
 import { Pet } from './pet.entity.js';
-import { INSERT_PETS, PET_PAGES, PET_PAGES_OF_STATUS } from './pets.sql.js';
+import {
+  contentOf,
+  INSERT_PETS,
+  newPetArguments,
+  PET_JSON,
+  PET_PAGES,
+  PET_PAGES_OF_STATUS,
+} from './pets.sql.js';
 
 export interface StoredPet {
   id: string;
@@ -21,17 +29,20 @@ export interface StoredPet {
 @Injectable()
 export class PetsService {
   private readonly pages = new Batcher('pet_pages', (requests: PageRequest[]) =>
-    findPages(this.pool, PET_PAGES, PET_CURSORS, requests),
+    this.findPages(PET_PAGES, requests),
   );
   private readonly pagesOfStatus = new Batcher('pet_pages_of_status', (requests: PageRequest[]) =>
-    findPages(this.pool, PET_PAGES_OF_STATUS, PET_CURSORS, requests),
+    this.findPages(PET_PAGES_OF_STATUS, requests),
   );
-  private readonly ids = new Batcher('pets_by_id', (ids: bigint[]) => this.findByIds(ids));
+  private readonly ids = new Batcher('pets_by_id', (ids: bigint[]) =>
+    this.standbys.read((source) => this.findByIds(source, ids)),
+  );
   private readonly additions = new Batcher('new_pets', (pets: NewPet[]) => this.insert(pets));
 
   constructor(
     @InjectRepository(Pet) private readonly pets: Repository<Pet>,
     private readonly pool: Pool,
+    private readonly standbys: Standbys,
   ) {}
 
   /** listPets: the animals that follow `after`, by id. The filter is a PetStatus. */
@@ -62,12 +73,21 @@ export class PetsService {
     return pet;
   }
 
-  private async findByIds(ids: bigint[]): Promise<(StoredPet | undefined)[]> {
+  private findPages(statement: Statement, requests: PageRequest[]): Promise<Page[]> {
+    return this.standbys.read((source) => findPages(source, statement, PET_CURSORS, requests));
+  }
+
+  private async findByIds(
+    { runner }: ReadSource,
+    ids: bigint[],
+  ): Promise<(StoredPet | undefined)[]> {
     const found = await this.pets
-      .createQueryBuilder('pet')
-      .where('pet.id = any(:ids)', { ids: [...new Set(ids)] })
-      .getMany();
-    const pets = new Map(found.map((pet) => [pet.id, { id: pet.id, json: jsonOf(pet) }]));
+      .createQueryBuilder('pets', runner)
+      .select('pets.id', 'id')
+      .addSelect(PET_JSON, 'json')
+      .where('pets.id = any(:ids)', { ids: [...new Set(ids)] })
+      .getRawMany<StoredPet>();
+    const pets = new Map(found.map((pet) => [pet.id, pet]));
     return ids.map((id) => pets.get(String(id)));
   }
 
@@ -78,14 +98,10 @@ export class PetsService {
   private async insert(pets: NewPet[]): Promise<(StoredPet | undefined)[]> {
     const rows = await run<
       [id: string, name: string, categoryId: string, status: string, json: string]
-    >(this.pool, INSERT_PETS, [
-      pets.map(({ name }) => name),
-      pets.map(({ categoryId }) => categoryId),
-      pets.map(({ status }) => status),
-    ]);
+    >(this.pool, INSERT_PETS, newPetArguments(pets));
     const stored = new Map<string, StoredPet[]>();
     for (const [id, name, categoryId, status, json] of rows) {
-      const content = contentKey(name, categoryId, status);
+      const content = contentOf({ name, categoryId, status });
       const alike = stored.get(content);
       if (alike === undefined) {
         stored.set(content, [{ id, json }]);
@@ -93,17 +109,6 @@ export class PetsService {
         alike.push({ id, json });
       }
     }
-    return pets.map(({ name, categoryId, status }) =>
-      stored.get(contentKey(name, categoryId, status))?.pop(),
-    );
+    return pets.map((pet) => stored.get(contentOf(pet))?.pop());
   }
-}
-
-/** A Pet (interface, part 2): JSON.stringify would write its numbers as strings. */
-function jsonOf({ id, name, categoryId, status }: Pet): string {
-  return `{"id":${id},"name":${JSON.stringify(name)},"categoryId":${categoryId},"status":"${status}"}`;
-}
-
-function contentKey(name: string, categoryId: bigint | string, status: string): string {
-  return `${status}:${categoryId}:${name}`;
 }

@@ -1,6 +1,25 @@
 import type { Statement } from '../database/statement.js';
 import { INT64_MAX } from '../int64.js';
 import { pageStatement } from '../listing/pages.sql.js';
+import type { NewPet } from './new-pet.dto.js';
+
+/** @returns the arguments of {@link INSERT_PETS}: names, categories and statuses. */
+export const newPetArguments = (pets: readonly NewPet[]) => [
+  pets.map(({ name }) => name),
+  pets.map(({ categoryId }) => categoryId),
+  pets.map(({ status }) => status),
+];
+
+/**
+ * @returns the same text for pets that are alike in all that a client sends. Its hash is stored with an Idempotency-Key, so
+ *   a later version adds a field only if the client sent it.
+ */
+export const contentOf = ({
+  name,
+  categoryId,
+  status,
+}: Partial<Record<keyof NewPet, string | bigint | null>>) =>
+  JSON.stringify([name, String(categoryId), status]);
 
 /** A Pet as JSON text (interface, part 2), written by PostgreSQL, which has every int64 exactly. */
 export const PET_JSON = `'{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id
@@ -20,8 +39,8 @@ export const PET_PAGES_OF_STATUS = pageStatement('pet-pages-of-status', {
 });
 
 /**
- * New pets: `$1` their names, `$2` their categories, `$3` their statuses. Rows come back in any order, all as text: of a
- * column whose type a later version changes, prepared statements could no longer be run.
+ * New pets, with {@link newPetArguments}. Rows come back in any order, all as text: of a column whose type a later version
+ * changes, prepared statements could no longer be run.
  */
 export const INSERT_PETS: Statement = {
   name: 'insert-pets',

@@ -7,6 +7,12 @@ export const MayBeOmitted = () => ValidateIf((_object, value) => value !== undef
 export const Satisfies = (test: (value: any) => boolean, options: ValidationOptions) =>
   ValidateBy({ name: 'satisfies', validator: { validate: (value) => test(value) } }, options);
 
+/** Several decorators as one: Nest's `applyDecorators`, but a command does not wait until Nest is loaded. */
+export const AllOf =
+  (...decorators: PropertyDecorator[]): PropertyDecorator =>
+  (target, property) =>
+    decorators.forEach((decorate) => decorate(target, property));
+
 /** The property is an int64 as a bigint: class-validator knows numbers alone. */
 export const IsInt64 = (options: ValidationOptions) =>
   Satisfies((value) => typeof value === 'bigint', options);

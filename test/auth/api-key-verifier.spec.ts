@@ -1,4 +1,4 @@
-import { jest } from '@jest/globals';
+import { type Clock, install } from '@sinonjs/fake-timers';
 import { pino } from 'pino';
 import type { Pool } from 'pg';
 import { hashApiKey, newApiKey } from '../../src/auth/api-key.js';
@@ -28,7 +28,12 @@ function verifierOn(isValid: (hash: string) => boolean) {
 const settled = () => new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
 
 describe('ApiKeyVerifier', () => {
-  afterEach(() => jest.useRealTimers());
+  let clock: Clock | undefined;
+  afterEach(() => clock?.uninstall());
+  const stopClock = () => {
+    clock = install({ toFake: ['setTimeout', 'performance'] });
+    return clock;
+  };
 
   it('refuses a key with a wrong checksum without asking the database', async () => {
     const { verifier, statements } = verifierOn(() => true);
@@ -62,7 +67,7 @@ describe('ApiKeyVerifier', () => {
   });
 
   it('asks once for all unknown keys of ten milliseconds, and for valid ones among them', async () => {
-    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date'] });
+    const clock = stopClock();
     const known = newApiKey();
     const { verifier, statements } = verifierOn((hash) => hash === hashApiKey(known));
     await verifier.verify(newApiKey());
@@ -73,14 +78,14 @@ describe('ApiKeyVerifier', () => {
     const later = [known, ...Array.from({ length: 900 }, newApiKey)].map((key) =>
       verifier.verify(key),
     );
-    await jest.advanceTimersByTimeAsync(VERIFICATION.pauseAfterUnknown - 1);
+    await clock.tickAsync(VERIFICATION.pauseAfterUnknown - 1);
     await settled();
     expect(statements()).toBe(1);
-    await jest.advanceTimersByTimeAsync(1);
+    await clock.tickAsync(1);
     await Promise.all(strangers);
     expect(statements()).toBe(2);
 
-    await jest.advanceTimersByTimeAsync(VERIFICATION.pauseAfterUnknown);
+    await clock.tickAsync(VERIFICATION.pauseAfterUnknown);
     const [caller, ...unknown] = await Promise.all(later);
     expect(caller).toEqual({ keyId: expect.any(String) });
     expect(unknown.filter(Boolean)).toEqual([]);
@@ -88,7 +93,7 @@ describe('ApiKeyVerifier', () => {
   });
 
   it('keeps valid keys waiting for nothing, one after the other and at once', async () => {
-    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date'] });
+    stopClock();
     const { verifier, statements } = verifierOn(() => true);
     for (let i = 0; i < 10; i += 1) {
       const key = newApiKey();

@@ -1,4 +1,3 @@
-import { jest } from '@jest/globals';
 import { newApiKey } from '../../src/auth/api-key.js';
 import { type Answer, expectError } from '../answers.js';
 import { exchange, request } from '../http/raw-http.js';

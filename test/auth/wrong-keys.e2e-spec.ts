@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { jest } from '@jest/globals';
 import { newApiKey } from '../../src/auth/api-key.js';
 import { VALID_KEYS, VERIFICATION } from '../../src/auth/api-key-verifier.js';
 import type { Statement } from '../../src/database/statement.js';

@@ -12,6 +12,8 @@ const DEFAULTS = {
   METRICS_PORT: undefined,
   DATABASE_URL: undefined,
   DATABASE_URL_FILE: undefined,
+  DATABASE_READ_URL: undefined,
+  DATABASE_READ_URL_FILE: undefined,
   DATABASE_POOL_SIZE: 10,
   DATABASE_POOLER: undefined,
   DRAIN_SECONDS: 2,
@@ -55,6 +57,7 @@ describe('readEnvironment', () => {
       PORT: '0',
       METRICS_PORT: '9464',
       DATABASE_URL: 'postgresql://u:p@db.example:5433/animals?sslmode=verify-full',
+      DATABASE_READ_URL: 'postgres://u:p@a.example:1,b.example/animals?sslmode=verify-full',
       DATABASE_POOL_SIZE: '100',
       DATABASE_POOLER: 'transaction',
       DRAIN_SECONDS: '60',
@@ -76,6 +79,7 @@ describe('readEnvironment', () => {
       PORT: 0,
       METRICS_PORT: 9464,
       DATABASE_URL: 'postgresql://u:p@db.example:5433/animals?sslmode=verify-full',
+      DATABASE_READ_URL: 'postgres://u:p@a.example:1,b.example/animals?sslmode=verify-full',
       DATABASE_POOL_SIZE: 100,
       DATABASE_POOLER: 'transaction',
       DRAIN_SECONDS: 60,
@@ -127,6 +131,10 @@ describe('readEnvironment', () => {
     ['DATABASE_URL', 'postgres://u@db.example/animals?hasOwnProperty=host'],
     ['DATABASE_URL', 'postgres://u@db.example/animals?application_name=a&application_name=b'],
     ['DATABASE_URL', 'postgres://u@db.example/animals?port=x'],
+    ['DATABASE_READ_URL', 'db.example'],
+    ['DATABASE_READ_URL', 'postgres://u@db.example/animals?connect_timeout=3'],
+    ['DATABASE_READ_URL', 'postgres://u@db.example/animals?target_session_attrs=read-write'],
+    ['DATABASE_READ_URL', 'postgres://u@a.example,b.example:port/animals'],
     ['DATABASE_POOL_SIZE', '1'],
     ['DATABASE_POOL_SIZE', '101'],
     ['DATABASE_POOL_SIZE', 'Infinity'],
@@ -218,6 +226,12 @@ describe('readEnvironment', () => {
       ]);
     });
 
+    it('as that of the standbys', () => {
+      expect(readEnvironment({ DATABASE_URL: url, DATABASE_READ_URL_FILE: file })).toMatchObject({
+        DATABASE_READ_URL: url,
+      });
+    });
+
     it('unless both are set', () => {
       expect(faultsOf({ DATABASE_URL: url, DATABASE_URL_FILE: file })).toEqual([
         'DATABASE_URL_FILE must not be set beside DATABASE_URL',
@@ -237,7 +251,12 @@ describe('readEnvironment', () => {
     ['postgres://u@db.example/animals?ssl=0', 'postgres://u@db.example/animals?ssl=0'],
     ['postgres://db.example/animals?user=u&password=sekrit', 'password=***'],
     ['postgres://db.example/animals?p%61ssword=sekrit&password=sekrit', 'password=***'],
-    ['postgres://u:sekrit@one.example:1,two.example:2/animals', 'postgres://***'],
+    [
+      'postgres://one:sekrit@one:1,two:2/animals?target_session_attrs=read-write',
+      'postgres://one:***@one:1,two:2/animals?target_session_attrs=read-write',
+    ],
+    ['postgres://one:1,two:2/animals?password=sekrit', 'one:1,two:2/animals?password=***'],
+    ['postgres://u:sekrit@[one,two/animals', 'postgres://***'],
   ])('shows %s without its password', (url, shown) => {
     expect(withoutPassword(url)).toContain(shown);
     expect(withoutPassword(url)).not.toContain('sekrit');
@@ -307,9 +326,12 @@ describe('readEnvironment', () => {
     expect(faultsOf({ ...addresses, DEPLOYMENT_ENVIRONMENT: 'staging' })).toEqual([]);
   });
 
-  it('refuses a pooler before the embedded PostgreSQL', () => {
+  it('refuses a pooler and standbys of the embedded PostgreSQL', () => {
     expect(faultsOf({ DATABASE_POOLER: 'transaction' })).toEqual([
       expect.stringMatching('^DATABASE_POOLER must be not set'),
+    ]);
+    expect(faultsOf({ DATABASE_READ_URL: 'postgres://db.example/animals' })).toEqual([
+      expect.stringMatching('^DATABASE_READ_URL must be not set'),
     ]);
   });
 

@@ -1,4 +1,3 @@
-import { jest } from '@jest/globals';
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import { Batcher, BATCH_LIMITS } from '../../src/database/batcher.js';
 

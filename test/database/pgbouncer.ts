@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { postgresAccount } from '../../src/database/embedded/account.js';
+import { freePort } from '../free-port.js';
 
 /** Whether PgBouncer is installed; in CI it must be. */
 export function hasPgBouncer(): boolean {
@@ -15,7 +15,7 @@ export function hasPgBouncer(): boolean {
   return isInstalled;
 }
 
-/** A PgBouncer in transaction mode before one database, with one session to it. */
+/** A PgBouncer before one database; in transaction mode, with one session to it, unless `settings` say otherwise. */
 export class PgBouncer {
   private constructor(
     /** A `postgres://` URL of the database, through the pooler. */
@@ -24,14 +24,18 @@ export class PgBouncer {
     private readonly child: ChildProcess,
   ) {}
 
-  static async before(url: string): Promise<PgBouncer> {
+  static async before(
+    url: string,
+    settings: Record<string, string | number> = {},
+  ): Promise<PgBouncer> {
     const { hostname, port, username, password, pathname } = new URL(url);
     const folder = await mkdtemp(join(tmpdir(), 'animal-store-pgbouncer-'));
     await chmod(folder, 0o755);
     const listenPort = await freePort();
-    const settings = join(folder, 'pgbouncer.ini');
+    const file = join(folder, 'pgbouncer.ini');
+    const all = { pool_mode: 'transaction', default_pool_size: 1, ...settings };
     await writeFile(
-      settings,
+      file,
       `[databases]
       * = host=${hostname} port=${port} user=${username} password=${password}
       [pgbouncer]
@@ -39,14 +43,15 @@ export class PgBouncer {
       listen_port = ${listenPort}
       unix_socket_dir =
       auth_type = any
-      pool_mode = transaction
-      default_pool_size = 1
+      ${Object.entries(all)
+        .map((setting) => setting.join(' = '))
+        .join('\n')}
       ignore_startup_parameters = options,extra_float_digits
       `.replaceAll(/^ +/gm, ''),
     );
     // It does not run as root either.
     const { ids } = await postgresAccount(folder);
-    const child = spawn('pgbouncer', [settings], { stdio: ['ignore', 'ignore', 'pipe'], ...ids });
+    const child = spawn('pgbouncer', [file], { stdio: ['ignore', 'ignore', 'pipe'], ...ids });
     for (let log = ''; !log.includes('process up');) {
       const [text] = await once(child.stderr!, 'data');
       log += text;
@@ -61,13 +66,4 @@ export class PgBouncer {
     await ended;
     await rm(this.folder, { recursive: true, force: true });
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }

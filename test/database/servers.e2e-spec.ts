@@ -1,18 +1,13 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, chown, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { Client } from 'pg';
 import { readEnvironment } from '../../src/config/environment.js';
 import { onDatabase } from '../../src/database/database.js';
-import { serversOf } from '../../src/database/servers.js';
-import { postgresAccount } from '../../src/database/embedded/account.js';
+import { serversOf, writableOf } from '../../src/database/servers.js';
 import { expectError } from '../answers.js';
 import { until } from '../process/until.js';
 import { startService, type TestService } from '../service.js';
+import { Standby } from './standby.js';
 import { systemBinaries, SystemPostgres } from './system-postgres.js';
 
 const BINARIES = await systemBinaries();
@@ -35,6 +30,15 @@ describe('a URL of several servers', () => {
     expect(serversOf(url)).toEqual(ends.map((end) => `postgres://u:p%2C@${end}`));
   });
 
+  it('is used although its first host accepts connections and says nothing', async () => {
+    const silent = createServer((socket) => socket.on('error', () => {})).listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const { port } = silent.address() as AddressInfo;
+    const url = process.env['TEST_DATABASE_URL']!;
+    expect(await writableOf([`postgres://u@127.0.0.1:${port}/x`, url])).toBe(url);
+    silent.close();
+  });
+
   it('is none without target_session_attrs', () => {
     expect(serversOf('postgres://u@a/db?sslmode=disable')).toEqual([]);
   });
@@ -48,10 +52,10 @@ describe('a URL of several servers', () => {
   let service: TestService;
   beforeAll(async () => {
     primary = await SystemPostgres.start(BINARIES!);
-    standby = await Standby.of(primary);
+    standby = await Standby.of(primary, BINARIES!);
     const hosts = `127.0.0.1:${standby.port},127.0.0.1:${primary.port}`;
     DATABASE_URL = `${primary.url.replace(/@[^/]*/, `@${hosts}`)}?target_session_attrs=read-write`;
-  }, 60_000);
+  });
   afterAll(async () => {
     await service?.stop();
     await standby?.stop();
@@ -140,58 +144,3 @@ describe('a URL of several servers', () => {
     await service.anonymous.get('/health/ready').expect(200);
   });
 });
-
-/** A hot standby on this machine. */
-class Standby {
-  private constructor(
-    readonly url: string,
-    readonly port: number,
-    private readonly folder: string,
-    private readonly child: ChildProcess,
-  ) {}
-
-  static async of(primary: SystemPostgres): Promise<Standby> {
-    const folder = await mkdtemp(join(tmpdir(), 'animal-store-standby-'));
-    await chmod(folder, 0o755);
-    const { ids } = await postgresAccount(folder);
-    const data = join(folder, 'data');
-    await mkdir(data, { mode: 0o700 });
-    if (ids.uid !== undefined && ids.gid !== undefined) {
-      await chown(data, ids.uid, ids.gid);
-    }
-    const run = { cwd: data, env: { PATH: process.env['PATH'], LC_ALL: 'C' }, ...ids };
-    await promisify(execFile)(
-      join(BINARIES!, 'pg_basebackup'),
-      ['-D', data, '-R', '-X', 'stream', '--checkpoint=fast', '-d', primary.url],
-      run,
-    );
-    const server = createServer().listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const { port } = server.address() as AddressInfo;
-    server.close();
-    await once(server, 'close');
-    const settings = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'fsync=off'];
-    const child = spawn(
-      join(BINARIES!, 'postgres'),
-      ['-D', data, '-p', String(port), ...settings.flatMap((setting) => ['-c', setting])],
-      { ...run, stdio: ['ignore', 'ignore', 'pipe'] },
-    );
-    for (let log = ''; !log.includes('ready to accept read-only connections');) {
-      const [text] = await once(child.stderr!, 'data');
-      log += text;
-    }
-    child.stderr!.resume();
-    const url = Object.assign(new URL(primary.url), { port: String(port) }).href;
-    return new Standby(url, port, folder, child);
-  }
-
-  /** PostgreSQL's immediate shutdown, as after a crash. */
-  async stop(): Promise<void> {
-    if (this.child.exitCode === null) {
-      const ended = once(this.child, 'exit');
-      this.child.kill('SIGQUIT');
-      await ended;
-      await rm(this.folder, { recursive: true, force: true });
-    }
-  }
-}

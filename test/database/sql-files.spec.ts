@@ -1,8 +1,10 @@
 import { spawnSync } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Client } from 'pg';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import { APPLICATION_NAME } from '../../src/database/data-source.js';
+import { APPLICATION_NAME, requiredSettings } from '../../src/database/data-source.js';
+import { administer } from '../../src/database/database.js';
 import { withoutIndent } from '../../src/database/migration-script.js';
 import { runMigrations } from '../../src/database/migrations.js';
 import { DELETE_OLD_IDEMPOTENCY_KEYS } from '../../src/pets/idempotent-creation.sql.js';
@@ -12,31 +14,90 @@ import { systemBinaries, SystemPostgres } from './system-postgres.js';
 
 const binaries = await systemBinaries();
 
-/** What each statement is for, by its name or by how it begins, in the order of docs/statements.sql. */
-const PURPOSES: readonly (readonly [statement: string, purpose: string])[] = [
-  ['valid-keys', 'Which of the API keys that requests came with are valid.'],
-  ['note-key-use', 'Notes which API keys were used, to the minute.'],
-  ['pet-pages', 'listPets: the pages that requests wait for.'],
-  ['pet-pages-of-status', 'listPets with a status.'],
-  ['insert-pets', 'createPet.'],
-  ['insert-pets-once', 'createPet with an Idempotency-Key.'],
-  ['pets-by-idempotency-key', 'createPet with an Idempotency-Key that stands for an animal.'],
+/**
+ * What each statement is for, by its name or by how it begins, in the order of docs/statements.sql; and the arguments of a
+ * call of which the file has the plan. A statement without them has no plan.
+ */
+const STATEMENTS: readonly (readonly [statement: string, purpose: string, call?: string])[] = [
+  [
+    'valid-keys',
+    'Which of the API keys that requests came with are valid.',
+    `array[encode(sha256('500000'), 'hex')]`,
+  ],
+  ['note-key-use', 'Notes which API keys were used, to the minute.', `'{500000}'`],
+  [
+    'pet-pages',
+    'listPets: the pages that requests wait for.',
+    `'{page}', '{null}', '{500000}', '{20}'`,
+  ],
+  ['pet-pages-of-status', 'listPets with a status.', `'{page}', '{pending}', '{500000}', '{20}'`],
+  ['insert-pets', 'createPet.', `'{Rex}', '{1}', '{available}'`],
+  [
+    'insert-pets-once',
+    'createPet with an Idempotency-Key.',
+    `'{1}', '{new}', array[encode(sha256('body'), 'hex')], '{Rex}', '{1}', '{available}'`,
+  ],
+  [
+    'pets-by-idempotency-key',
+    'createPet with an Idempotency-Key that stands for an animal.',
+    `'{1}', '{key 500000}'`,
+  ],
   [
     'delete-old-idempotency-keys',
     'Deletes Idempotency-Keys older than 24 hours, every ten minutes.',
+    '',
   ],
-  ['SELECT "pet"."id"', 'getPet.'],
-  ['order-pages', 'listOrders.'],
+  ['SELECT "pets"."id"', 'getPet.', `'{500000}'`],
+  ['order-pages', 'listOrders.', `'{page}', '{null}', '{500000}', '{20}'`],
+  [
+    'primary-position',
+    'With DATABASE_READ_URL, on the primary before each read: how far its log goes.',
+    '',
+  ],
+  [
+    'standby-has-replayed',
+    'With DATABASE_READ_URL, on the standby before each read: whether it has replayed as much.',
+    `'0/0', '1'`,
+  ],
+  [
+    'server-identity',
+    'With DATABASE_READ_URL, each second: whether the standbys are copies of the primary.',
+    '',
+  ],
   ['show transaction_read_only', 'Readiness: whether the database takes writes.'],
-  ["select privilege || ' on '", 'Readiness: which rights the role lacks.'],
-  ['select name from migrations', 'Readiness, and a start: which migrations are applied.'],
+  [
+    "select privilege || ' on '",
+    'Readiness: which rights the role lacks.',
+    `'{pets,pets_id_seq}', '{select,usage}'`,
+  ],
+  ['select name from migrations', 'Readiness, and a start: which migrations are applied.', ''],
   [
     "select current_setting('server_encoding')",
     'A start: whether the database can hold the tables.',
+    '',
   ],
   ['set datestyle', 'A command, and a start before it serves: dates that the driver reads.'],
-  ['select name, setting, quote_ident', 'A start: whether sessions have their settings.'],
+  [
+    'select name, setting, quote_ident',
+    'A start: whether sessions have their settings.',
+    `'{jit,statement_timeout}'`,
+  ],
+  ['select pg_backend_pid()', 'A start: whether a pooler shares sessions among connections.', ''],
 ];
+
+/** A million rows in each table; of the idempotency keys 1,155 are older than 24 hours. */
+const MILLION = `
+  set session_replication_role = replica;
+  insert into pets (name, category_id, status)
+  select 'animal ' || n, n % 1000, case when n % 200 = 0 then 'pending' when n % 10 = 0 then 'sold' else 'available' end
+    from generate_series(1, 1000000) as n;
+  insert into orders (pet_id) select n from generate_series(1, 1000000) as n;
+  insert into api_keys (name, hash)
+  select 'key ' || n, sha256(n::text::bytea) from generate_series(1, 1000000) as n;
+  insert into idempotency_keys (api_key_id, key, body_hash, pet_id, created_at)
+  select 1, 'key ' || n, sha256(n::text::bytea), n, now() - n * interval '0.0865 seconds'
+    from generate_series(1, 1000000) as n;
+  set session_replication_role = default`;
 
 // A developer's machine may have no PostgreSQL of its own; in CI, where these tests must run, systemBinaries() fails then.
 (binaries ? describe : describe.skip)('the SQL files of docs', () => {
@@ -59,11 +120,13 @@ const PURPOSES: readonly (readonly [statement: string, purpose: string])[] = [
   /** With WRITE_SQL_FILES, as `npm run sql-files` sets it, the file is written instead. */
   async function expectFile(name: string, text: string): Promise<void> {
     const file = join(PROJECT_ROOT, 'docs', name);
-    if (process.env['WRITE_SQL_FILES']) {
+    if (isWritten) {
       await writeFile(file, text);
     }
     expect(await readFile(file, 'utf8')).toBe(text);
   }
+
+  const isWritten = Boolean(process.env['WRITE_SQL_FILES']);
 
   it('schema.sql is what pg_dump -s writes of the migrated database', async () => {
     const args = ['-s', '--no-owner', '--no-privileges', server.url];
@@ -88,7 +151,9 @@ const PURPOSES: readonly (readonly [statement: string, purpose: string])[] = [
       'Content-Type': 'application/json',
     };
     const since = server.log.length;
-    const { base, program } = await project.serve({ DATABASE_URL });
+    // No standby, but the statements are sent to find out.
+    const variables = { DATABASE_URL, DATABASE_READ_URL: DATABASE_URL };
+    const { base, program } = await project.serve(variables);
     const body = '{"name":"Rex","categoryId":1}';
     const idempotent = { method: 'POST', body, headers: { ...headers, 'Idempotency-Key': 'k' } };
     for (const [path, init] of [
@@ -127,24 +192,87 @@ const PURPOSES: readonly (readonly [statement: string, purpose: string])[] = [
       [...sent].filter(([name]) =>
         /[ "]/.test(statement) ? name.startsWith(statement) : name === statement,
       );
-    const known = PURPOSES.flatMap(([statement]) => of(statement).map(([name]) => name));
+    const known = STATEMENTS.flatMap(([statement]) => of(statement).map(([name]) => name));
     const own = [...sent.keys()].filter((name) => !ofTypeOrm(name));
     expect(own.toSorted()).toEqual(known.toSorted());
-    const parts = PURPOSES.map(([statement, purpose]) => {
+    const file = await readFile(join(PROJECT_ROOT, 'docs/statements.sql'), 'utf8');
+    const million = isWritten ? await Million.on(server) : undefined;
+    const parts: string[] = [];
+    for (const [statement, purpose, call] of STATEMENTS) {
       const [[, text]] = of(statement) as [[string, string]];
       const name = statement.includes(' ') ? '' : ` Prepared as ${statement}.`;
-      return `-- ${purpose}${name}\n${withoutIndent(text)};\n`;
-    });
+      const part = `-- ${purpose}${name}\n${withoutIndent(text)};\n`;
+      const [, after = ''] = file.split(part);
+      let [plan] = /^(--.*\n)*/.exec(after)!;
+      if (call !== undefined) {
+        plan = (await million?.plan(text, call)) ?? plan;
+        expect(plan).toMatch(/^-- Plan of \(.*\):\n--   \S/);
+        expect(plan).toContain(`-- Plan of (${call}):`);
+      }
+      parts.push(part + plan);
+    }
+    await million?.end();
+    const [version] = /PostgreSQL \d+\.\d+/.exec(million?.version ?? file) ?? [];
     await expectFile(
       'statements.sql',
       [
-        '-- Every statement that the service sends, but for what TypeORM asks PostgreSQL when it connects.',
-        '-- Made by npm run sql-files.\n',
+        '-- Every statement that the service sends, but for what TypeORM asks PostgreSQL when it connects. Made by npm run',
+        '-- sql-files, which also made the plans: by EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, SUMMARY OFF) of a call with',
+        `-- the arguments in brackets, on ${version} with a million rows in each table, all of them in memory, and with the`,
+        "-- settings of the service's sessions. A test checks that the statements are current. It does not make the plans again.\n",
         ...parts,
       ].join('\n'),
     );
   });
 });
+
+/** A database of its own with {@link MILLION}, in sessions like the service's. */
+class Million {
+  private constructor(
+    private readonly client: Client,
+    readonly version: string,
+  ) {}
+
+  static async on({ url }: SystemPostgres): Promise<Million> {
+    await administer(url, (dataSource) => dataSource.query('create database million'));
+    const million = url.replace(/postgres$/, 'million');
+    await runMigrations(million);
+    const client = new Client({ connectionString: million });
+    await client.connect();
+    await client.query(MILLION);
+    await client.query('vacuum analyze');
+    for (const [name, value] of Object.entries({ ...requiredSettings(), statement_timeout: '0' })) {
+      await client.query(`set ${name} = '${value}'`);
+    }
+    const { rows } = await client.query(
+      `select 'PostgreSQL ' || current_setting('server_version') as version`,
+    );
+    return new Million(client, rows[0].version);
+  }
+
+  /** The plan of a call, as comments. The call is made twice, the first time to have its pages in memory, and undone. */
+  async plan(text: string, call: string): Promise<string> {
+    const explain = `explain (analyze, buffers, costs off, timing off, summary off) execute call ${call && `(${call})`}`;
+    await this.client.query(`prepare call as ${text}`);
+    let lines: string[] = [];
+    for (let time = 1; time <= 2; time += 1) {
+      await this.client.query('begin');
+      const { rows } = await this.client.query({ text: explain, rowMode: 'array' });
+      await this.client.query('rollback');
+      lines = rows.map(([line]) => line);
+    }
+    await this.client.query('deallocate call');
+    const planning = lines.indexOf('Planning:');
+    const plan = planning === -1 ? lines : lines.toSpliced(planning, 2);
+    return [`Plan of (${call}):`, ...plan.map((line) => `  ${line}`)]
+      .map((line) => `-- ${line}\n`)
+      .join('');
+  }
+
+  async end(): Promise<void> {
+    await this.client.end();
+  }
+}
 
 /** What TypeORM asks when it connects. */
 function ofTypeOrm(statement: string): boolean {

@@ -2,15 +2,17 @@ import { type DataSource, type EntityTarget, type ObjectLiteral } from 'typeorm'
 import * as verifier from '../../src/auth/api-key-verifier.js';
 import { poolOf, servingDataSource } from '../../src/database/data-source.js';
 import { runMigrations } from '../../src/database/migrations.js';
+import * as standbys from '../../src/database/standbys.sql.js';
 import { run, type Statement } from '../../src/database/statement.js';
 import { Order } from '../../src/orders/order.entity.js';
 import * as orders from '../../src/orders/orders.sql.js';
 import * as idempotentCreation from '../../src/pets/idempotent-creation.sql.js';
+import type { NewPet } from '../../src/pets/new-pet.dto.js';
 import { Pet } from '../../src/pets/pet.entity.js';
 import * as pets from '../../src/pets/pets.sql.js';
 import { createDatabase, dropDatabase } from '../service.js';
 
-const STATEMENTS = [verifier, orders, idempotentCreation, pets].flatMap((module) =>
+const STATEMENTS = [verifier, orders, idempotentCreation, pets, standbys].flatMap((module) =>
   Object.values(module).filter(
     (value): value is Statement =>
       typeof value === 'object' && value !== null && 'text' in value && 'name' in value,
@@ -82,10 +84,12 @@ describe('the statements', () => {
   );
 
   it('INSERT_PETS returns what the entity reads', async () => {
-    const [row] = await run(poolOf(dataSource), pets.INSERT_PETS, [['Bello'], ['7'], ['pending']]);
-    const [id, name, categoryId, status, json] = row as string[];
+    const bello: NewPet = { name: 'Bello', categoryId: 7n, status: 'pending' };
+    const [row] = await run(poolOf(dataSource), pets.INSERT_PETS, pets.newPetArguments([bello]));
+    const [id, ...values] = row as string[];
+    const json = values.pop();
     const pet = await dataSource.getRepository(Pet).findOneByOrFail({ id: id! });
-    expect({ id, name, categoryId, status }).toEqual({ ...pet });
+    expect([id, ...values]).toEqual(Object.values(pet));
     expect(json).toBe(`{"id":${id},"name":"Bello","categoryId":7,"status":"pending"}`);
   });
 });

@@ -28,11 +28,16 @@ if (!hasPgBouncer()) {
   let url: string;
   let pooler: PgBouncer;
   let services: TestService[];
+  let project: Project;
   beforeAll(async () => {
+    project = await Project.create();
     url = await createDatabase();
     await runMigrations(url);
   });
-  afterAll(() => dropDatabase(url));
+  afterAll(async () => {
+    await project.remove();
+    await dropDatabase(url);
+  });
   beforeEach(async () => {
     pooler = await PgBouncer.before(url);
     services = [];
@@ -63,21 +68,92 @@ if (!hasPgBouncer()) {
     return (error as Error).message;
   }
 
+  /** Sends many requests at once to two processes behind the pooler. @returns the statuses other than 2xx. */
+  async function failuresOfTwo(variables: Record<string, string>): Promise<number[]> {
+    const { key } = await administer(url, (dataSource) =>
+      new ApiKeys(dataSource.getRepository(ApiKey)).issue('two'),
+    );
+    const processes = await Promise.all(
+      [1, 2].map(() => project.serve({ ...variables, DATABASE_URL: pooler.url })),
+    );
+    const send = async (base: string, path: string, idempotencyKey?: string) => {
+      const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
+      const answer = await fetch(
+        new URL(path, base),
+        path === '/v1/pets'
+          ? {
+              method: 'POST',
+              body: '{"name":"Rex","categoryId":1}',
+              headers: idempotencyKey ? { ...headers, 'Idempotency-Key': idempotencyKey } : headers,
+            }
+          : { headers },
+      );
+      await answer.body?.cancel();
+      return answer.status;
+    };
+    await send(processes[0]!.base, '/v1/pets');
+    const statuses: number[] = [];
+    for (let round = 0; round < 20; round += 1) {
+      statuses.push(
+        ...(await Promise.all(
+          processes.flatMap(({ base }) => [
+            send(base, '/v1/pets?limit=20'),
+            send(base, '/v1/pets?status=available&limit=3'),
+            send(base, '/v1/pets/1'),
+            send(base, '/v1/store/orders'),
+            send(base, '/health/ready'),
+            send(base, '/v1/pets'),
+            // A new key, and that of the round before.
+            send(base, '/v1/pets', `${base}-${round}`),
+            send(base, '/v1/pets', `${base}-${round - 1}`),
+          ]),
+        )),
+      );
+    }
+    for (const { program } of processes) {
+      expect(await program.end('SIGINT')).toMatchObject({ code: 0 });
+    }
+    expect(statuses).toHaveLength(2 * 20 * 8);
+    return statuses.filter((status) => status >= 300);
+  }
+
   it('the service does not start unless it is told so, and names the variable', async () => {
     await setForSessions(REQUIRED);
     expect(await refusal({})).toMatch(/as poolers do\b.* DATABASE_POOLER=transaction/);
   });
 
+  describe('that has the settings of the service', () => {
+    const sessions = { ...REQUIRED, plan_cache_mode: 'force_generic_plan', enable_seqscan: 'off' };
+
+    it.each([
+      ['one session', {}],
+      ['sessions, the last one first', { default_pool_size: 5, min_pool_size: 5 }],
+      ['sessions in turn', { default_pool_size: 5, min_pool_size: 2, server_round_robin: 1 }],
+    ])('it does not start either: %s', async (_which, settings) => {
+      await setForSessions(sessions);
+      await pooler.stop();
+      pooler = await PgBouncer.before(url, settings);
+      expect(await refusal({})).toMatch(
+        /share sessions, as .*poolers\b.* DATABASE_POOLER=transaction/,
+      );
+    });
+
+    it('two processes start and respond with 2xx if each connection has its session', async () => {
+      await setForSessions(sessions);
+      await pooler.stop();
+      pooler = await PgBouncer.before(url, { pool_mode: 'session', default_pool_size: 20 });
+      expect(await failuresOfTwo({})).toEqual([]);
+    });
+  });
+
   it('animal-store check says so too', async () => {
     await setForSessions(REQUIRED);
-    const project = await Project.create();
     const check = (variables: Record<string, string>) =>
       project.run('check', [], { DATABASE_URL: pooler.url, ...variables });
     const { code, stdout } = await check({});
     expect(code).toBe(1);
     expect(stdout).toMatch(/^FAIL {2}sessions: .*DATABASE_POOLER=transaction/m);
     expect((await check({ DATABASE_POOLER })).code).toBe(0);
-    await project.remove();
   });
 
   it('it does not start without the settings that its role must have, and says how to set them', async () => {
@@ -90,32 +166,9 @@ if (!hasPgBouncer()) {
     ]);
   });
 
-  it('two instances respond to all requests with 2xx', async () => {
+  it('two processes respond to all requests with 2xx', async () => {
     await setForSessions(REQUIRED);
-    await start();
-    await start();
-    const pet = { name: 'Rex', categoryId: 1 };
-    await services[0]!.api.post('/v1/pets').send(pet).expect(201);
-    const statuses: number[] = [];
-    for (let round = 0; round < 20; round += 1) {
-      const responses = await Promise.all(
-        services.flatMap(({ api, anonymous }, instance) => [
-          api.get('/v1/pets'),
-          api.get('/v1/pets?status=available&limit=3'),
-          api.get('/v1/pets/1'),
-          api.get('/v1/store/orders'),
-          anonymous.get('/health/ready'),
-          api.post('/v1/pets').send(pet),
-          // A new key, and that of the round before.
-          ...[round, round - 1].map((number) =>
-            api.post('/v1/pets').set('Idempotency-Key', `${instance}-${number}`).send(pet),
-          ),
-        ]),
-      );
-      statuses.push(...responses.map(({ status }) => status));
-    }
-    expect(statuses.filter((status) => status >= 300)).toEqual([]);
-    expect(statuses).toHaveLength(2 * 20 * 8);
+    expect(await failuresOfTwo({ DATABASE_POOLER })).toEqual([]);
   });
 
   it('a statement that waits for too long is 503, and PostgreSQL gives it up', async () => {

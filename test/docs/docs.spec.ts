@@ -2,20 +2,17 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { ERRORS } from '../../src/errors/errors.js';
+import { DOCUMENTS } from './documents.js';
 
 const read = (file: string) => readFileSync(join(PROJECT_ROOT, file), 'utf8');
-const DOCUMENTS = [
-  'README.md',
-  'ARCHITECTURE.md',
-  'CONTRIBUTING.md',
-  'CHANGELOG.md',
-  'docs/interface.md',
-  'docs/operations.md',
-  'docs/orders.md',
-  'docs/performance.md',
-  'docs/reliability.md',
-  'examples/typescript-client/README.md',
-  ...readdirSync(join(PROJECT_ROOT, 'docs/guides')).map((file) => `docs/guides/${file}`),
+/** Where variables are defined, beside the document itself. */
+const VARIABLES_OF = [
+  '.env.example',
+  'docker-compose.yml',
+  'docs/roles.sql',
+  'test/full-length.ts',
+  'test/http/fuzz.e2e-spec.ts',
+  'test/service.ts',
 ];
 const packageJson = JSON.parse(read('package.json'));
 
@@ -32,7 +29,7 @@ describe('the documents', () => {
   });
 
   it('name only npm scripts that exist', () => {
-    const named = DOCUMENTS.flatMap((file) =>
+    const named = [...DOCUMENTS, '.vscode/launch.json'].flatMap((file) =>
       [...read(file).matchAll(/npm (?:run (?:-s )?([a-z][\w:-]*)|(start|test)\b)/g)].map(
         ([, script, short]) => script ?? short!,
       ),
@@ -40,6 +37,10 @@ describe('the documents', () => {
     expect(named.length).toBeGreaterThan(30);
     const scripts = Object.keys(packageJson.scripts);
     expect(named.filter((script) => !scripts.includes(script))).toEqual([]);
+  });
+
+  it('name the Node of the image in .nvmrc too', () => {
+    expect(read('Dockerfile')).toMatch(new RegExp(`^FROM node:${read('.nvmrc').trim()}-`, 'm'));
   });
 
   it('link only to files that exist', () => {
@@ -52,16 +53,57 @@ describe('the documents', () => {
     expect(links.filter((path) => !existsSync(join(PROJECT_ROOT, path)))).toEqual([]);
   });
 
-  describe('in the map of the code', () => {
-    const paths = [
-      ...read('ARCHITECTURE.md').matchAll(
-        /`((?:src|test|scripts|migrations|docs|public|bench|examples|\.ci)(?:\/[\w./-]*)?)`/g,
+  /** The files and folders that a document names as such. */
+  const pathsIn = (file: string) =>
+    [
+      ...read(file).matchAll(
+        /`((?:src|test|scripts|migrations|docs|deploy|public|bench|clients|\.ci)(?:\/[\w./@-]*)?)`/g,
       ),
     ].map(([, path]) => path!);
 
-    it('name only paths that exist', () => {
-      expect(paths.filter((path) => !existsSync(join(PROJECT_ROOT, path)))).toEqual([]);
-    });
+  it('name only files and folders that exist', () => {
+    const named = DOCUMENTS.filter((file) => file !== 'CHANGELOG.md').flatMap(pathsIn);
+    expect(named.filter((path) => !existsSync(join(PROJECT_ROOT, path)))).toEqual([]);
+  });
+
+  it('name or link to every file in deploy and docs', () => {
+    const named = DOCUMENTS.flatMap((file) => [
+      ...pathsIn(file),
+      ...[...read(file).matchAll(/\]\(([^)#:]+)/g)].map(([, path]) => join(dirname(file), path!)),
+      ...[...read(file).matchAll(/\b(?:deploy|docs)\/[\w./-]+\w/g)].map(([path]) => path),
+    ]);
+    const files = ['deploy', 'docs'].flatMap((folder) =>
+      readdirSync(join(PROJECT_ROOT, folder), { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map(({ parentPath, name }) => relative(PROJECT_ROOT, join(parentPath, name))),
+    );
+    const isNamed = (file: string) =>
+      [file, dirname(file)].some((path) => path.includes('/') && named.includes(path));
+    expect(files.length).toBeGreaterThan(15);
+    expect(files.filter((file) => !isNamed(file))).toEqual([]);
+  });
+
+  it('name only variables that exist', () => {
+    const isKnown = (name: string, file: string) =>
+      [...VARIABLES_OF, file].some((each) =>
+        // Set, or used in a shell, in Compose or in psql.
+        new RegExp(
+          `(?:^|[^\\w$])${name}=|env\\['${name}'\\]|\\$\\{${name}\\b|getenv \\w+ ${name}\\b`,
+          'm',
+        ).test(read(each)),
+      );
+    const named = DOCUMENTS.filter((file) => file !== 'CHANGELOG.md').flatMap((file) =>
+      [...read(file).matchAll(/\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b/g)].map(([name]) => ({
+        file,
+        name,
+      })),
+    );
+    expect(named.length).toBeGreaterThan(30);
+    expect(named.filter(({ file, name }) => !isKnown(name, file))).toEqual([]);
+  });
+
+  describe('in the map of the code', () => {
+    const paths = pathsIn('ARCHITECTURE.md');
 
     /** A `*.module.ts` only lists what its folder has. */
     const sources = readdirSync(join(PROJECT_ROOT, 'src'), { recursive: true, withFileTypes: true })

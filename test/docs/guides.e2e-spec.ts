@@ -1,57 +1,63 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { transform } from '@swc/core';
-import { lexer, type Tokens } from 'marked';
 import ts from 'typescript';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { startService, type TestService } from '../service.js';
+import { GUIDES, readGuide, type Sample, samplesOf } from './samples.js';
 
-const FOLDER = join(PROJECT_ROOT, 'docs/guides');
-const GUIDES = (await readdir(FOLDER)).map((file) => file.replace('.md', ''));
+const JACKSON = ['core', 'annotations', 'databind'].map(
+  (part) => `/usr/share/java/jackson-${part}.jar`,
+);
 
-const LANGUAGES: Record<string, { interpreter: string; extension: string }> = {
-  bash: { interpreter: 'bash', extension: 'sh' },
-  typescript: { interpreter: process.execPath, extension: 'mjs' },
-  python: { interpreter: 'python3', extension: 'py' },
+/** `isOptional` if CI does not have it. `needs` names files. */
+const LANGUAGES: Record<
+  string,
+  { command: string[]; extension: string; isOptional?: boolean; needs?: string[] }
+> = {
+  bash: { command: ['bash'], extension: 'sh' },
+  typescript: { command: [process.execPath], extension: 'mjs' },
+  python: { command: ['python3'], extension: 'py' },
+  go: { command: ['go', 'run'], extension: 'go', isOptional: true },
+  java: {
+    command: ['java', '-cp', JACKSON.join(':')],
+    extension: 'java',
+    isOptional: true,
+    needs: JACKSON,
+  },
 };
 
-/** What a sample prints, below it. In text, `…` stands for anything; in JSON, white space means nothing. */
-const OUTPUTS = ['text', 'json'];
-
-interface Sample {
-  language: string;
-  code: string;
-  output?: Tokens.Code;
-}
-
-function samplesOf(markdown: string): Sample[] {
-  const samples: Sample[] = [];
-  let before: Tokens.Generic | undefined;
-  for (const token of lexer(markdown).filter(({ type }) => type !== 'space')) {
-    if (token.type === 'code') {
-      const { lang = '', text: code } = token as Tokens.Code;
-      if (OUTPUTS.includes(lang) && before?.type === 'code' && before['lang'] in LANGUAGES) {
-        samples.at(-1)!.output = token as Tokens.Code;
-      } else {
-        expect(Object.keys(LANGUAGES)).toContain(lang);
-        samples.push({ language: lang, code });
-      }
-    }
-    before = token;
-  }
-  return samples;
-}
-
-/** Every interpreter is there in CI; elsewhere the samples of one that is not are left out. */
-function isMissing(interpreter: string): boolean {
-  const { error } = spawnSync(interpreter, ['--version']);
-  if (error !== undefined && process.env['CI']) {
+/** Every language of the guides is there in CI but optional ones; elsewhere the samples of one that is not are left out. */
+function isMissing(language: string): boolean {
+  const { command, isOptional = false, needs = [] } = LANGUAGES[language]!;
+  const { error } = spawnSync(command[0]!, ['--version']);
+  if (error !== undefined && process.env['CI'] && !isOptional) {
     throw error;
   }
-  return error !== undefined;
+  return error !== undefined || !needs.every((file) => existsSync(file));
+}
+
+/** Those of several files need generators: `test/clients/generators.e2e-spec.ts` runs them. */
+const isRunHere = ({ file }: Sample) => file === undefined;
+
+async function run({ language, code }: Sample, folder: string, env = {}) {
+  const { command, extension } = LANGUAGES[language]!;
+  const file = join(folder, `sample.${extension}`);
+  const { code: script } =
+    language === 'typescript'
+      ? await transform(code, { jsc: { parser: { syntax: 'typescript' }, target: 'es2022' } })
+      : { code };
+  await writeFile(file, script);
+  const [interpreter = '', ...args] = command;
+  const { PATH, HOME } = process.env;
+  const child = spawn(interpreter, [...args, file], { cwd: folder, env: { PATH, HOME, ...env } });
+  const exit = new Promise((resolve) => child.once('close', resolve));
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  return { exit: await exit, stdout, stderr };
 }
 
 describe.each(GUIDES)('the guide %s', (name) => {
@@ -66,32 +72,17 @@ describe.each(GUIDES)('the guide %s', (name) => {
     await rm(folder, { recursive: true });
   });
 
-  const run = async ({ language, code }: Sample) => {
-    const { interpreter, extension } = LANGUAGES[language]!;
-    const file = join(folder, `sample.${extension}`);
-    const { code: script } =
-      language === 'typescript'
-        ? await transform(code, { jsc: { parser: { syntax: 'typescript' }, target: 'es2022' } })
-        : { code };
-    await writeFile(file, script);
-    const child = spawn(interpreter, [file], {
-      cwd: folder,
-      env: { PATH: process.env['PATH'], BASE: `${service.origin}/v1`, KEY: service.key },
-    });
-    const exit = new Promise((resolve) => child.once('close', resolve));
-    const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
-    return { exit: await exit, stdout, stderr };
-  };
-
   it('has samples that run, one after the other, and print what it shows', async () => {
-    const samples = samplesOf(await readFile(join(FOLDER, `${name}.md`), 'utf8'));
+    const samples = samplesOf(name).filter(isRunHere);
     expect(new Set(samples.map(({ language }) => language)).size).toBeGreaterThan(1);
+    const env = { BASE: `${service.origin}/v1`, KEY: service.key };
     for (const sample of samples) {
-      if (isMissing(LANGUAGES[sample.language]!.interpreter)) {
-        console.warn(`${sample.language} samples of ${name} are left out: no interpreter`);
+      expect(Object.keys(LANGUAGES)).toContain(sample.language);
+      if (isMissing(sample.language)) {
+        console.warn(`${sample.language} samples of ${name} are left out: it is not installed`);
         continue;
       }
-      const { exit, stdout, stderr } = await run(sample);
+      const { exit, stdout, stderr } = await run(sample, folder, env);
       expect({ sample: sample.code, exit, stderr }).toEqual({
         sample: sample.code,
         exit: 0,
@@ -109,9 +100,8 @@ describe.each(GUIDES)('the guide %s', (name) => {
   });
 
   it('is shown by the service', async () => {
-    const markdown = await readFile(join(FOLDER, `${name}.md`), 'utf8');
     const page = await service.anonymous.get(`/docs/guides/${name}`).expect(200);
-    expect(page.text).toContain(`<h1>${/^# (.+)$/m.exec(markdown)![1]}</h1>`);
+    expect(page.text).toContain(`<h1>${/^# (.+)$/m.exec(readGuide(name))![1]}</h1>`);
   });
 
   it('links only to what is there', async () => {
@@ -120,18 +110,64 @@ describe.each(GUIDES)('the guide %s', (name) => {
       ([, target]) => new URL(target!, `${service.origin}/docs/guides/${name}`),
     );
     expect(targets.map(({ pathname }) => pathname)).toContain('/docs');
-    for (const { origin, pathname } of targets) {
+    for (const { origin, pathname, hash } of targets) {
       expect(origin).toBe(service.origin);
-      await service.anonymous.get(pathname).expect(200);
+      const target = await service.anonymous.get(pathname).expect(200);
+      if (hash !== '') {
+        expect(target.text).toContain(` id="${hash.slice(1)}"`);
+      }
     }
   });
 });
+
+/** Every request gets 503 with `Retry-After: 1`, and a wait takes no time. Writes the seconds from the first request to the last. */
+const OUTAGE: Record<string, string> = {
+  typescript: `
+    let clock = 0;
+    let last = 0;
+    Date.now = () => clock;
+    globalThis.setTimeout = ((done: () => void, wait: number) => ((clock += wait), setImmediate(done))) as any;
+    globalThis.fetch = async () => ((last = clock), new Response('{}', { status: 503, headers: { 'Retry-After': '1' } }));
+    process.on('exit', () => console.log(last / 1000));`,
+  python: `
+import atexit, io, time, urllib.error, urllib.request
+clock = last = 0
+def sleep(seconds):
+    global clock
+    clock += seconds
+def urlopen(request, timeout):
+    global last
+    last = clock
+    raise urllib.error.HTTPError("", 503, "", {"Retry-After": "1"}, io.BytesIO(b'{"code":"unavailable"}'))
+time.monotonic, time.sleep, urllib.request.urlopen = lambda: clock, sleep, urlopen
+atexit.register(lambda: print(last))
+`,
+};
+
+it.each(Object.keys(OUTAGE))(
+  'the retries in %s go on for at least 30 seconds',
+  async (language) => {
+    if (isMissing(language)) {
+      return;
+    }
+    const folder = await mkdtemp(join(tmpdir(), 'animal-store-retries-'));
+    const sample = samplesOf('retries').find((candidate) => candidate.language === language)!;
+    const { exit, stdout } = await run({ language, code: OUTAGE[language] + sample.code }, folder, {
+      BASE: 'http://127.0.0.1/v1',
+      KEY: 'key',
+    });
+    await rm(folder, { recursive: true });
+    expect(exit).toBe(1);
+    expect(Number(stdout)).toBeGreaterThanOrEqual(30);
+    expect(Number(stdout)).toBeLessThan(45);
+  },
+);
 
 it('the samples in TypeScript compile where it is strict', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'animal-store-samples-'));
   const files: string[] = [];
   for (const name of GUIDES) {
-    const samples = samplesOf(await readFile(join(FOLDER, `${name}.md`), 'utf8'));
+    const samples = samplesOf(name).filter(isRunHere);
     for (const { code } of samples.filter(({ language }) => language === 'typescript')) {
       files.push(join(folder, `${name}-${files.length}.mts`));
       await writeFile(files.at(-1)!, code);

@@ -5,6 +5,7 @@ import { parse } from 'yaml';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { exchange, request } from '../http/raw-http.js';
 import { startService } from '../service.js';
+import { DOCUMENTS } from './documents.js';
 
 const ALERTS = join(PROJECT_ROOT, 'docs/observability/alerts.yaml');
 const read = (file: string) => readFileSync(join(PROJECT_ROOT, file), 'utf8');
@@ -13,7 +14,7 @@ interface Alert {
   alert: string;
   expr: string;
   labels: { severity: string };
-  annotations: { summary: string };
+  annotations: { summary: string; runbook_url: string };
 }
 const alerts: Alert[] = parse(readFileSync(ALERTS, 'utf8')).groups.flatMap(
   ({ rules }: { rules: Alert[] }) => rules,
@@ -94,11 +95,16 @@ describe('the dashboard and the alerts', () => {
     const own = [...declared].filter((name) => name.startsWith('animal_store_'));
     const documented = [...read('docs/operations.md').matchAll(/^\| `(animal_store_\w+)`/gm)];
     expect(documented.map(([, name]) => name).toSorted()).toEqual(own.toSorted());
+    const named = DOCUMENTS.flatMap((file) => read(file).match(/\banimal_store_\w+/g) ?? []);
+    expect([...declared, ...samples]).toEqual(expect.arrayContaining(named));
   });
 
-  it('have a paragraph for each alert in docs/operations.md, and no other', () => {
-    const paragraphs = [...read('docs/operations.md').matchAll(/^\*\*(\w+)\*\*: \S/gm)];
-    expect(paragraphs.map(([, name]) => name)).toEqual(alerts.map(({ alert }) => alert));
+  it('have a heading and a paragraph for each alert in docs/operations.md, and no other; alerts link to it', () => {
+    const headings = [...read('docs/operations.md').matchAll(/^#### (Animal\w+)\n\n[^#\s]/gm)];
+    expect(headings.map(([, name]) => name)).toEqual(alerts.map(({ alert }) => alert));
+    for (const { alert, annotations } of alerts) {
+      expect(annotations.runbook_url).toBe(`docs/operations.md#${alert.toLowerCase()}`);
+    }
   });
 
   it('have a severity and a summary for each alert', () => {

@@ -1,12 +1,17 @@
 import { type EventEmitter, once } from 'node:events';
-import { jest } from '@jest/globals';
 import { Client, type PoolClient } from 'pg';
 import { newApiKey } from '../../src/auth/api-key.js';
 import { poolOf, servingDataSource } from '../../src/database/data-source.js';
-import { HTTP_LIMITS } from '../../src/http/limits.js';
 import { type Answer, expectError } from '../answers.js';
+import { setLimits } from '../http/set-limits.js';
 import { until } from '../process/until.js';
-import { onServer, startService, type TestService } from '../service.js';
+import {
+  createDatabase,
+  dropDatabase,
+  onServer,
+  startService,
+  type TestService,
+} from '../service.js';
 import { Wire } from './wire.js';
 
 describe('while the database cannot serve', () => {
@@ -17,13 +22,13 @@ describe('while the database cannot serve', () => {
   let locker: Client;
   beforeAll(async () => {
     wire = await Wire.to(process.env['TEST_DATABASE_URL']!);
-    process.env['TEST_DATABASE_URL'] = wire.url;
-    service = await startService();
+    service = await startService({}, await createDatabase(wire.url));
     await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
   });
   afterAll(async () => {
     await service.stop();
     wire.cut();
+    await dropDatabase(service.databaseUrl);
   });
   beforeEach(async () => {
     [operator, locker] = [0, 1].map(() =>
@@ -82,9 +87,9 @@ describe('while the database cannot serve', () => {
 
   it('out of reach: a request too many is told so, and one after its return that the service is overloaded', async () => {
     const tooMany = async () => {
-      const none = jest.replaceProperty(HTTP_LIMITS as { requests: number }, 'requests', 0);
+      const resetLimits = setLimits({ requests: 0 });
       const answer = await service.anonymous.get('/v1/pets');
-      none.restore();
+      resetLimits();
       return answer;
     };
     const mend = wire.cut();
@@ -134,7 +139,7 @@ describe('while the database cannot serve', () => {
     client.release();
     await once(client.connection.stream, 'timeout');
     const mend = wire.stall();
-    await expect(pool.query('select')).rejects.toThrow('PostgreSQL did not answer in time');
+    await expect(pool.query('select')).rejects.toThrow('PostgreSQL did not respond in time');
     mend();
     await pool.query('select');
     await dataSource.destroy();
@@ -242,7 +247,7 @@ describe('while the database cannot serve', () => {
     const error = await service
       .query('set statement_timeout = 0; select pg_sleep(60)')
       .catch((fault: Error) => fault);
-    expect(error).toHaveProperty('message', 'PostgreSQL did not answer in time');
+    expect(error).toHaveProperty('message', 'PostgreSQL did not respond in time');
     await until('no session is left with it', async () => {
       const { rowCount } = await operator.query(
         `select from pg_stat_activity where query like 'set %; select pg_sleep(60)'`,

@@ -1,4 +1,4 @@
-/** The tests that are shorter in `npm test`, in full length. */
+/** The tests that are shorter without `TEST_LENGTH=full`, in full length. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -8,18 +8,18 @@ import { note } from './report.js';
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 
 export async function fullLengthTests() {
-  const args = ['run', '--silent', 'test', '--', '--findRelatedTests', 'test/full-length.ts'];
-  const tests = endsWithThis(
-    spawn('npm', args, {
-      cwd: PROJECT,
-      env: { ...process.env, TEST_LENGTH: 'full' },
-      stdio: ['ignore', 'ignore', 'inherit'],
-    }),
-  );
-  const [code] = await once(tests, 'exit');
-  note(
-    'Tests that npm test shortens hold in full length',
-    'those that import test/full-length.ts',
-    [{ name: 'exit code', value: code, is: 0 }],
-  );
+  for (const script of ['test', 'test:programs']) {
+    const args = ['run', '--silent', script, '--', '--findRelatedTests', 'test/full-length.ts'];
+    const tests = endsWithThis(
+      spawn('npm', args, {
+        cwd: PROJECT,
+        env: { ...process.env, TEST_LENGTH: 'full' },
+        stdio: ['ignore', 'ignore', 'inherit'],
+      }),
+    );
+    const [code] = await once(tests, 'exit');
+    note(`Tests that npm run ${script} shortens hold in full length`, 'their exit code', [
+      { name: 'exit code', value: code, is: 0 },
+    ]);
+  }
 }

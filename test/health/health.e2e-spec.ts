@@ -1,19 +1,19 @@
 import { type Answer, expectError } from '../answers.js';
 import { Wire } from '../errors/wire.js';
 import { until } from '../process/until.js';
-import { startService, type TestService } from '../service.js';
+import { createDatabase, dropDatabase, startService, type TestService } from '../service.js';
 
 describe('health', () => {
   let service: TestService;
   let wire: Wire;
   beforeAll(async () => {
     wire = await Wire.to(process.env['TEST_DATABASE_URL']!);
-    process.env['TEST_DATABASE_URL'] = wire.url;
-    service = await startService();
+    service = await startService({}, await createDatabase(wire.url));
   });
   afterAll(async () => {
     await service.stop();
     wire.cut();
+    await dropDatabase(service.databaseUrl);
   });
 
   const live = () => service.anonymous.get('/health/live');

@@ -1,4 +1,3 @@
-import { jest } from '@jest/globals';
 import { AdmissionQueue } from '../../src/http/admission-queue.js';
 import { HTTP_LIMITS } from '../../src/http/limits.js';
 

@@ -1,11 +1,10 @@
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { jest } from '@jest/globals';
-import { HTTP_LIMITS } from '../../src/http/limits.js';
 import { expectError } from '../answers.js';
 import { until } from '../process/until.js';
 import { startService, type TestService } from '../service.js';
 import { exchange, RawConnection, request } from './raw-http.js';
+import { setLimits } from './set-limits.js';
 
 describe('a request', () => {
   let service: TestService;
@@ -120,14 +119,13 @@ describe('a request', () => {
 
 describe('a createPet that came too late, and was told to come again', () => {
   let service: TestService;
+  let resetLimits: () => void;
   beforeAll(async () => {
-    const limits = HTTP_LIMITS as { headersTimeout: number; requestTimeout: number };
-    jest.replaceProperty(limits, 'headersTimeout', 200);
-    jest.replaceProperty(limits, 'requestTimeout', 200);
+    resetLimits = setLimits({ headersTimeout: 200, requestTimeout: 200 });
     service = await startService();
   });
   afterAll(async () => {
-    jest.restoreAllMocks();
+    resetLimits();
     await service.stop();
   });
 

@@ -1,9 +1,9 @@
-import { jest } from '@jest/globals';
 import { until } from '../process/until.js';
 import { expectError } from '../answers.js';
 import { HTTP_LIMITS } from '../../src/http/limits.js';
 import { startService, type TestService } from '../service.js';
 import { exchange, RawConnection, request } from './raw-http.js';
+import { setLimits } from './set-limits.js';
 
 describe('a connection', () => {
   let service: TestService;
@@ -269,20 +269,19 @@ describe('a connection', () => {
 
   /** Expects that the service holds no request: a limit of one leaves room for it alone, handled or waiting. */
   async function expectNoRequestInProgress(): Promise<void> {
-    const limits = HTTP_LIMITS as { requests: number; waiting: number };
     await until('no request is handled', async () => {
-      jest.replaceProperty(limits, 'requests', 1);
+      const resetLimits = setLimits({ requests: 1 });
       const { status } = await exchange(service.port, list());
-      jest.restoreAllMocks();
+      resetLimits();
       return status === 200;
     });
-    jest.replaceProperty(limits, 'waiting', 1);
+    const resetLimits = setLimits({ waiting: 1 });
     const connection = await RawConnection.open(service.port);
     connection.send(list().repeat(2));
     expect((await connection.answer()).status).toBe(200);
     expect((await connection.answer()).status).toBe(200);
     connection.vanish();
-    jest.restoreAllMocks();
+    resetLimits();
   }
 
   describe('that vanishes leaves no request behind, and no connection', () => {
@@ -320,14 +319,13 @@ describe('a connection', () => {
 
 describe('a connection between two requests', () => {
   let service: TestService;
+  let resetLimits: () => void;
   beforeAll(async () => {
-    const limits = HTTP_LIMITS as { keepAliveTimeout: number; headersTimeout: number };
-    jest.replaceProperty(limits, 'keepAliveTimeout', 600);
-    jest.replaceProperty(limits, 'headersTimeout', 400);
+    resetLimits = setLimits({ keepAliveTimeout: 600, headersTimeout: 400 });
     service = await startService();
   });
   afterAll(async () => {
-    jest.restoreAllMocks();
+    resetLimits();
     await service.stop();
   });
 

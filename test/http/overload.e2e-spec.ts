@@ -1,8 +1,8 @@
-import { jest } from '@jest/globals';
+import { Client } from 'pg';
 import { expectError } from '../answers.js';
-import { HTTP_LIMITS } from '../../src/http/limits.js';
 import { startService, type TestService } from '../service.js';
 import { RawConnection, request } from './raw-http.js';
+import { setLimits } from './set-limits.js';
 
 describe('under overload', () => {
   let service: TestService;
@@ -13,10 +13,12 @@ describe('under overload', () => {
   });
   afterAll(() => service.stop());
 
-  afterEach(() => jest.restoreAllMocks());
+  let resetLimits: () => void;
+  afterEach(() => resetLimits());
 
-  const mostRequests = (count: number) =>
-    jest.replaceProperty(HTTP_LIMITS as { requests: number }, 'requests', count);
+  const mostRequests = (requests: number) => {
+    resetLimits = setLimits({ requests });
+  };
   const open = () => RawConnection.open(service.port);
 
   it('clients that send many requests at a time are all served, none at the cost of others', async () => {
@@ -51,11 +53,11 @@ describe('under overload', () => {
   });
 
   it('a request too many is 503, and its connection is not read for a moment', async () => {
-    const none = mostRequests(0);
+    mostRequests(0);
     const refused = await open();
     refused.send(list);
     const answer = await refused.answer();
-    none.restore();
+    resetLimits();
     expectError(answer, 503, 'unavailable');
     expect(answer.headers['retry-after']).toBe('1');
 
@@ -68,5 +70,19 @@ describe('under overload', () => {
     };
     await Promise.all([next('refused before', refused), next('new', await open())]);
     expect(answered).toEqual(['new', 'refused before']);
+  });
+
+  it('a request too many after one that took too long is told that the service is overloaded', async () => {
+    const locker = new Client({ connectionString: service.databaseUrl });
+    locker.on('error', () => {});
+    await locker.connect();
+    await locker.query('begin; lock table pets in access exclusive mode');
+    resetLimits = setLimits({ responseTimeout: 0 });
+    expectError(await service.api.get('/v1/pets'), 503, 'unavailable', ['takes too long']);
+    resetLimits();
+    mostRequests(0);
+    expectError(await service.api.get('/v1/pets'), 503, 'unavailable', ['overloaded']);
+    await locker.query('rollback');
+    await locker.end();
   });
 });

@@ -1,11 +1,10 @@
 import { connect } from 'node:net';
-import { jest } from '@jest/globals';
 import { newApiKey } from '../../src/auth/api-key.js';
-import { HTTP_LIMITS } from '../../src/http/limits.js';
 import { FULL_LENGTH } from '../full-length.js';
 import { until } from '../process/until.js';
 import { startService, type TestService } from '../service.js';
 import { RawConnection, request } from './raw-http.js';
+import { setLimits } from './set-limits.js';
 
 describe('a client that sends requests without waiting for answers', () => {
   const COUNT = FULL_LENGTH ? 2_000 : 800;
@@ -19,8 +18,6 @@ describe('a client that sends requests without waiting for answers', () => {
     list = request('GET /v1/pets?limit=100', [`Authorization: Bearer ${service.key}`]);
   });
   afterAll(() => service.stop());
-
-  afterEach(() => jest.restoreAllMocks());
 
   /** So large that Node stops reading it, where nobody does. */
   const unread = request('POST /v1/pets', [], 'x'.repeat(17_000));
@@ -61,7 +58,7 @@ describe('a client that sends requests without waiting for answers', () => {
   });
 
   it('is cut off if it has most of more requests than may wait, and others are not', async () => {
-    jest.replaceProperty(HTTP_LIMITS as { waiting: number }, 'waiting', 60);
+    const resetLimits = setLimits({ waiting: 60 });
     for (let i = 0; i < 3; i += 1) {
       const database = await service.pool.connect();
       await database.query('begin; lock table pets in access exclusive mode');
@@ -79,6 +76,7 @@ describe('a client that sends requests without waiting for answers', () => {
       }
       modest!.vanish();
     }
+    resetLimits();
   });
 
   it('and a large body that nobody reads among them, gets an answer to each, and no other', async () => {

@@ -1,22 +1,20 @@
 import { connect } from 'node:net';
-import { jest } from '@jest/globals';
-import { HTTP_LIMITS } from '../../src/http/limits.js';
 import { expectError } from '../answers.js';
 import { until } from '../process/until.js';
 import { startService, type TestService } from '../service.js';
 import { RawConnection, request } from './raw-http.js';
+import { setLimits } from './set-limits.js';
 
 describe('where a client that takes nothing has a second', () => {
   let service: TestService;
+  let resetLimits: () => void;
   let list: string;
   beforeAll(async () => {
-    const limits = HTTP_LIMITS as Record<
-      'takeTimeout' | 'headersTimeout' | 'requestTimeout',
-      number
-    >;
-    jest.replaceProperty(limits, 'takeTimeout', 1_000);
-    jest.replaceProperty(limits, 'headersTimeout', 2_000);
-    jest.replaceProperty(limits, 'requestTimeout', 2_000);
+    resetLimits = setLimits({
+      takeTimeout: 1_000,
+      headersTimeout: 2_000,
+      requestTimeout: 2_000,
+    });
     service = await startService();
     await service.query(
       `insert into pets (name, category_id) select repeat('x', 255), 1 from generate_series(1, 100)`,
@@ -24,7 +22,7 @@ describe('where a client that takes nothing has a second', () => {
     list = request('GET /v1/pets?limit=100', [`Authorization: Bearer ${service.key}`]);
   });
   afterAll(async () => {
-    jest.restoreAllMocks();
+    resetLimits();
     await service.stop();
   });
 

@@ -18,8 +18,10 @@ describe('the role that docs/orders.md suggests', () => {
   beforeAll(async () => {
     service = await startService();
     await service.query(`insert into pets (name, category_id) values ('Rex', 1)`);
-    await service.query(ROLE_AND_GRANTS);
     const url = new URL(service.databaseUrl);
+    await service.query(
+      ROLE_AND_GRANTS.replace('database animals', `database ${url.pathname.slice(1)}`),
+    );
     url.username = ROLE;
     url.password = randomBytes(16).toString('hex');
     await service.query(`alter role ${ROLE} password '${url.password}'`);

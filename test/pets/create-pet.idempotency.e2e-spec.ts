@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { Client } from 'pg';
 import { createLogger } from '../../src/logging/logger.js';
 import { IdempotentCreation } from '../../src/pets/idempotent-creation.js';
@@ -40,6 +41,19 @@ describe('createPet with an Idempotency-Key', () => {
       expect(again.headers['location']).toBe(first.headers['location']);
       expect(again.headers['idempotent-replayed']).toBe('true');
     }
+    expect(await count('pets')).toBe(1);
+  });
+
+  it('knows the body that another version of the service recorded', async () => {
+    const recorded = createHash('sha256').update('["Rex","7","available"]').digest();
+    await service.query(
+      `with pet as (insert into pets (name, category_id) values ('Rex', 7) returning id)
+       insert into idempotency_keys (api_key_id, key, body_hash, pet_id)
+       select api_keys.id, 'earlier', $1, pet.id from api_keys, pet`,
+      [recorded],
+    );
+    const again = await create('earlier', { name: 'Rex', categoryId: 7 }).expect(201);
+    expect(again.headers['idempotent-replayed']).toBe('true');
     expect(await count('pets')).toBe(1);
   });
 

@@ -38,6 +38,20 @@ describe('getPet deprecation', () => {
     expect(page.headers['content-type']).toBe('text/html; charset=utf-8');
   });
 
+  it.each<[string, number, (service: TestService) => Promise<Answer>]>([
+    ['listPets', 200, async ({ api }) => api.get('/v1/pets?limit=1')],
+    ['listPets', 400, async ({ api }) => api.get('/v1/pets?limit=0')],
+    ['createPet', 201, async ({ api }) => api.post('/v1/pets').send({ name: 'a', categoryId: 1 })],
+    ['createPet', 400, async ({ api }) => api.post('/v1/pets').send({})],
+  ])('announces no removal on %s %s', async (_operation, expected, ask) => {
+    const { status, headers } = await ask(service);
+    expect(status).toBe(expected);
+    expect(headers).not.toHaveProperty('deprecation');
+    expect(headers).not.toHaveProperty('sunset');
+    expect(headers['link'] ?? '').not.toMatch(/successor-version|deprecation/);
+  });
+
+  // Last: the strategies of passport are the process's, so an unknown key is checked by the service that started last.
   it('names listPets and the page where clients reach them', async () => {
     const other = await startService({ PUBLIC_BASE_URL: 'https://animals.example/v1' });
     const { headers } = await other.api.get('/v1/pets/1');
@@ -53,18 +67,5 @@ describe('getPet deprecation', () => {
     const { headers } = await other.api.get('/v1/pets/1').expect(404);
     await other.stop();
     expect(headers['link']).toBe('</v1/pets>; rel="successor-version"');
-  });
-
-  it.each<[string, number, (service: TestService) => Promise<Answer>]>([
-    ['listPets', 200, async ({ api }) => api.get('/v1/pets?limit=1')],
-    ['listPets', 400, async ({ api }) => api.get('/v1/pets?limit=0')],
-    ['createPet', 201, async ({ api }) => api.post('/v1/pets').send({ name: 'a', categoryId: 1 })],
-    ['createPet', 400, async ({ api }) => api.post('/v1/pets').send({})],
-  ])('announces no removal on %s %s', async (_operation, expected, ask) => {
-    const { status, headers } = await ask(service);
-    expect(status).toBe(expected);
-    expect(headers).not.toHaveProperty('deprecation');
-    expect(headers).not.toHaveProperty('sunset');
-    expect(headers['link'] ?? '').not.toMatch(/successor-version|deprecation/);
   });
 });

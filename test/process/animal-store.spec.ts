@@ -14,7 +14,10 @@ const COMMANDS = [
   ['keys', 'create'],
   ['keys', 'list'],
   ['keys', 'revoke'],
+  ['keys', 'rotate'],
   ['keys', 'admit'],
+  ['seed'],
+  ['psql'],
   ['openapi'],
 ];
 

@@ -98,6 +98,21 @@ describe('animal-store check', () => {
     expect(stdout).not.toContain('sekrit');
   });
 
+  it('says which standbys are not read from and why, without their password', async () => {
+    const { code, stdout, configuration } = await check({
+      DATABASE_URL,
+      DATABASE_READ_URL: 'postgres://u:sekrit@127.0.0.1:1/x',
+    });
+    expect([code, configuration.DATABASE_READ_URL]).toEqual([0, 'postgres://u:***@127.0.0.1:1/x']);
+    expect(stdout).toMatch(/"127\.0\.0\.1:1: .*ECONNREFUSED/);
+    expect(stdout).not.toContain('sekrit');
+    const other = await check({
+      DATABASE_URL,
+      DATABASE_READ_URL: process.env['TEST_DATABASE_URL']!,
+    });
+    expect(other.failed).toEqual([expect.stringMatching(/^standbys: .* is not a standby of /)]);
+  });
+
   it('says that a database is read-only, or not in UTF-8', async () => {
     const url = new URL(DATABASE_URL);
     url.pathname += '_ascii';

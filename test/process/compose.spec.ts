@@ -1,5 +1,6 @@
 import { chmod, readFile, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { parse } from 'yaml';
 import { newApiKey } from '../../src/auth/api-key.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { runMigrations } from '../../src/database/migrations.js';
@@ -20,9 +21,7 @@ describe("docker compose's api", () => {
     await chmod(program, 0o755);
     await symlink(program, join(project.folder, 'animal-store'));
     const compose = await readFile(join(PROJECT_ROOT, 'docker-compose.yml'), 'utf8');
-    const [, api] = compose.split(/^  api:$/m);
-    const [, list] = /^ {4}entrypoint: (\[.+\])$/m.exec(api!)!;
-    entrypoint = JSON.parse(list!.replaceAll("'", '"'));
+    ({ entrypoint } = parse(compose).services.api);
   });
   afterAll(async () => {
     await project.remove();

@@ -25,6 +25,9 @@ describe('the key command', () => {
   const onDatabase = (sql: string) =>
     administer(variables.DATABASE_URL, (dataSource) => dataSource.query(sql));
 
+  const stored = () =>
+    onDatabase('select id, name, hash, expires_at, revoked_at from api_keys order by id');
+
   async function list(): Promise<string[][]> {
     const { code, stdout } = await keys(['list']);
     expect(code).toBe(0);
@@ -72,6 +75,54 @@ describe('the key command', () => {
     expect((await list()).at(-1)![3]).toMatch(/^expired \d{4}-/);
   });
 
+  it('rotates a key: both are valid, and the old one expires after the overlap', async () => {
+    const name = 'Tom "the cat"';
+    const old = (await keys(['create', '--name', name])).stdout.trim();
+    const id = (await list()).at(-1)![0]!;
+    const { code, stdout, stderr } = await keys(['rotate', id, '--overlap', '24h']);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^animalstore_[\w-]{48}\n$/);
+    expect(stderr).not.toContain(stdout.trim());
+    const [, until24h] = new RegExp(`\nKey ${id}: valid until (\\S+)\\.\n$`).exec(stderr)!;
+    const hours = (Date.parse(until24h!) - Date.now()) / 3_600_000;
+    expect(hours).toBeGreaterThan(23.9);
+    expect(hours).toBeLessThanOrEqual(24);
+    expect((await list()).slice(-2).map(([, ...rest]) => [rest[0], rest[2]])).toEqual([
+      [JSON.stringify(name), `valid until ${until24h}`],
+      [JSON.stringify(name), 'valid'],
+    ]);
+    for (const key of [old, stdout.trim()]) {
+      expect(await statusWith(base, key)).toBe(200);
+    }
+
+    // An earlier end stays, and a later one gives way; the successor may be limited too.
+    await keys(['rotate', id, '--overlap', '2d']);
+    expect((await list()).find(([one]) => one === id)![3]).toBe(`valid until ${until24h}`);
+    const second = await keys(['rotate', id, '--overlap', '1s', '--expires', '90d']);
+    expect((await list()).at(-1)![3]).toMatch(/^valid until /);
+    await until('the old key is refused', async () => (await statusWith(base, old)) === 401);
+    for (const key of [stdout.trim(), second.stdout.trim()]) {
+      expect(await statusWith(base, key)).toBe(200);
+    }
+  });
+
+  it('rotates no key that is unknown, expired or revoked, and says which it is', async () => {
+    const { stderr } = await keys(['create', '--name', 'ended', '--expires', '1d']);
+    const [, id] = /^Key (\d+)/.exec(stderr)!;
+    const refusal = async (one = id!) => {
+      const before = await stored();
+      const outcome = await keys(['rotate', one, '--overlap', '24h']);
+      expect(outcome).toMatchObject({ code: 1, stdout: '' });
+      expect(await stored()).toEqual(before);
+      return outcome.stderr;
+    };
+    expect(await refusal('9223372036854775807')).toBe('There is no key 9223372036854775807.\n');
+    await onDatabase(`update api_keys set expires_at = now() where id = ${id}`);
+    expect(await refusal()).toMatch(/^Key \d+ is not valid: expired \d{4}-\S+\. Create /);
+    await keys(['revoke', id!]);
+    expect(await refusal()).toMatch(/^Key \d+ is not valid: revoked \d{4}-\S+\. Create /);
+  });
+
   it('lists the same whatever the settings of the database, a key of infinite life as one without end', async () => {
     const before = await list();
     const database = new URL(variables.DATABASE_URL).pathname.slice(1);
@@ -108,6 +159,20 @@ describe('the key command', () => {
     );
   });
 
+  it('leaves a key as it is whose successor it could not print', async () => {
+    await keys(['create', '--name', 'kept']);
+    const [id] = (await list()).at(-1)!;
+    const command = `node dist/src/main.js keys rotate ${id} --overlap 1h | true`;
+    spawnSync('sh', ['-c', command], {
+      cwd: project.folder,
+      env: { PATH: process.env['PATH'], ...variables },
+    });
+    expect((await list()).slice(-2).map((line) => line[3])).toEqual([
+      'valid',
+      expect.stringMatching(/^revoked /),
+    ]);
+  });
+
   it('takes a name of 100 characters, however many bytes they have', async () => {
     const { code } = await keys(['create', '--name', '🐈'.repeat(100)]);
     expect(code).toBe(0);
@@ -120,6 +185,8 @@ describe('the key command', () => {
       ['create', '--name', 'x', '--expires', '1w'],
       ['admit', '--name', 'x', '--expires', '5s'],
       ['revoke', '9223372036854775808'],
+      ['rotate', '1'],
+      ['rotate', '1', '--overlap', '0h'],
       ...(FULL_LENGTH
         ? [
             ['create'],
@@ -132,7 +199,6 @@ describe('the key command', () => {
           ]
         : []),
     ];
-    const stored = () => onDatabase('select id, name, hash, expires_at, revoked_at from api_keys');
     const before = await stored();
     const outcomes = await Promise.all(
       wrong.map(async (args) => {

@@ -6,6 +6,7 @@ import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { administer } from '../../src/database/database.js';
 import { revertMigration, runMigrations } from '../../src/database/migrations.js';
 import { FULL_LENGTH } from '../full-length.js';
+import { CREATE_ORDERS, revertToOrders, UP_TO_ORDERS } from '../database/revert-to-orders.js';
 import { createDatabase, dropDatabase } from '../service.js';
 import { Project } from './project.js';
 import { until } from './until.js';
@@ -65,15 +66,17 @@ describe('the migrations', () => {
   it('name what is about to be done, and on which database, without its password', async () => {
     const outcome = await project.run('migrate', ['run'], { DATABASE_URL });
     expect(outcome.stderr).toBe(`${where()}Applies ${names.join(', ')}.\n`);
+    await revertToOrders(DATABASE_URL);
     const { stderr } = await project.run('migrate', ['revert', '--yes'], { DATABASE_URL });
     expect(stderr).toBe(
-      `${where()}Reverts ${names.at(-1)}. This deletes for good:\n` +
+      `${where()}Reverts ${CREATE_ORDERS}. This permanently deletes:\n` +
         '  the table orders (rows: 0) and the rights granted on it\n',
     );
   });
 
   it('are not reverted before someone confirms what is lost', async () => {
     await migrate('run');
+    await revertToOrders(DATABASE_URL);
     const change = (sql: string) => administer(DATABASE_URL, (dataSource) => dataSource.query(sql));
     await change(`insert into pets (name, category_id) values ('Rex', 1)`);
     await change(`insert into orders (pet_id) values (1), (1)`);
@@ -83,14 +86,30 @@ describe('the migrations', () => {
     expect(outcome.stderr).toMatch(
       /\n  the table orders \(rows: 2\)[^]*\nNothing was reverted\..*--yes/,
     );
-    expect(await migrate('show')).toBe(shown(names.length));
+    expect(await migrate('show')).toBe(shown(UP_TO_ORDERS.length));
 
     expect(await onTerminal('no')).toBe(2);
     expect(await onTerminal('\u0004')).toBe(2);
-    expect(await migrate('show')).toBe(shown(names.length));
+    expect(await migrate('show')).toBe(shown(UP_TO_ORDERS.length));
     expect(await onTerminal('yes')).toBe(0);
-    expect(await migrate('show')).toBe(shown(names.length - 1));
+    expect(await migrate('show')).toBe(shown(UP_TO_ORDERS.length - 1));
     while ((await migrate('revert')) !== 'Nothing is applied.');
+  });
+
+  it('are not reverted while their tables are locked, and say by whom', async () => {
+    await migrate('run');
+    await revertToOrders(DATABASE_URL);
+    const holder = new Client({ connectionString: DATABASE_URL, application_name: 'reindexing' });
+    await holder.connect();
+    await holder.query('begin; lock table orders in access exclusive mode');
+    const outcome = await project.run('migrate', ['revert', '--yes'], { DATABASE_URL });
+    await holder.end();
+    expect([outcome.code, outcome.stdout]).toEqual([1, '']);
+    expect(outcome.stderr).toMatch(
+      /Nothing was changed\..*, by:\n  pid \d+, reindexing, idle in transaction, query since /,
+    );
+    expect(await migrate('show')).toBe(shown(UP_TO_ORDERS.length));
+    await revertAll();
   });
 
   /** Has a person at a terminal answer the question of `migrate revert`. @returns its exit code. */
@@ -125,16 +144,21 @@ describe('the migrations', () => {
         `[X] ${names[0]}\tapplied at an unknown time`,
         `[X] ${names[1]}\tapplied ${appliedAt}\tby version ${version}`,
         `[ ] ${names[2]}`,
-        `[X] ${names[3]}\tapplied ${appliedAt}\tby version ${version}`,
+        ...names.slice(3).map((name) => `[X] ${name}\tapplied ${appliedAt}\tby version ${version}`),
         `[X] Later9999999999999\tapplied ${appliedAt}\tby version 9.0.0\tnot of this version`,
       ],
     ]);
     const json = await show('--json', '--check');
     expect(json.code).toBe(1);
-    const [first, , third, , later] = JSON.parse(json.stdout);
+    const shownAsJson = JSON.parse(json.stdout);
+    const [first, , third] = shownAsJson;
     expect(first).toMatchObject({ isApplied: true, appliedAt: null, version: null });
     expect(third).toMatchObject({ name: names[2], isApplied: false, isOfThisVersion: true });
-    expect(later).toMatchObject({ appliedAt, version: '9.0.0', isOfThisVersion: false });
+    expect(shownAsJson.at(-1)).toMatchObject({
+      appliedAt,
+      version: '9.0.0',
+      isOfThisVersion: false,
+    });
 
     await change(`insert into migrations (timestamp, name) values (1, '${names[2]}')`);
     expect((await show('--check')).code).toBe(0);
@@ -158,12 +182,14 @@ describe('the migrations', () => {
     await administer(DATABASE_URL, async (dataSource) => {
       await dataSource.query('select pg_advisory_lock(7236102511)');
       const waiting = project.spawn('serve', [], variables);
+      const asked = new Set<string>();
       await until('it waits', async () => {
         const waiters = await dataSource.query(
-          `select from pg_locks where locktype = 'advisory' and not granted
-              and database = (select oid from pg_database where datname = current_database())`,
+          `select query_start::text as since from pg_stat_activity
+            where datname = current_database() and query like 'select pg_try_advisory_xact_lock%'`,
         );
-        return waiters.length === 1;
+        waiters.forEach(({ since }: { since: string }) => asked.add(since));
+        return asked.size > 1;
       });
       expect(await waiting.end('SIGTERM')).toEqual({
         code: 0,

@@ -138,10 +138,10 @@ const binaries = await systemBinaries();
     const script = await print(await createDatabase('comments', 3));
     expect(script).toContain(
       [
-        '-- 1 of 1: CreateOrders1795222800000',
+        `-- 1 of ${migrations.length - 3}: CreateOrders1795222800000`,
         "-- Purpose: Creates orders, which the store's own systems write.",
         '-- Locks until the end: SHARE ROW EXCLUSIVE on pets.',
-        '-- Can be reverted: yes. That drops, with all rows and grants: orders.',
+        '-- Can be reverted: yes. That drops, with all data and grants: orders.',
         'create table orders (',
       ].join('\n'),
     );

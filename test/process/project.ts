@@ -1,6 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, chown, cp, mkdir, mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
+import { chmod, chown, cp, mkdir, mkdtemp, readdir, readFile, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
@@ -32,6 +32,18 @@ export class Project {
       await chown(folder, ids.uid, ids.gid);
     }
     return project;
+  }
+
+  /** Takes one of the packages away from its programs. */
+  async leaveOut(name: string): Promise<void> {
+    const [all, some] = [PROJECT_ROOT, this.folder].map((root) => join(root, 'node_modules'));
+    await rm(some!);
+    await mkdir(some!);
+    for (const entry of await readdir(all!)) {
+      if (entry !== name) {
+        await symlink(join(all!, entry), join(some!, entry));
+      }
+    }
   }
 
   get folder(): string {
@@ -78,7 +90,8 @@ export class Project {
 
   /** Starts a command of `animal-store` on a terminal of its own, which is its standard output and error. */
   onTerminal(args: string[], variables: Variables = {}): Program {
-    const command = [process.execPath, 'dist/src/main.js', ...args].join(' ');
+    // With `exec`, so that Ctrl-C reaches no shell.
+    const command = ['exec', process.execPath, 'dist/src/main.js', ...args].join(' ');
     const script =
       process.platform === 'darwin'
         ? ['-q', '/dev/null', 'sh', '-c', command]
@@ -135,7 +148,7 @@ export interface Ids {
   gid?: number;
 }
 
-type CommandName = 'serve' | 'check' | 'keys' | 'migrate' | 'openapi';
+type CommandName = 'serve' | 'check' | 'keys' | 'migrate' | 'openapi' | 'psql' | 'seed';
 
 export interface Outcome {
   /** `null` where a signal ended it. */

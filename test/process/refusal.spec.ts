@@ -30,7 +30,7 @@ describe('the service says in one clear message why it does not start', () => {
   it('in production without DATABASE_URL', async () => {
     expect(await project.run('serve', [], { NODE_ENV: 'production' })).toEqual({
       code: 1,
-      stdout: '',
+      stdout: expect.stringMatching(/^\{.+"msg":"stopped"\}\n$/),
       stderr: 'DATABASE_URL must be set when NODE_ENV is production\n',
     });
     expect(embeddedDatabaseExists()).toBe(false);
@@ -133,7 +133,7 @@ describe('the service says in one clear message why it does not start', () => {
     const outcome = await project.run('migrate', ['run'], { DATABASE_URL: url.href });
     expect(outcome.code).toBe(1);
     expect(outcome.stderr).toMatch(
-      /^Database .+\nPostgreSQL refuses: permission denied for table migrations\n$/,
+      /^Database .+\nPostgreSQL reports: permission denied for table migrations\n$/,
     );
     expect(outcome.stderr).not.toContain(PASSWORD);
     await asOwner(`drop role ${role}`);

@@ -5,9 +5,10 @@ import { administer } from '../../src/database/database.js';
 import { revertMigration, runMigrations } from '../../src/database/migrations.js';
 import { RIGHTS } from '../../src/database/rights.js';
 import { createDatabase, dropDatabase } from '../service.js';
+import { revertToOrders } from '../database/revert-to-orders.js';
 import { Project } from './project.js';
 
-describe('a role with the rights that docs/operations.md lists', () => {
+describe('a role with the rights of docs/grants.sql', () => {
   let owner: string;
   let role: string;
   let grants: string;
@@ -18,11 +19,10 @@ describe('a role with the rights that docs/operations.md lists', () => {
     await runMigrations(owner);
     const database = new URL(owner).pathname.slice(1);
     role = `${database}_service`;
-    const guide = await readFile(join(PROJECT_ROOT, 'docs/operations.md'), 'utf8');
-    grants = guide
-      .match(/(?<=^ *)grant .+ to animals;$/gm)!
+    const file = await readFile(join(PROJECT_ROOT, 'docs/grants.sql'), 'utf8');
+    grants = file
+      .match(/^grant .+ to animals;$/gm)!
       .join('\n')
-      .replace('database animals', `database ${database}`)
       .replaceAll('to animals;', `to ${role};`);
     await asOwner(`create role ${role} login password 'sekrit'`);
     await asOwner(grants);
@@ -91,6 +91,7 @@ describe('a role with the rights that docs/operations.md lists', () => {
     expect(await ready()).toEqual([200, undefined]);
 
     // The migration makes the table anew, and nobody may read it.
+    await revertToOrders(owner);
     await revertMigration(owner);
     await runMigrations(owner);
     expect(await ready()).toEqual([503, 'The database role lacks: select on orders.']);

@@ -1,0 +1,47 @@
+/** Worth another attempt. 409 is `idempotency_key_in_use`; 502 and 504 come from proxies. */
+const RETRIED: readonly number[] = [408, 409, 429, 502, 503, 504];
+
+/** Milliseconds after which an attempt without a response is given up. */
+const ATTEMPT_TIMEOUT = 20_000;
+
+/** Milliseconds of the first and of the longest backoff. */
+const BACKOFF = { first: 500, longest: 5_000 };
+
+/**
+ * A `fetch` that sends a request again until `retryFor` milliseconds have passed. Between attempts it waits for as long as
+ * `Retry-After` says, at least for an exponential backoff, and for a jitter of up to another backoff. The request must be
+ * safe to repeat.
+ *
+ * @returns a function that throws what the last attempt threw, if that had no response.
+ */
+export function retrying(fetch: typeof globalThis.fetch, retryFor: number) {
+  return async (request: Request): Promise<Response> => {
+    const end = performance.now() + retryFor;
+    for (let backoff = BACKOFF.first; ; backoff = Math.min(2 * backoff, BACKOFF.longest)) {
+      const isLast = performance.now() >= end;
+      let retryAfter = 0;
+      try {
+        const signal = AbortSignal.timeout(ATTEMPT_TIMEOUT);
+        const response = await fetch(request.clone(), { signal });
+        // The body is read here because the connection may break in it, too.
+        const body = await response.text();
+        if (isLast || !RETRIED.includes(response.status)) {
+          return new Response(body, response);
+        }
+        retryAfter = millisecondsOf(response.headers.get('Retry-After') ?? '0');
+      } catch (error) {
+        if (isLast) {
+          throw error;
+        }
+      }
+      const wait = Math.max(retryAfter, backoff) + Math.random() * backoff;
+      await new Promise((resolve) => setTimeout(resolve, wait));
+    }
+  };
+}
+
+/** @param retryAfter seconds or a date (RFC 9110, section 10.2.3). */
+function millisecondsOf(retryAfter: string): number {
+  const seconds = Number(retryAfter);
+  return (Number.isNaN(seconds) ? Date.parse(retryAfter) - Date.now() : seconds * 1000) || 0;
+}

@@ -1,0 +1,85 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { parseEnv } from 'node:util';
+import { parse } from 'yaml';
+import { PROJECT_ROOT } from '../../src/config/project-root.js';
+
+const read = (file: string) => readFileSync(join(PROJECT_ROOT, file), 'utf8');
+
+describe('docker-compose.yml', () => {
+  const text = read('docker-compose.yml');
+  const { services } = parse(text, { merge: true });
+  const taken = new Set([...text.matchAll(/\$\{(\w+)/g)].map(([, name]) => name!));
+
+  it('takes exactly the variables of .env.example', () => {
+    const variables = Object.keys(parseEnv(read('.env.example')));
+    expect([...taken].toSorted()).toEqual(variables.toSorted());
+  });
+
+  it('gives the service each under its own name, or publishes a port at it', () => {
+    const { environment, ports, build } = services.api;
+    const given = Object.entries<string | number>({ ...environment, ...build.args }).filter(
+      ([name, value]) => `${value}`.startsWith(`\${${name}:`),
+    );
+    const published = new Set([...ports.join().matchAll(/\$\{(\w+)/g)].map(([, name]) => name!));
+    const others = ['DATABASE_PORT', 'BALANCER_PORT', 'PROMETHEUS_PORT', 'GRAFANA_PORT'];
+    expect([...given.map(([name]) => name), ...published, ...others].toSorted()).toEqual(
+      [...taken].toSorted(),
+    );
+    expect(services.migrate.environment).toEqual(environment);
+  });
+
+  it('names no image of its own, so that two checkouts do not share one', () => {
+    const built = Object.values<{ build?: unknown; image?: string; container_name?: string }>(
+      services,
+    ).filter(({ build }) => build !== undefined);
+    expect(built.length).toBe(2);
+    for (const service of built) {
+      expect(service).not.toHaveProperty('image');
+      expect(service).not.toHaveProperty('container_name');
+    }
+  });
+
+  /** Where a container has the files of the project that are mounted in it. */
+  const mounts = Object.fromEntries(
+    Object.values<{ volumes?: string[] }>(services)
+      .flatMap(({ volumes = [] }) => volumes)
+      .filter((volume) => volume.startsWith('./'))
+      .map((volume) => volume.split(':') as [string, string])
+      .map(([file, target]) => [target, file]),
+  );
+
+  it('mounts, and watches, only what exists', () => {
+    const watched = services.api.develop.watch.map(({ path }: { path: string }) => path);
+    const paths = [...Object.values(mounts), ...watched];
+    expect(paths.length).toBeGreaterThan(8);
+    expect(paths.filter((path) => !existsSync(join(PROJECT_ROOT, path)))).toEqual([]);
+  });
+
+  it("gives Grafana the dashboard in the folder that it reads, and Prometheus's address", () => {
+    const [{ options }] = parse(read('deploy/compose/grafana-dashboards.yaml')).providers;
+    expect(mounts[`${options.path}/dashboard.json`]).toBe('./docs/observability/dashboard.json');
+    const [{ url }] = parse(read('deploy/compose/grafana-datasource.yaml')).datasources;
+    expect(Object.keys(services)).toContain(new URL(url).hostname);
+  });
+
+  const hasPromtool = spawnSync('promtool', ['--version']).error === undefined;
+  // A developer's machine may have no Prometheus; in CI this test runs, and fails without it.
+  const withPromtool = hasPromtool || process.env['CI'] ? it : it.skip;
+
+  withPromtool('has Prometheus read its configuration, and the alerts', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'animal-store-prometheus-'));
+    for (const [target, file] of Object.entries(mounts)) {
+      if (target.startsWith('/etc/prometheus/')) {
+        cpSync(join(PROJECT_ROOT, file), join(folder, basename(target)));
+      }
+    }
+    const config = join(folder, 'prometheus.yml');
+    expect(execFileSync('promtool', ['check', 'config', config], { encoding: 'utf8' })).toContain(
+      '1 rule files found',
+    );
+    rmSync(folder, { recursive: true });
+  });
+});

@@ -1,0 +1,250 @@
+import { Client } from 'pg';
+import { OperatorError } from '../../src/errors/operator-error.js';
+import { PET_CURSORS } from '../../src/pets/list-pets-query.dto.js';
+import { FULL_LENGTH } from '../full-length.js';
+import { until } from '../process/until.js';
+import { startService, type TestService } from '../service.js';
+import { Standby } from './standby.js';
+import { systemBinaries, SystemPostgres } from './system-postgres.js';
+
+const BINARIES = await systemBinaries();
+if (BINARIES === undefined) {
+  console.warn('Reads on standbys are not tested: PostgreSQL is not installed.');
+}
+
+const CLIENTS = FULL_LENGTH ? 100 : 10;
+/** Of each client, with each thing that is done to a standby. */
+const ROUNDS = FULL_LENGTH ? 10 : 2;
+
+const ask = async (url: string, sql: string) => {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    return (await client.query(sql)).rows[0];
+  } finally {
+    await client.end();
+  }
+};
+
+// A developer's machine may have no PostgreSQL of its own; in CI, where these tests must run, systemBinaries() fails then.
+(BINARIES === undefined ? describe.skip : describe)('reads', () => {
+  let primary: SystemPostgres;
+  const standbys: Standby[] = [];
+  let DATABASE_READ_URL: string;
+  const at = (...ports: number[]) =>
+    primary.url.replace(/@[^/]*/, `@${ports.map((port) => `127.0.0.1:${port}`).join()}`);
+  beforeAll(async () => {
+    primary = await SystemPostgres.start(BINARIES!, ['wal_keep_size=1GB']);
+    while (standbys.length < 3) {
+      standbys.push(await Standby.of(primary, BINARIES!));
+    }
+    DATABASE_READ_URL = at(standbys[0]!.port, standbys[1]!.port);
+    await ask(primary.url, `create role reader login password 'reader'`);
+  }, 60_000);
+  afterAll(async () => {
+    await Promise.all(standbys.map((standby) => standby.stop()));
+    await primary?.stop();
+  });
+
+  it.each([
+    ['is another primary’s', () => process.env['TEST_DATABASE_URL']!, 'is not a standby'],
+    [
+      'has another database',
+      () => DATABASE_READ_URL.replace(/postgres$/, 'template1'),
+      'another database',
+    ],
+    [
+      'may not say what it receives',
+      () => DATABASE_READ_URL.replace(/\/\/postgres:[^@]*@/, '//reader:reader@'),
+      'grant pg_read_all_stats to reader;',
+    ],
+  ])('are refused at the start if a standby %s', async (_what, url, message) => {
+    const refused = await startService({ DATABASE_READ_URL: url() }, primary.url).catch((e) => e);
+    expect(refused).toBeInstanceOf(OperatorError);
+    expect(refused.message).toContain(message);
+  });
+
+  describe('of two processes', () => {
+    const services: TestService[] = [];
+    beforeAll(async () => {
+      const DATABASE_URL = `${at(primary.port, standbys[2]!.port)}?target_session_attrs=read-write`;
+      const variables = { DATABASE_URL, DATABASE_READ_URL, METRICS_PORT: '0' };
+      services.push(await startService(variables, primary.url));
+      services.push(await startService(variables, primary.url));
+      await inUse(2);
+    });
+    afterAll(() => Promise.all(services.map((service) => service.stop())));
+
+    const readiness = async (service: TestService) =>
+      (await service.anonymous.get('/health/ready')).body;
+    const inUse = (count: number) =>
+      until(`${count} standbys are in use`, async () => {
+        const states = await Promise.all(services.map(readiness));
+        return states.every(({ standbysInUse }) => standbysInUse === count);
+      });
+    const metrics = async (service: TestService) => {
+      const answer = await fetch(`http://127.0.0.1:${service.metricsPort()}/metrics`);
+      const lines = (await answer.text()).split('\n').map((line) => line.split(' '));
+      return new Map(lines.map(([sample, value]) => [sample!, Number(value)]));
+    };
+    const reads = async (server: string) => {
+      const all = await Promise.all(services.map(metrics));
+      const sample = `animal_store_database_reads_total{server="${server}"}`;
+      return all.reduce((sum, one) => sum + one.get(sample)!, 0);
+    };
+
+    const create = async (service: TestService): Promise<number> => {
+      const answer = await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 });
+      expect(answer.status).toBe(201);
+      return answer.body.id;
+    };
+    const expectListed = async (service: TestService, id: number) => {
+      const cursor = PET_CURSORS.after(BigInt(id - 1));
+      const paths = [
+        `/v1/pets?limit=1&cursor=${cursor}`,
+        `/v1/pets?limit=1&status=available&cursor=${cursor}`,
+      ];
+      const pages = await Promise.all(paths.map((path) => service.api.get(path)));
+      const pet = await service.api.get(`/v1/pets/${id}`);
+      expect([...pages, pet].map(({ status, body }) => [status, body[0]?.id ?? body.id])).toEqual(
+        [200, 200, 200].map((status) => [status, id]),
+      );
+    };
+
+    const pets = async (): Promise<number> =>
+      (await services[0]!.query('select count(*)::int from pets'))[0].count;
+
+    it('serve lists, gets and orders, and nothing else', async () => {
+      const [one, other] = services as [TestService, TestService];
+      const id = await create(one);
+      await until('all that reads goes to standbys', async () => {
+        const before = [await reads('standby'), await reads('primary')];
+        await expectListed(other, id);
+        await other.api.get('/v1/store/orders').expect(200, []);
+        const after = [await reads('standby'), await reads('primary')];
+        return after[0] === before[0]! + 4 && after[1] === before[1];
+      });
+      await inUse(2);
+      expect(await readiness(one)).toEqual({
+        status: 'ready',
+        reads: 'standbys',
+        standbys: 2,
+        standbysInUse: 2,
+      });
+    });
+
+    it('are on the primary while the standbys are behind, which readiness, log and metrics say', async () => {
+      const [one, other] = services as [TestService, TestService];
+      for (const { url } of standbys) {
+        await ask(url, 'select pg_wal_replay_pause()');
+      }
+      const id = await create(one);
+      await expectListed(other, id);
+      await inUse(0);
+      expect(await readiness(other)).toMatchObject({ status: 'ready', reads: 'primary' });
+      const [{ port }] = standbys as [Standby];
+      const sample = `animal_store_database_standby_in_use{standby="127.0.0.1:${port}"}`;
+      expect((await metrics(other)).get(sample)).toBe(0);
+      const lines = other.log.map((line) => JSON.parse(line));
+      expect(lines).toContainEqual(
+        expect.objectContaining({
+          level: 'warn',
+          msg: 'Reads do not go to the standby',
+          standby: `127.0.0.1:${port}`,
+          reason: expect.stringContaining('behind'),
+        }),
+      );
+      for (const { url } of standbys) {
+        await ask(url, 'select pg_wal_replay_resume()');
+      }
+      await until('it is in use', async () => (await metrics(other)).get(sample) === 1);
+    });
+
+    it('miss no animal and cost no error while standbys are paused, killed and promoted', async () => {
+      const [first, second] = standbys as [Standby, Standby];
+      const before = { reads: await reads('standby'), pets: await pets() };
+      let created = 0;
+      let isOver = false;
+      const clients = Array.from({ length: CLIENTS }, async (_, i) => {
+        for (let round = 0; !isOver; round += 1) {
+          const service = services[(i + round) % 2]!;
+          const other = services[(i + round + 1) % 2]!;
+          await expectListed(other, await create(service));
+          created += 1;
+        }
+      });
+      const failure = Promise.all(clients).then(() => {
+        throw new Error('the clients ended too early');
+      });
+      /** Some rounds of all clients in which `count` standbys are in use at last. */
+      const withStandbys = async (count: number) => {
+        const sofar = created;
+        await inUse(count);
+        await until('the clients went on', () => created >= sofar + CLIENTS * ROUNDS);
+      };
+      const events = async () => {
+        await withStandbys(2);
+        first.pause();
+        await withStandbys(1);
+        first.resume();
+        await withStandbys(2);
+        await second.kill();
+        await withStandbys(1);
+        await second.start();
+        await withStandbys(2);
+        await ask(first.url, 'select pg_promote()');
+        await ask(
+          first.url,
+          `insert into pets (name, category_id) select 'not of the primary', 1 from generate_series(1, 1000)`,
+        );
+        await withStandbys(1);
+      };
+      await Promise.race([events(), failure]);
+      isOver = true;
+      await Promise.all(clients);
+      expect(await reads('standby')).toBeGreaterThan(before.reads);
+      expect(await pets()).toBe(before.pets + created);
+    }, 600_000);
+
+    it('are on the new primary after a failover, if a standby has what was lost with the old one', async () => {
+      const [, ahead, next] = standbys as [Standby, Standby, Standby];
+      const [service] = services as [TestService];
+      await ask(next.url, `alter system set primary_conninfo = ''`);
+      await ask(next.url, 'select pg_reload_conf()');
+      await until('it receives nothing', async () => {
+        const { count } = await ask(next.url, 'select count(*)::int from pg_stat_wal_receiver');
+        return count === 0;
+      });
+      await ask(
+        primary.url,
+        `insert into pets (name, category_id) select 'lost', 1 from generate_series(1, 10000)`,
+      );
+      const { lsn } = await ask(primary.url, 'select pg_current_wal_lsn() as lsn');
+      await until('the standby has it', async () => {
+        const sql = `select pg_last_wal_replay_lsn() >= '${lsn}' as "hasAll"`;
+        return (await ask(ahead.url, sql)).hasAll;
+      });
+      await primary.stop();
+      await ask(next.url, 'select pg_promote()');
+      const conninfo = `host=127.0.0.1 port=${next.port} user=postgres password=${primary.password}`;
+      await ask(ahead.url, `alter system set primary_conninfo = '${conninfo}'`);
+      await ask(ahead.url, 'select pg_reload_conf()');
+      let id = 0;
+      await until('an animal is created', async () => {
+        const answer = await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 });
+        id = answer.body.id;
+        return answer.status === 201;
+      });
+      const { isBehind } = await ask(
+        next.url,
+        `select pg_current_wal_lsn() < '${lsn}' as "isBehind"`,
+      );
+      expect(isBehind).toBe(true);
+      for (let i = 0; i < 20; i += 1) {
+        await expectListed(service, id);
+      }
+      const { body } = await service.api.get(`/v1/pets?cursor=${PET_CURSORS.after(BigInt(id))}`);
+      expect(body).toEqual([]);
+    });
+  });
+});
