@@ -1,0 +1,66 @@
+import type { Histogram, Registry } from 'prom-client';
+
+/** Upper bounds of the buckets, in milliseconds. The last is above `HTTP_LIMITS.responseTimeout`. */
+const BOUNDS = [1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000];
+
+/** The durations of one combination of labels. */
+export class Durations {
+  /** How many are in each bucket and in no bucket below, and last those above all bounds. */
+  private readonly counts = Array.from({ length: BOUNDS.length + 1 }, () => 0);
+  private sum = 0;
+
+  add(milliseconds: number): void {
+    let bucket = 0;
+    while (milliseconds > (BOUNDS[bucket] ?? Infinity)) {
+      bucket += 1;
+    }
+    this.counts[bucket]! += 1;
+    this.sum += milliseconds;
+  }
+
+  /** In seconds, as Prometheus has them: each bucket also has what is in those below. */
+  values(name: string, labels: Record<string, string>) {
+    let count = 0;
+    const buckets = this.counts.map((some, i) => {
+      const bound = BOUNDS[i];
+      const le = bound === undefined ? '+Inf' : bound / 1000;
+      count += some;
+      return { metricName: `${name}_bucket`, labels: { le, ...labels }, value: count };
+    });
+    return [
+      ...buckets,
+      { metricName: `${name}_sum`, labels, value: this.sum / 1000 },
+      { metricName: `${name}_count`, labels, value: count },
+    ];
+  }
+}
+
+/** A histogram for a registry of prom-client whose labels are looked up once and not at each observation. */
+export class DurationHistogram<Label extends string> {
+  private readonly all = new Map<string, { labels: Record<Label, string>; durations: Durations }>();
+
+  constructor(registry: Registry, name: string, help: string) {
+    const type = 'histogram';
+    const get = async () => ({
+      name,
+      help,
+      type,
+      values: [...this.all.values()].flatMap(({ labels, durations }) =>
+        durations.values(name, labels),
+      ),
+    });
+    // All that a registry reads of a metric.
+    registry.registerMetric({ name, help, type, get } as unknown as Histogram);
+  }
+
+  /** @returns the durations with these labels, to which the caller adds. */
+  of(labels: Record<Label, string>): Durations {
+    const key = JSON.stringify(Object.values(labels));
+    let known = this.all.get(key);
+    if (known === undefined) {
+      known = { labels, durations: new Durations() };
+      this.all.set(key, known);
+    }
+    return known.durations;
+  }
+}
