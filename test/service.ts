@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { promisify } from 'node:util';
-import { Client, type Pool } from 'pg';
+import type { Pool } from 'pg';
 import supertest from 'supertest';
 import { createApp } from '../src/app.js';
 import { KEY_PREFIX } from '../src/auth/api-key.js';
@@ -15,6 +15,7 @@ import { poolOf } from '../src/database/data-source.js';
 import type { HttpAdapter } from '../src/http/http-adapter.js';
 import { createLogger } from '../src/logging/logger.js';
 import { MetricsServer } from '../src/metrics/metrics-server.js';
+import { ask } from './database/ask.js';
 import { holdToDocument } from './openapi/contract.js';
 
 /**
@@ -123,13 +124,7 @@ export async function dropDatabase(url: string): Promise<void> {
 
 /** Runs a statement on the server's own database. */
 export async function onServer(sql: string): Promise<void> {
-  const client = new Client({ connectionString: serverUrl() });
-  await client.connect();
-  try {
-    await client.query(sql);
-  } finally {
-    await client.end();
-  }
+  await ask(serverUrl(), sql);
 }
 
 /** A PostgreSQL whose role may create databases and roles. */

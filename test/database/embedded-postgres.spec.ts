@@ -5,17 +5,7 @@ import { join } from 'node:path';
 import { Client } from 'pg';
 import { EmbeddedPostgres } from '../../src/database/embedded/embedded-postgres.js';
 import { until } from '../process/until.js';
-
-async function ask(url: string, sql: string): Promise<Record<string, unknown>> {
-  const client = new Client({ connectionString: url });
-  client.on('error', () => undefined);
-  await client.connect();
-  try {
-    return (await client.query(sql)).rows[0];
-  } finally {
-    await client.end();
-  }
-}
+import { ask } from './ask.js';
 
 describe('EmbeddedPostgres', () => {
   let folder: string;

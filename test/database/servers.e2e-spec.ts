@@ -1,12 +1,12 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
-import { Client } from 'pg';
 import { readEnvironment } from '../../src/config/environment.js';
 import { onDatabase } from '../../src/database/database.js';
 import { serversOf, writableOf } from '../../src/database/servers.js';
 import { expectError } from '../answers.js';
 import { until } from '../process/until.js';
 import { startService, type TestService } from '../service.js';
+import { ask } from './ask.js';
 import { Standby } from './standby.js';
 import { systemBinaries, SystemPostgres } from './system-postgres.js';
 
@@ -62,15 +62,6 @@ describe('a URL of several servers', () => {
     await primary?.stop();
   });
 
-  const ask = async (url: string, sql: string) => {
-    const client = new Client({ connectionString: url });
-    await client.connect();
-    try {
-      return (await client.query(sql)).rows[0];
-    } finally {
-      await client.end();
-    }
-  };
   const create = () => service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 });
   const createdAgain = () =>
     until('an animal is created again', async () => {

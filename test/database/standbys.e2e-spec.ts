@@ -1,9 +1,9 @@
-import { Client } from 'pg';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { PET_CURSORS } from '../../src/pets/list-pets-query.dto.js';
 import { FULL_LENGTH } from '../full-length.js';
 import { until } from '../process/until.js';
 import { startService, type TestService } from '../service.js';
+import { ask } from './ask.js';
 import { Standby } from './standby.js';
 import { systemBinaries, SystemPostgres } from './system-postgres.js';
 
@@ -15,16 +15,6 @@ if (BINARIES === undefined) {
 const CLIENTS = FULL_LENGTH ? 100 : 10;
 /** Of each client, with each thing that is done to a standby. */
 const ROUNDS = FULL_LENGTH ? 10 : 2;
-
-const ask = async (url: string, sql: string) => {
-  const client = new Client({ connectionString: url });
-  await client.connect();
-  try {
-    return (await client.query(sql)).rows[0];
-  } finally {
-    await client.end();
-  }
-};
 
 // A developer's machine may have no PostgreSQL of its own; in CI, where these tests must run, systemBinaries() fails then.
 (BINARIES === undefined ? describe.skip : describe)('reads', () => {

@@ -1,7 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { chmod, symlink } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
-import { createDatabase, dropDatabase } from '../service.js';
 import { Project } from './project.js';
 
 const COMMANDS = [
@@ -65,7 +64,7 @@ describe('animal-store', () => {
   });
 
   it('lists keys and migrations as JSON', async () => {
-    const variables = { DATABASE_URL: await createDatabase(), MIGRATE_ON_START: 'true' };
+    const variables = { DATABASE_URL: await project.createDatabase(), MIGRATE_ON_START: 'true' };
     animalStore(['keys', 'create', '--name', 'Rex', '--expires', '1d'], variables);
     animalStore(['keys', 'create', '--name', 'Bello'], variables);
     animalStore(['keys', 'revoke', '2'], variables);
@@ -78,6 +77,5 @@ describe('animal-store', () => {
     ]);
     const migrations = JSON.parse(animalStore(['migrate', 'show', '--json'], variables).stdout);
     expect(migrations[0]).toMatchObject({ name: 'CreatePets1795046400000', isApplied: true });
-    await dropDatabase(variables.DATABASE_URL);
   });
 });

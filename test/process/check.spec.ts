@@ -1,7 +1,7 @@
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { administer } from '../../src/database/database.js';
 import { runMigrations } from '../../src/database/migrations.js';
-import { createDatabase, dropDatabase } from '../service.js';
+import { dropDatabase } from '../service.js';
 import { Project } from './project.js';
 
 describe('animal-store check', () => {
@@ -9,12 +9,9 @@ describe('animal-store check', () => {
   let DATABASE_URL: string;
   beforeAll(async () => {
     project = await Project.create();
-    DATABASE_URL = await createDatabase();
+    DATABASE_URL = await project.createDatabase();
   });
-  afterAll(async () => {
-    await project.remove();
-    await dropDatabase(DATABASE_URL);
-  });
+  afterAll(() => project.remove());
 
   async function check(variables: Record<string, string>) {
     const { code, stdout, stderr } = await project.run('check', ['--json'], variables);

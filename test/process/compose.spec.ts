@@ -4,7 +4,6 @@ import { parse } from 'yaml';
 import { newApiKey } from '../../src/auth/api-key.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { runMigrations } from '../../src/database/migrations.js';
-import { createDatabase, dropDatabase } from '../service.js';
 import { statusWith } from './pets.js';
 import { Project } from './project.js';
 
@@ -14,7 +13,7 @@ describe("docker compose's api", () => {
   let entrypoint: string[];
   beforeAll(async () => {
     project = await Project.create();
-    DATABASE_URL = await createDatabase();
+    DATABASE_URL = await project.createDatabase();
     await runMigrations(DATABASE_URL);
     // As the Dockerfile does.
     const program = join(project.folder, 'dist/src/main.js');
@@ -23,10 +22,7 @@ describe("docker compose's api", () => {
     const compose = await readFile(join(PROJECT_ROOT, 'docker-compose.yml'), 'utf8');
     ({ entrypoint } = parse(compose).services.api);
   });
-  afterAll(async () => {
-    await project.remove();
-    await dropDatabase(DATABASE_URL);
-  });
+  afterAll(() => project.remove());
 
   const start = (LOCAL_API_KEY: string) =>
     project.start(entrypoint[0]!, entrypoint.slice(1), {

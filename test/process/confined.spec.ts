@@ -1,5 +1,4 @@
 import { spawnSync } from 'node:child_process';
-import { createDatabase, dropDatabase } from '../service.js';
 import { ordinaryAccount } from './account.js';
 import { addPet, petNames } from './pets.js';
 import { Project } from './project.js';
@@ -39,12 +38,9 @@ function canConfine(): boolean {
     let DATABASE_URL: string;
     beforeAll(async () => {
       project = await Project.create();
-      DATABASE_URL = await createDatabase();
+      DATABASE_URL = await project.createDatabase();
     });
-    afterAll(async () => {
-      await project.remove();
-      await dropDatabase(DATABASE_URL);
-    });
+    afterAll(() => project.remove());
 
     const start = (command: string, ...args: string[]) =>
       project.start('unshare', [...CONFINED, command, ...args], {

@@ -1,11 +1,20 @@
-import { spawnSync } from 'node:child_process';
-import { cp, mkdir, mkdtemp, readFile, rm, utimes, writeFile } from 'node:fs/promises';
+import { execFileSync, spawnSync } from 'node:child_process';
+import {
+  cp,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  symlink,
+  utimes,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { systemBinaries } from '../database/system-postgres.js';
 import { freePort } from '../free-port.js';
-import { createDatabase, dropDatabase } from '../service.js';
 import { Project } from './project.js';
 import { until } from './until.js';
 
@@ -45,17 +54,33 @@ describe('a command that needs a build', () => {
   });
 });
 
+describe('npm run build', () => {
+  it('deletes no file of the last build, as start:dev may start the service at that moment', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'animal-store-build-'));
+    await symlink(join(PROJECT_ROOT, 'node_modules'), join(folder, 'node_modules'));
+    for (const file of ['package.json', 'nest-cli.json', 'tsconfig.json', 'tsconfig.build.json']) {
+      await cp(join(PROJECT_ROOT, file), join(folder, file));
+    }
+    await mkdir(join(folder, 'src'));
+    await mkdir(join(folder, 'dist/src'), { recursive: true });
+    await writeFile(join(folder, 'src/main.ts'), 'export {};');
+    await writeFile(join(folder, 'dist/src/last.js'), '');
+    execFileSync('npm', ['run', '--silent', 'build'], { cwd: folder });
+    expect(await readdir(join(folder, 'dist/src'))).toEqual(
+      expect.arrayContaining(['last.js', 'main.js']),
+    );
+    await rm(folder, { recursive: true });
+  });
+});
+
 describe('on a database', () => {
   let project: Project;
   let DATABASE_URL: string;
   beforeAll(async () => {
     project = await Project.create();
-    DATABASE_URL = await createDatabase();
+    DATABASE_URL = await project.createDatabase();
   });
-  afterAll(async () => {
-    await project.remove();
-    await dropDatabase(DATABASE_URL);
-  });
+  afterAll(() => project.remove());
 
   it('the service of start:dev is restarted when a guide or .env changes, after a failure too', async () => {
     const PORT = String(await freePort());

@@ -5,7 +5,6 @@ import { runMigrations } from '../../src/database/migrations.js';
 import { expectError } from '../answers.js';
 import { Wire } from '../errors/wire.js';
 import { RawConnection, request } from '../http/raw-http.js';
-import { createDatabase, dropDatabase } from '../service.js';
 import { Project, type Service } from './project.js';
 import { until } from './until.js';
 
@@ -14,16 +13,13 @@ let DATABASE_URL: string;
 let key: string;
 beforeAll(async () => {
   project = await Project.create();
-  DATABASE_URL = await createDatabase();
+  DATABASE_URL = await project.createDatabase();
   await runMigrations(DATABASE_URL);
   ({ key } = await administer(DATABASE_URL, (dataSource) =>
     new ApiKeys(dataSource.getRepository(ApiKey)).issue('test'),
   ));
 });
-afterAll(async () => {
-  await project.remove();
-  await dropDatabase(DATABASE_URL);
-});
+afterAll(() => project.remove());
 
 describe('SIGTERM', () => {
   let service: Service;

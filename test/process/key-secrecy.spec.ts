@@ -2,7 +2,6 @@ import { Client } from 'pg';
 import { newApiKey } from '../../src/auth/api-key.js';
 import { Wire } from '../errors/wire.js';
 import { type Answer, RawConnection, request } from '../http/raw-http.js';
-import { createDatabase, dropDatabase } from '../service.js';
 import { Project, type Variables } from './project.js';
 import { until } from './until.js';
 
@@ -19,7 +18,7 @@ describe('a key is shown by keys create once, and is in nothing else that a prog
   let variables: Variables;
   beforeAll(async () => {
     project = await Project.create();
-    databaseUrl = await createDatabase();
+    databaseUrl = await project.createDatabase();
     wire = await Wire.to(databaseUrl);
     variables = { DATABASE_URL: wire.url, LOG_LEVEL: 'trace' };
     const migration = await project.run('migrate', ['run'], variables);
@@ -28,7 +27,6 @@ describe('a key is shown by keys create once, and is in nothing else that a prog
   afterAll(async () => {
     await project.remove();
     wire.cut();
-    await dropDatabase(databaseUrl);
   });
 
   const keys = (args: string[], more: Variables = {}) =>

@@ -1,7 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { administer } from '../../src/database/database.js';
 import { FULL_LENGTH } from '../full-length.js';
-import { createDatabase, dropDatabase } from '../service.js';
 import { statusWith } from './pets.js';
 import { Project } from './project.js';
 import { until } from './until.js';
@@ -12,13 +11,10 @@ describe('the key command', () => {
   let base: string;
   beforeAll(async () => {
     project = await Project.create();
-    variables = { DATABASE_URL: await createDatabase() };
+    variables = { DATABASE_URL: await project.createDatabase() };
     ({ base } = await project.serve({ ...variables, MIGRATE_ON_START: 'true' }));
   });
-  afterAll(async () => {
-    await project.remove();
-    await dropDatabase(variables.DATABASE_URL);
-  });
+  afterAll(() => project.remove());
 
   const keys = (args: string[], more = {}) => project.run('keys', args, { ...variables, ...more });
 

@@ -1,6 +1,5 @@
 import { VERSION } from '../../src/config/project-root.js';
 import { runMigrations } from '../../src/database/migrations.js';
-import { createDatabase, dropDatabase } from '../service.js';
 import { Project } from './project.js';
 
 describe('the log of a process', () => {
@@ -8,14 +7,11 @@ describe('the log of a process', () => {
   let production: Record<string, string>;
   beforeAll(async () => {
     project = await Project.create();
-    const DATABASE_URL = await createDatabase();
+    const DATABASE_URL = await project.createDatabase();
     await runMigrations(DATABASE_URL);
     production = { NODE_ENV: 'production', DATABASE_URL };
   });
-  afterAll(async () => {
-    await project.remove();
-    await dropDatabase(production['DATABASE_URL']!);
-  });
+  afterAll(() => project.remove());
 
   const linesOf = (stdout: string) =>
     stdout

@@ -7,7 +7,6 @@ import { administer } from '../../src/database/database.js';
 import { revertMigration, runMigrations } from '../../src/database/migrations.js';
 import { FULL_LENGTH } from '../full-length.js';
 import { CREATE_ORDERS, revertToOrders, UP_TO_ORDERS } from '../database/revert-to-orders.js';
-import { createDatabase, dropDatabase } from '../service.js';
 import { Project } from './project.js';
 import { until } from './until.js';
 
@@ -21,12 +20,9 @@ describe('the migrations', () => {
   let DATABASE_URL: string;
   beforeAll(async () => {
     project = await Project.create();
-    DATABASE_URL = await createDatabase();
+    DATABASE_URL = await project.createDatabase();
   });
-  afterAll(async () => {
-    await project.remove();
-    await dropDatabase(DATABASE_URL);
-  });
+  afterAll(() => project.remove());
 
   /** What every command says first. */
   const where = () => {
@@ -121,7 +117,7 @@ describe('the migrations', () => {
   }
 
   it('are shown with when and by which version each was applied, those of later versions too', async () => {
-    const url = await createDatabase();
+    const url = await project.createDatabase();
     await runMigrations(url);
     const change = (sql: string) => administer(url, (dataSource) => dataSource.query(sql));
     const show = (...args: string[]) =>
@@ -162,7 +158,6 @@ describe('the migrations', () => {
 
     await change(`insert into migrations (timestamp, name) values (1, '${names[2]}')`);
     expect((await show('--check')).code).toBe(0);
-    await dropDatabase(url);
   });
 
   it('are not made a second time in a schema that was put before theirs', async () => {

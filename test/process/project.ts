@@ -4,11 +4,13 @@ import { chmod, chown, cp, mkdir, mkdtemp, readdir, readFile, rm, symlink } from
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
+import { createDatabase, dropDatabase } from '../service.js';
 import { until } from './until.js';
 
 /** The built service in a project folder of its own, so that its programs leave the checkout's data alone. */
 export class Project {
   private readonly programs: Program[] = [];
+  private readonly databases: string[] = [];
 
   private constructor(
     private readonly root: string,
@@ -53,6 +55,13 @@ export class Project {
   /** The folder for temporary files that its programs are given: a killed one may leave some. */
   private get temporary(): string {
     return join(this.root, 'tmp');
+  }
+
+  /** @returns the URL of a new, empty database on the tests' server, which {@link remove} drops. */
+  async createDatabase(): Promise<string> {
+    const url = await createDatabase();
+    this.databases.push(url);
+    return url;
   }
 
   /** Starts the service; returns once it has announced itself. */
@@ -126,7 +135,7 @@ export class Project {
     return commandOf(processId).includes('postgres') ? processId : undefined;
   }
 
-  /** Ends whatever runs here still, and deletes the folder. */
+  /** Ends whatever runs here still, and deletes the folder and the databases. */
   async remove(): Promise<void> {
     for (const program of this.programs) {
       program.signalGroup('SIGKILL');
@@ -137,6 +146,7 @@ export class Project {
       process.kill(postmaster, 'SIGQUIT');
       await until('PostgreSQL ends', async () => (await this.postmaster()) === undefined);
     }
+    await Promise.all(this.databases.map(dropDatabase));
     await rm(this.root, { recursive: true, force: true, maxRetries: 5 });
   }
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { administer } from '../../src/database/database.js';
 import { runMigrations } from '../../src/database/migrations.js';
 import { FULL_LENGTH } from '../full-length.js';
-import { createDatabase, dropDatabase } from '../service.js';
+import { dropDatabase } from '../service.js';
 import { type Outcome, Project } from './project.js';
 
 const PASSWORD = 'sekrit';
@@ -16,12 +16,9 @@ describe('the service says in one clear message why it does not start', () => {
   let DATABASE_URL: string;
   beforeAll(async () => {
     project = await Project.create();
-    DATABASE_URL = await createDatabase();
+    DATABASE_URL = await project.createDatabase();
   });
-  afterAll(async () => {
-    await project.remove();
-    await dropDatabase(DATABASE_URL);
-  });
+  afterAll(() => project.remove());
 
   function embeddedDatabaseExists(): boolean {
     return existsSync(join(project.folder, '.data'));
@@ -198,7 +195,7 @@ describe('a program names DATABASE_URL, and not its password, where the database
   });
 
   it('refuses what the sessions that serve ask for, as poolers do', async () => {
-    const url = await createDatabase();
+    const url = await project.createDatabase();
     await runMigrations(url);
     const pooler = createServer((client) => {
       client.once('data', (startup) => {
@@ -217,7 +214,6 @@ describe('a program names DATABASE_URL, and not its password, where the database
     expectRefusal(outcome);
     expect(outcome.stderr).toContain('DATABASE_POOLER=transaction');
     pooler.close();
-    await dropDatabase(url);
   });
 
   function expectRefusal({ code, stdout, stderr }: Outcome): void {

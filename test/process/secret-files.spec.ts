@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { newApiKey } from '../../src/auth/api-key.js';
-import { createDatabase, dropDatabase, onServer } from '../service.js';
+import { onServer } from '../service.js';
 import { statusWith } from './pets.js';
 import { Project } from './project.js';
 import { until } from './until.js';
@@ -23,7 +23,7 @@ describe('secrets in files', () => {
 
   beforeAll(async () => {
     project = await Project.create();
-    database = await createDatabase();
+    database = await project.createDatabase();
     const name = new URL(database).pathname.slice(1);
     role = `${name}_owner`;
     file = join(project.folder, 'url');
@@ -32,7 +32,6 @@ describe('secrets in files', () => {
   });
   afterAll(async () => {
     await project.remove();
-    await dropDatabase(database);
     await onServer(`drop role ${role}`);
   });
 
