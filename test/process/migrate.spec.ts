@@ -35,7 +35,7 @@ describe('the migrations', () => {
     const { code, stdout, stderr } = await project.run('migrate', args, { DATABASE_URL });
     expect([code, stderr.slice(0, where().length)]).toEqual([0, where()]);
     expect(stderr.slice(where().length)).toMatch(
-      /^(Applies|Reverts|Lists) .+\n(  the table .+\n)?$/,
+      /^(Applies|Reverts|Lists) .+\n(  the (table|column) .+\n)?$/,
     );
     // What follows the first tab is about when, and by whom.
     return stdout.trimEnd().replaceAll(/\t.+$/gm, '');
