@@ -348,6 +348,9 @@ select current_setting('server_encoding') as encoding, current_schema() as schem
 -- A command, and a start before it serves: dates that the driver reads.
 set datestyle = 'ISO';
 
+-- A start: whether the database is Citus, for which other statements replace some of these.
+select exists (select from pg_extension where extname = 'citus') as found;
+
 -- A start: whether sessions have their settings.
 select name, setting, quote_ident(current_user) as role from pg_settings where name = any($1);
 -- Plan of ('{jit,statement_timeout}'):

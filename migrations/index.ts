@@ -2,6 +2,7 @@ import { CreatePets1795046400000 } from './1795046400000-create-pets.js';
 import { CreateApiKeys1795046460000 } from './1795046460000-create-api-keys.js';
 import { CreateIdempotencyKeys1795132800000 } from './1795132800000-create-idempotency-keys.js';
 import { CreateOrders1795222800000 } from './1795222800000-create-orders.js';
+import { DistributeTables1795226400000 } from './1795226400000-distribute-tables.js';
 import type { Migration } from './migration.js';
 
 /** The class of every migration, oldest first. */
@@ -10,6 +11,7 @@ export const migrations: readonly MigrationClass[] = [
   CreateApiKeys1795046460000,
   CreateIdempotencyKeys1795132800000,
   CreateOrders1795222800000,
+  DistributeTables1795226400000,
 ];
 
 interface MigrationClass {

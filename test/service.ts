@@ -16,6 +16,7 @@ import type { HttpAdapter } from '../src/http/http-adapter.js';
 import { createLogger } from '../src/logging/logger.js';
 import { MetricsServer } from '../src/metrics/metrics-server.js';
 import { ask } from './database/ask.js';
+import { CITUS_URL, createOnCitus, dropOnCitus } from './citus.js';
 import { holdToDocument } from './openapi/contract.js';
 
 /**
@@ -112,6 +113,9 @@ export async function startService(
 /** @returns the URL of a new, empty database, at another address of the server if one is given. */
 export async function createDatabase(address = serverUrl()): Promise<string> {
   const name = `test_${randomBytes(6).toString('hex')}`;
+  if (address === CITUS_URL) {
+    return createOnCitus(name);
+  }
   await onServer(`create database ${name}`);
   const url = new URL(address);
   url.pathname = `/${name}`;
@@ -119,7 +123,11 @@ export async function createDatabase(address = serverUrl()): Promise<string> {
 }
 
 export async function dropDatabase(url: string): Promise<void> {
-  await onServer(`drop database if exists ${new URL(url).pathname.slice(1)} with (force)`);
+  const name = new URL(url).pathname.slice(1);
+  if (CITUS_URL !== undefined && new URL(CITUS_URL).host === new URL(url).host) {
+    return dropOnCitus(name);
+  }
+  await onServer(`drop database if exists ${name} with (force)`);
 }
 
 /** Runs a statement on the server's own database. */

@@ -6,6 +6,7 @@ import { ApiKey } from '../auth/api-key.entity.js';
 import { Order } from '../orders/order.entity.js';
 import { IdempotencyKey } from '../pets/idempotency-key.entity.js';
 import { Pet } from '../pets/pet.entity.js';
+import { CITUS_FORMS, CITUS_SETTINGS } from './citus.js';
 import { connectingToWritable, hostsOf } from './servers.js';
 import {
   DATABASE_TIMEOUTS,
@@ -39,10 +40,14 @@ export type Pooler = 'transaction';
  * The settings that a session must have to serve requests; times in milliseconds. Through a pooler, the settings for
  * plans of prepared statements are not required: there each statement is planned for its values when it runs.
  */
-export function requiredSettings(pooler?: Pooler): Record<string, string> {
+export function requiredSettings(pooler?: Pooler, onCitus = false): Record<string, string> {
   const { jit, default_transaction_isolation, statement_timeout } = SERVING;
-  return pooler === undefined ? SERVING : { jit, default_transaction_isolation, statement_timeout };
+  return pooler === undefined
+    ? settingsOf(onCitus)
+    : { jit, default_transaction_isolation, statement_timeout };
 }
+
+const settingsOf = (onCitus: boolean) => (onCitus ? { ...SERVING, ...CITUS_SETTINGS } : SERVING);
 
 /**
  * The connections that serve requests. {@link DataSource.initialize} opens the first one. Others are opened when they
@@ -54,6 +59,7 @@ export function requiredSettings(pooler?: Pooler): Record<string, string> {
  * @param servers the URLs of several servers. If there are any, the one that accepts writes is used instead of `url`.
  * @param urlNow reads the URL with the current role and password for each new connection. If it throws, those of `url`
  *   are used.
+ * @param onCitus whether the database has the extension `citus`.
  * @throws TypeError for a malformed URL.
  */
 export function servingDataSource(
@@ -62,14 +68,17 @@ export function servingDataSource(
   pooler?: Pooler,
   servers: string[] = [],
   urlNow = () => url,
+  onCitus = false,
 ): DataSource {
-  const ofSessions = (one: string) => (pooler === undefined ? withSettings(one, SERVING) : one);
+  const ofSessions = (one: string) =>
+    pooler === undefined ? withSettings(one, settingsOf(onCitus)) : one;
   const ServingClient = clientWithCredentialsOf(urlNow);
   return dataSource(ServingPool, {
     Client: ServingClient,
     connectionString: ofSessions(url),
     ...(servers.length > 0 ? connectingToWritable(servers.map(ofSessions), ServingClient) : {}),
     sharesSessions: pooler !== undefined,
+    ...(onCitus ? { forms: CITUS_FORMS } : {}),
     max: size,
     connectionTimeoutMillis: DATABASE_TIMEOUTS.connection,
     ...LASTING,

@@ -4,6 +4,7 @@ import type { DataSource } from 'typeorm';
 import { type Environment, secretOf } from '../config/environment.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
 import { OperatorError } from '../errors/operator-error.js';
+import { isCitus, requireNoStandbys } from './citus.js';
 import { serversOf, writableOf } from './servers.js';
 import { EmbeddedPostgres } from './embedded/embedded-postgres.js';
 import {
@@ -112,31 +113,43 @@ async function requireFit(dataSource: DataSource): Promise<void> {
  * @throws OperatorError if the database at `url` cannot be used, or if there is a pooler that `DATABASE_POOLER` does
  *   not name.
  */
-export async function connectToServe(
-  url: string,
-  { DATABASE_URL, DATABASE_URL_FILE, DATABASE_POOL_SIZE, DATABASE_POOLER }: Environment,
-): Promise<DataSource> {
+export async function connectToServe(url: string, environment: Environment): Promise<DataSource> {
+  const { DATABASE_URL, DATABASE_URL_FILE, DATABASE_POOL_SIZE, DATABASE_POOLER } = environment;
   const known = serversOf(DATABASE_URL ?? '');
   const servers = known.length > 0 ? [url, ...known.filter((server) => server !== url)] : [];
   const urlNow = () => secretOf('DATABASE_URL', { DATABASE_URL_FILE }) ?? url;
-  const dataSource = await connected(() =>
-    servingDataSource(url, DATABASE_POOL_SIZE, DATABASE_POOLER, servers, urlNow),
-  );
+  const connect = (onCitus: boolean) =>
+    connected(() =>
+      servingDataSource(url, DATABASE_POOL_SIZE, DATABASE_POOLER, servers, urlNow, onCitus),
+    );
+  let dataSource = await connect(false);
   try {
-    await requireSettings(dataSource, DATABASE_POOLER);
+    const onCitus = await isCitus(dataSource);
+    if (onCitus) {
+      requireNoStandbys(environment);
+      await dataSource.destroy();
+      dataSource = await connect(true);
+    }
+    await requireSettings(dataSource, DATABASE_POOLER, onCitus);
     if (DATABASE_POOLER === undefined) {
       await requireOwnSessions(dataSource);
     }
     return dataSource;
   } catch (error) {
-    await dataSource.destroy();
+    if (dataSource.isInitialized) {
+      await dataSource.destroy();
+    }
     throw error;
   }
 }
 
 /** Most poolers reject or ignore the settings in a session's start-up packet. Missing settings show a pooler. */
-async function requireSettings(dataSource: DataSource, pooler?: Pooler): Promise<void> {
-  const required = requiredSettings(pooler);
+async function requireSettings(
+  dataSource: DataSource,
+  pooler: Pooler | undefined,
+  onCitus: boolean,
+): Promise<void> {
+  const required = requiredSettings(pooler, onCitus);
   const found = await dataSource.query<{ name: string; setting: string; role: string }[]>(
     `select name, setting, quote_ident(current_user) as role from pg_settings where name = any($1)`,
     [Object.keys(required)],

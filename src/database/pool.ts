@@ -2,6 +2,7 @@ import { connect, type Socket } from 'node:net';
 import { Pool, type PoolClient, type PoolConfig } from 'pg';
 import { serialize } from 'pg-protocol';
 import { READ_ONLY, sqlState } from '../errors/database-error.js';
+import type { StatementForm } from './statement.js';
 
 /**
  * Time-outs of the connections that serve requests, in milliseconds. Each wait of a request is under 2 seconds. So
@@ -32,6 +33,8 @@ export interface ServingPoolConfig extends PoolConfig {
    * another's.
    */
   sharesSessions?: boolean;
+  /** The statements, by name, that run in another form on this engine. */
+  forms?: ReadonlyMap<string, StatementForm>;
   /** Milliseconds; {@link DATABASE_TIMEOUTS} has the default. */
   silence?: number;
 }
@@ -45,12 +48,14 @@ export interface ServingPoolConfig extends PoolConfig {
  */
 export class ServingPool extends Pool {
   readonly sharesSessions: boolean;
+  readonly forms?: ReadonlyMap<string, StatementForm>;
   private readonly idle = new Set<PoolClient>();
   private readonly hasSeveralServers: boolean;
 
   constructor(config: ServingPoolConfig) {
     super(config);
     this.sharesSessions = config.sharesSessions ?? false;
+    this.forms = config.forms;
     this.hasSeveralServers = config.onConnect !== undefined;
     const { idle } = this;
     this.on('acquire', (client) => idle.delete(client));

@@ -10,6 +10,9 @@ export interface Statement {
   text: string;
 }
 
+/** Another form of a statement, for an engine that does not run its text: takes the same values, returns the same rows. */
+export type StatementForm = (pool: Pool, values: any) => Promise<unknown[][]>;
+
 /**
  * Runs `statement` on a free connection of a pool, or on one session. Rejects with pg's error.
  *
@@ -20,6 +23,10 @@ export async function run<Columns extends unknown[]>(
   { name: ownName, text }: Statement,
   values: unknown[] = [],
 ): Promise<Columns[]> {
+  const form = (sessions as ServingPool).forms?.get(ownName);
+  if (form !== undefined) {
+    return (await form(sessions as Pool, values)) as Columns[];
+  }
   const name = (sessions as ServingPool).sharesSessions ? undefined : ownName;
   const { rows } = await sessions.query<Columns>({ name, text, values, rowMode: 'array' });
   return rows;

@@ -4,7 +4,7 @@ import { pageStatement } from '../listing/pages.sql.js';
 const PLACED_AT = `to_char(placed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
 
 /** An Order as JSON text. */
-const ORDER_JSON = `'{"id":' || id || ',"petId":' || pet_id || ',"status":"' || status
+export const ORDER_JSON = `'{"id":' || id || ',"petId":' || pet_id || ',"status":"' || status
           || '","placedAt":"' || ${PLACED_AT} || '"}'`;
 
 export const ORDER_PAGES = pageStatement('order-pages', { table: 'orders', json: ORDER_JSON });

@@ -78,6 +78,10 @@ const STATEMENTS: readonly (readonly [statement: string, purpose: string, call?:
   ],
   ['set datestyle', 'A command, and a start before it serves: dates that the driver reads.'],
   [
+    'select exists (select from pg_extension',
+    'A start: whether the database is Citus, for which other statements replace some of these.',
+  ],
+  [
     'select name, setting, quote_ident',
     'A start: whether sessions have their settings.',
     `'{jit,statement_timeout}'`,

@@ -10,6 +10,7 @@ const VARIABLES_OF = [
   '.env.example',
   'docker-compose.yml',
   'docs/roles.sql',
+  'test/citus.ts',
   'test/full-length.ts',
   'test/http/fuzz.e2e-spec.ts',
   'test/service.ts',

@@ -1,0 +1,82 @@
+import { Client } from 'pg';
+
+/**
+ * The URL of a database with the extension citus on the coordinator of a cluster, whose role may create databases on
+ * every node. The tests that need it are skipped if it is not set, also in CI: Citus is not part of PostgreSQL.
+ */
+export const CITUS_URL = process.env['TEST_CITUS_URL'];
+
+/** The data folders of the coordinator and of a worker on this machine, which a test kills. */
+export const CITUS_FOLDERS = process.env['TEST_CITUS_FOLDERS']?.split(',');
+
+/** Whether all tests run there: `TEST_DATABASE_URL` is the same. */
+export const ON_CITUS = CITUS_URL !== undefined && process.env['TEST_DATABASE_URL'] === CITUS_URL;
+
+/** For what Citus lacks: triggers, foreign keys to pets, `skip locked`, and statements of PostgreSQL alone. */
+export const [describeNotOnCitus, itNotOnCitus] = ON_CITUS
+  ? [describe.skip, it.skip]
+  : [describe, it];
+
+/** @returns the rows of the last statement. */
+export async function onDatabaseAt(url: string, ...statements: string[]): Promise<any[]> {
+  const client = new Client({ connectionString: url });
+  // The server may stop before the connection has ended.
+  client.on('error', () => undefined);
+  await client.connect();
+  try {
+    let rows: any[] = [];
+    for (const statement of statements) {
+      ({ rows } = await client.query(statement));
+    }
+    return rows;
+  } finally {
+    await client.end();
+  }
+}
+
+interface Node {
+  /** Of the database with this name on this node. */
+  url: (database: string) => string;
+  address: string;
+}
+
+/** Of the cluster of {@link CITUS_URL}, the coordinator first. */
+export async function nodes(): Promise<[Node, ...Node[]]> {
+  const rows = await onDatabaseAt(
+    CITUS_URL!,
+    'select nodename as hostname, nodeport::text as port from pg_dist_node order by groupid',
+  );
+  return rows.map(({ hostname, port }) => ({
+    url: (database: string) =>
+      Object.assign(new URL(CITUS_URL!), { hostname, port, pathname: `/${database}` }).href,
+    address: `'${hostname}', ${port}`,
+  })) as [Node, ...Node[]];
+}
+
+/** Creates the database on each node. @returns its URL on the coordinator. */
+export async function createOnCitus(database: string): Promise<string> {
+  const [coordinator, ...workers] = await nodes();
+  for (const { url } of [coordinator, ...workers]) {
+    await onDatabaseAt(
+      url(new URL(CITUS_URL!).pathname.slice(1)),
+      'set client_min_messages = warning',
+      `create database ${database}`,
+    );
+    await onDatabaseAt(url(database), 'create extension citus');
+  }
+  await onDatabaseAt(
+    coordinator.url(database),
+    `select citus_set_coordinator_host(${coordinator.address})`,
+    ...workers.map(({ address }) => `select citus_add_node(${address})`),
+  );
+  return coordinator.url(database);
+}
+
+export async function dropOnCitus(database: string): Promise<void> {
+  for (const { url } of await nodes()) {
+    await onDatabaseAt(
+      url(new URL(CITUS_URL!).pathname.slice(1)),
+      `drop database if exists ${database} with (force)`,
+    );
+  }
+}
