@@ -1,6 +1,7 @@
 import type { Pool, PoolClient } from 'pg';
 import type { DataSource } from 'typeorm';
 import type { Environment } from '../config/environment.js';
+import { databaseUnavailable, sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { INT64_MAX } from '../int64.js';
 import { ORDER_JSON, ORDER_PAGES } from '../orders/orders.sql.js';
@@ -361,8 +362,7 @@ const DELETE_OLD = {
 
 const BY_ID = { range: (start: string) => `id >= ${start}`, order: 'id', isFiltered: false };
 
-/** By the name of the statement on PostgreSQL. */
-export const CITUS_FORMS: ReadonlyMap<string, StatementForm> = new Map([
+const FORMS: [name: string, form: StatementForm][] = [
   [PET_PAGES.name, pages({ name: 'pet-pages', table: 'pets', json: PET_JSON, ...BY_ID })],
   [
     PET_PAGES_OF_STATUS.name,
@@ -381,4 +381,23 @@ export const CITUS_FORMS: ReadonlyMap<string, StatementForm> = new Map([
   [INSERT_PETS_ONCE.name, insertPetsOnce],
   [PETS_BY_IDEMPOTENCY_KEY.name, petsByIdempotencyKey],
   [DELETE_OLD_IDEMPOTENCY_KEYS.name, deleteOldIdempotencyKeys],
-]);
+];
+
+/** If a worker is lost during a commit, Citus reports libpq's message as an internal error. */
+const withLostWorkers =
+  (form: StatementForm): StatementForm =>
+  async (pool, values) => {
+    try {
+      return await form(pool, values);
+    } catch (error) {
+      const isLost =
+        sqlState(error) === 'XX000' &&
+        (error as Error).message.startsWith('server closed the connection');
+      throw isLost ? databaseUnavailable(error) : error;
+    }
+  };
+
+/** By the name of the statement on PostgreSQL. */
+export const CITUS_FORMS: ReadonlyMap<string, StatementForm> = new Map(
+  FORMS.map(([name, form]) => [name, withLostWorkers(form)]),
+);
