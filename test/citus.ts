@@ -55,6 +55,18 @@ export async function nodes(): Promise<[Node, ...Node[]]> {
 
 /** Creates the database on each node. @returns its URL on the coordinator. */
 export async function createOnCitus(database: string): Promise<string> {
+  // Adding a node alters its roles. Citus cannot do that for two databases at once.
+  const lock = new Client({ connectionString: CITUS_URL });
+  await lock.connect();
+  try {
+    await lock.query('select pg_advisory_lock(1)');
+    return await createOnNodes(database);
+  } finally {
+    await lock.end();
+  }
+}
+
+async function createOnNodes(database: string): Promise<string> {
   const [coordinator, ...workers] = await nodes();
   for (const { url } of [coordinator, ...workers]) {
     await onDatabaseAt(
