@@ -12,7 +12,7 @@ import { run } from './statement.js';
 /** Milliseconds between two checks of the standbys. */
 const CHECK_EVERY = 1_000;
 
-/** The server that a read runs on. A standby has a `runner`, which repositories need; without it they use the primary. */
+/** The server that a read runs on. `runner` is set if it is a standby: repositories use the primary without it. */
 export interface ReadSource {
   sessions: Pool | PoolClient;
   runner?: QueryRunner;
@@ -30,7 +30,7 @@ type Position = [lsn: string, timeline: number];
  */
 @Injectable()
 export class Standbys implements OnModuleInit, OnApplicationShutdown {
-  /** The number of statements for reads so far, by kind of server. */
+  /** The number of reads so far, by the kind of server that ran them. */
   readonly reads = { primary: 0, standby: 0 };
 
   private readonly standbys: Standby[];
@@ -64,7 +64,7 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
     }
   }
 
-  /** Does not wait until the connections are closed: those of a standby that hangs might never be. */
+  /** Does not wait until the connections are closed: with a standby that hangs, that might never happen. */
   onApplicationShutdown(): void {
     this.isStopping = true;
     clearTimeout(this.nextCheck);

@@ -20,7 +20,7 @@ export class Connection {
   private isEnding = false;
   private isPausing = false;
   private isMalformed = false;
-  /** When `current` last changed: `performance.now()`. */
+  /** The start of the time that {@link overdue} measures: of the idle time, or of the time of `current`. */
   private since = performance.now();
 
   /** @param onWaiting is called with the change in the number of waiting requests. */
@@ -61,7 +61,7 @@ export class Connection {
     }
   }
 
-  /** Called when a response was sent. The next request is handled when this response is written to the socket. */
+  /** Called after `end()` of a response. The next request is handled once Node has written this response to the socket. */
   sent(response: Response): void {
     if (response !== this.current) {
       return;
@@ -135,8 +135,8 @@ export class Connection {
   }
 
   /**
-   * As {@link end}, while the rest of a request's body arrives. Chunks are costly to discard: after too many, the
-   * connection is closed.
+   * Like {@link end}, for a connection on which the rest of a request's body is still arriving. Discarding a chunk is
+   * costly, so the connection is closed after {@link HTTP_LIMITS.bodyChunks} of them.
    */
   endAfterRest(request: Request): void {
     let chunks = 0;
@@ -150,21 +150,22 @@ export class Connection {
   }
 
   /**
-   * Checks the time limits of this connection.
+   * Checks the time limits of this connection, and closes it if it is idle for too long.
    *
    * @returns the response that took too long, if there is one.
    */
   overdue(now: number): Response | undefined {
     const { current } = this;
     if (current === undefined) {
-      // Node's own time-out starts again with each byte, including those of empty lines between requests.
+      // Node's keep-alive time-out starts again with each byte, even of empty lines between requests. So it does not limit
+      // how long a client can stay without a request.
       if (now - this.since > HTTP_LIMITS.keepAliveTimeout + HTTP_LIMITS.headersTimeout) {
         this.socket.destroy();
       }
       return undefined;
     }
     if (!current.req.complete && current.req.bodyError === undefined) {
-      // The time of the response has not begun. Node enforces HTTP_LIMITS.requestTimeout.
+      // The time of the response begins when the body has arrived. Until then, Node enforces HTTP_LIMITS.requestTimeout.
       this.since = now;
     }
     const isOverdue = !current.isReplied && now - this.since > HTTP_LIMITS.responseTimeout;

@@ -4,13 +4,17 @@ import { PET_JSON } from './pets.sql.js';
 const IS_OLD = `created_at < now() - interval '24 hours'`;
 
 /**
- * New pets and the records of their keys, of each both or none. Of each request: `$1` the API key's id, `$2` the
- * Idempotency-Key, `$3` the body's hash, `$4` to `$6` name, category and status; no two have the same key.
+ * Inserts pets, and a record of the Idempotency-Key of each: for each request both or neither. The parameters are arrays
+ * with an element for each request: `$1` API key ids, `$2` Idempotency-Keys, `$3` body hashes, `$4` names, `$5`
+ * categories, `$6` statuses. No two requests may have the same API key and Idempotency-Key.
  *
- * A row for each, in any order: the key's two parts, the body's hash, `is_free`, and the new pet if the key stood for
- * none. A key with a record of the last 24 hours, of which `is_free` is null, is not touched, as someone may hold the
- * record; of any other an advisory lock says whether another transaction is about to record it. Waiting for one key would
- * delay all of them.
+ * Returns a row for each request, in any order: API key id, Idempotency-Key, body hash, `is_free`, and the id and the
+ * JSON of the new pet, which are null if none was created.
+ *
+ * `is_free` is null if the key has a record of the last 24 hours. The statement then takes no lock for the key, because
+ * another transaction may have locked the record. For any other key, `is_free` says whether its advisory lock was
+ * available. If it was not, another transaction is about to record the key. The statement does not wait for the lock:
+ * that would delay all requests of the batch.
  */
 export const INSERT_PETS_ONCE: Statement = {
   name: 'insert-pets-once',
@@ -47,8 +51,9 @@ export const INSERT_PETS_ONCE: Statement = {
 };
 
 /**
- * The pets that were created under the keys of which `$1` are the API keys' ids and `$2` the Idempotency-Keys. Each is
- * looked up by itself: a join might be planned, for a table that was empty then, as a walk through all of it.
+ * The pets that were created with these Idempotency-Keys. `$1` has the API key ids and `$2` the Idempotency-Keys, in the
+ * same order. Each key is looked up separately: a join that PostgreSQL planned while the table was empty might read the
+ * whole table later, as a prepared statement keeps its plan.
  */
 export const PETS_BY_IDEMPOTENCY_KEY: Statement = {
   name: 'pets-by-idempotency-key',

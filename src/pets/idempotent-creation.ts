@@ -28,7 +28,7 @@ interface HashedRequest extends IdempotentRequest {
   bodyHash: string;
 }
 
-/** What a key stands for. */
+/** The animal that was created with an Idempotency-Key. */
 interface Creation {
   pet: StoredPet;
   bodyHash: string;
@@ -43,13 +43,13 @@ const SWEEP_EVERY = 10 * 60_000;
  * createPet with an `Idempotency-Key`: the first request creates its animal, every later one within 24 hours gets the
  * same animal again.
  *
- * The animal and the record of its key are written by one statement, so nothing can part them. A second
+ * One statement writes the animal and the record of its key, so neither is written without the other. A second
  * request that comes while the first is under way shares its outcome; in another process it is rejected with 409.
  */
 @Injectable()
 export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   private sweeping?: NodeJS.Timeout;
-  /** Small batches: each request takes an advisory lock, and PostgreSQL has room for a few thousand locks in all. */
+  /** Small batches: each request may take an advisory lock, and PostgreSQL has room for a few thousand locks in all. */
   private readonly creations = new Batcher(
     'idempotent_creations',
     (requests: HashedRequest[]) => this.createAll(requests),
@@ -165,7 +165,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     }
   }
 
-  /** Deletes old records a few at a time, except those that another transaction has locked. */
+  /** Deletes records older than 24 hours, up to 1,000 in a statement, except those that another transaction has locked. */
   private async sweep(): Promise<void> {
     try {
       while ((await run(this.pool, DELETE_OLD_IDEMPOTENCY_KEYS)).length > 0);
