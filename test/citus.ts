@@ -12,9 +12,10 @@ export const CITUS_FOLDERS = process.env['TEST_CITUS_FOLDERS']?.split(',');
 /** Whether all tests run there: `TEST_DATABASE_URL` is the same. */
 export const ON_CITUS = CITUS_URL !== undefined && process.env['TEST_DATABASE_URL'] === CITUS_URL;
 
-/** For what Citus lacks: triggers, foreign keys to pets, `skip locked`, and statements of PostgreSQL alone. */
+/** For tests of what Citus lacks. They run wherever the database is PostgreSQL alone, as in CI. */
 export const [describeNotOnCitus, itNotOnCitus] = ON_CITUS
-  ? [describe.skip, it.skip]
+  ? // Triggers, foreign keys to pets, `skip locked`, and the statements that Citus has in another form.
+    [describe.skip, it.skip]
   : [describe, it];
 
 /** @returns the rows of the last statement. */

@@ -18,8 +18,8 @@ if (!hasGenerators) {
   console.warn('Generators are not tested. On Node 22: npm ci --prefix test/clients/generators');
 }
 
-// The generators need Node 22.18 and take 120 MB. In CI these tests must run on Node 24, and fail without them.
 const isTested = hasGenerators || (isNewEnough && process.env['CI']);
+// The generators need Node 22.18 and take 120 MB. In CI these tests must run on Node 24, and fail without them.
 (isTested ? describe : describe.skip)('a client that is generated as the guide says', () => {
   let service: TestService;
   let folder: string;

@@ -18,7 +18,7 @@ if (CITUS_URL === undefined || CITUS_FOLDERS === undefined) {
 const KILLS = FULL_LENGTH ? 12 : 4;
 const CLIENTS = 8;
 
-// Citus is not part of PostgreSQL, and CI has none.
+// Citus is not part of PostgreSQL, and CI has none: there, citus-forms.spec.ts tests its statements on PostgreSQL.
 (CITUS_URL === undefined || CITUS_FOLDERS === undefined ? describe.skip : describe)(
   'on Citus, after kills -9 of the coordinator and a worker in turns under load',
   () => {

@@ -17,7 +17,7 @@ if (CITUS_URL === undefined) {
 const MIN = '-9223372036854775808';
 const MAX = '9223372036854775807';
 
-// Citus is not part of PostgreSQL, and CI has none.
+// Citus is not part of PostgreSQL, and CI has none: there, citus-forms.spec.ts tests its statements on PostgreSQL.
 const describeOnCitus = CITUS_URL === undefined ? describe.skip : describe;
 
 describeOnCitus('the migrations on Citus', () => {
