@@ -1,6 +1,6 @@
 -- Every statement that the service sends, but for what TypeORM asks PostgreSQL when it connects. Made by npm run
 -- sql-files, which also made the plans: by EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, SUMMARY OFF) of a call with
--- the arguments in brackets, on PostgreSQL 15.18 with a million rows in each table, all of them in memory, and with the
+-- the arguments in brackets, on PostgreSQL 15.20 with a million rows in each table, all of them in memory, and with the
 -- settings of the service's sessions. A test checks that the statements are current. It does not make the plans again.
 
 -- Which of the API keys that requests came with are valid. Prepared as valid-keys.
@@ -234,8 +234,8 @@ returning key;
 --                 Index Cond: ((api_key_id = "ANY_subquery".api_key_id) AND ((key)::text = ("ANY_subquery".key)::text))
 --                 Buffers: shared hit=4000
 
--- getPet.
-SELECT "pets"."id" AS "id", '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id
+-- getPet. Prepared as pets-by-id.
+SELECT pets.id::text AS "id", '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id
           || ',"status":"' || status || '"}' AS "json" FROM "pets" "pets" WHERE "pets"."id" = any($1);
 -- Plan of ('{500000}'):
 --   Index Scan using pets_pkey on pets (actual rows=1 loops=1)
@@ -336,7 +336,7 @@ select privilege || ' on ' || relation as missing
 -- Readiness, and a start: which migrations are applied.
 select name from migrations;
 -- Plan of ():
---   Seq Scan on migrations (actual rows=4 loops=1)
+--   Seq Scan on migrations (actual rows=5 loops=1)
 --     Buffers: shared hit=1
 
 -- A start: whether the database can hold the tables.
@@ -356,7 +356,7 @@ select name, setting, quote_ident(current_user) as role from pg_settings where n
 -- Plan of ('{jit,statement_timeout}'):
 --   Function Scan on pg_show_all_settings a (actual rows=2 loops=1)
 --     Filter: (name = ANY ($1))
---     Rows Removed by Filter: 352
+--     Rows Removed by Filter: 354
 
 -- A start: whether a pooler shares sessions among connections.
 select pg_backend_pid() as pid;

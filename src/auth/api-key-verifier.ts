@@ -1,7 +1,7 @@
 import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { Pool } from 'pg';
 import { BATCH_LIMITS, Batcher } from '../database/batcher.js';
-import { run, type Statement } from '../database/statement.js';
+import { run, Statement } from '../database/statement.js';
 import type { Caller } from '../http/request.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { hashApiKey, isApiKey } from './api-key.js';
@@ -22,24 +22,24 @@ export const VERIFICATION = {
 } as const;
 
 /** The currently valid keys among those whose hashes, in hexadecimal, are in `$1`. */
-export const VALID_KEYS: Statement = {
-  name: 'valid-keys',
-  text: `
+export const VALID_KEYS = new Statement(
+  'valid-keys',
+  `
   select id, encode(hash, 'hex'), extract(epoch from expires_at) * 1000
     from api_keys
    where hash = any (array(select decode(sent, 'hex') from unnest($1::text[]) as sent))
      and revoked_at is null and (expires_at is null or expires_at > now())`,
-};
+);
 
 /** Stores the time to the minute, so that the row of a busy key is not updated all the time. */
-const NOTE_KEY_USE: Statement = {
-  name: 'note-key-use',
-  text: `
+const NOTE_KEY_USE = new Statement(
+  'note-key-use',
+  `
   update api_keys
      set last_used_at = now()
    where id = any($1::bigint[])
      and (last_used_at is null or last_used_at < now() - interval '1 minute')`,
-};
+);
 
 interface Remembered {
   caller: Caller;

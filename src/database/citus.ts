@@ -11,7 +11,7 @@ import {
   PETS_BY_IDEMPOTENCY_KEY,
 } from '../pets/idempotent-creation.sql.js';
 import { INSERT_PETS, PET_JSON, PET_PAGES, PET_PAGES_OF_STATUS } from '../pets/pets.sql.js';
-import { run, type StatementForm } from './statement.js';
+import { run, Statement, type StatementForm } from './statement.js';
 
 /*
  * All that differs if the database is Citus: PostgreSQL whose extension `citus` distributes the tables to other nodes.
@@ -71,7 +71,7 @@ function pages({ name, table, json, range, order, isFiltered }: Source): Stateme
     limit $${first + 1}::int)`;
     });
     const end = count === 1 ? '' : '\n   order by page, id';
-    return { name: `${name}-${count}`, text: `${selects.join('\n   union all')}${end}` };
+    return new Statement(`${name}-${count}`, `${selects.join('\n   union all')}${end}`);
   };
   return async (pool, [keys, filters, starts, sizes]: [string[], string[], bigint[], number[]]) => {
     const found = keys.map((key) => ({ key, items: [] as string[] }));
@@ -200,21 +200,20 @@ interface Request {
 }
 
 /** The keys among `$1` with a record since `$2`. */
-const RECORDED = {
-  name: 'recorded-idempotency-keys',
-  text: `
+const RECORDED = new Statement(
+  'recorded-idempotency-keys',
+  `
   select api_key_id, key from idempotency_keys
    where key = any($1::text[]) and created_at >= $2::timestamptz`,
-};
+);
 
 /** The time 24 hours ago. In other statements, each node would read its own clock. */
 async function expiryCutoff(pool: Pool): Promise<string> {
-  const [[cutoff]] = (await run(pool, {
-    name: 'expiry-cutoff',
-    text: `select (now() - interval '24 hours')::text`,
-  })) as [[string]];
+  const [[cutoff]] = (await run(pool, EXPIRY_CUTOFF)) as [[string]];
   return cutoff;
 }
+
+const EXPIRY_CUTOFF = new Statement('expiry-cutoff', `select (now() - interval '24 hours')::text`);
 
 /**
  * @returns the id of each request's new animal by name, or `null` if another transaction is about to record the key;
@@ -293,21 +292,21 @@ const petsByIdempotencyKey: StatementForm = async (
     .map((record) => [...record, pets.get(record[3])]);
 };
 
-const RECORDS = {
-  name: 'idempotency-records',
-  text: `
+const RECORDS = new Statement(
+  'idempotency-records',
+  `
   select api_key_id, key, encode(body_hash, 'hex'), pet_id
     from idempotency_keys
    where key = any($1::text[])`,
-};
+);
 
-const PETS = {
-  name: 'pets-of-idempotency-records',
-  text: `
+const PETS = new Statement(
+  'pets-of-idempotency-records',
+  `
   select id, ${PET_JSON}
     from pets
    where id = any($1::bigint[])`,
-};
+);
 
 /**
  * Deletes the record of a key whose animal was deleted. The next request with the key then creates an animal.
@@ -346,9 +345,9 @@ async function forgetIfDeleted(
 const deleteOldIdempotencyKeys: StatementForm = async (pool) =>
   run(pool, DELETE_OLD, [await expiryCutoff(pool)]);
 
-const DELETE_OLD = {
-  name: 'delete-old-idempotency-records',
-  text: `
+const DELETE_OLD = new Statement(
+  'delete-old-idempotency-records',
+  `
   delete from idempotency_keys
    where (api_key_id, key) in (
          select api_key_id, key
@@ -358,7 +357,7 @@ const DELETE_OLD = {
           limit 1000)
      and created_at < $1::timestamptz
   returning key`,
-};
+);
 
 const BY_ID = { range: (start: string) => `id >= ${start}`, order: 'id', isFiltered: false };
 

@@ -1,10 +1,10 @@
 import { Inject, Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { Pool, type PoolClient } from 'pg';
-import type { DataSource, QueryRunner } from 'typeorm';
+import type { DataSource } from 'typeorm';
 import { Environment, secretOf } from '../config/environment.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
-import { standbyDataSource } from './data-source.js';
+import { poolOf, standbyDataSource } from './data-source.js';
 import { hostsOf } from './servers.js';
 import { PRIMARY_POSITION, SERVER_IDENTITY, STANDBY_HAS_REPLAYED } from './standbys.sql.js';
 import { run } from './statement.js';
@@ -12,11 +12,8 @@ import { run } from './statement.js';
 /** Milliseconds between two checks of the standbys. */
 const CHECK_EVERY = 1_000;
 
-/** The server that a read runs on. `runner` is set if it is a standby: repositories use the primary without it. */
-export interface ReadSource {
-  sessions: Pool | PoolClient;
-  runner?: QueryRunner;
-}
+/** A read: runs its statement on the primary's pool, or on a standby's session. */
+export type Read<T> = (sessions: Pool | PoolClient) => Promise<T>;
 
 type Position = [lsn: string, timeline: number];
 
@@ -77,19 +74,19 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
   }
 
   /** Runs `work`, which only reads. If it fails on a standby, runs it again on the primary. */
-  read<T>(work: (source: ReadSource) => Promise<T>): Promise<T> {
+  read<T>(work: Read<T>): Promise<T> {
     const inUse = this.standbys.filter(({ reason }) => reason === undefined);
     return inUse.length === 0
       ? this.readOnPrimary(work)
       : this.readOn(inUse[this.turn++ % inUse.length]!, work);
   }
 
-  private readOnPrimary<T>(work: (source: ReadSource) => Promise<T>): Promise<T> {
+  private readOnPrimary<T>(work: Read<T>): Promise<T> {
     this.reads.primary += 1;
-    return work({ sessions: this.primary });
+    return work(this.primary);
   }
 
-  private async readOn<T>(standby: Standby, work: (source: ReadSource) => Promise<T>): Promise<T> {
+  private async readOn<T>(standby: Standby, work: Read<T>): Promise<T> {
     const position = await this.position();
     if (position !== undefined) {
       try {
@@ -170,22 +167,21 @@ class Standby {
   }
 
   /** @throws if `work` may not run on this standby, and whatever `work` throws. */
-  async read<T>(position: Position, work: (source: ReadSource) => Promise<T>): Promise<T> {
+  async read<T>(position: Position, work: Read<T>): Promise<T> {
     this.dataSource ??= await this.connect();
-    const runner = this.dataSource.createQueryRunner();
+    const session = await poolOf(this.dataSource).connect();
     try {
-      const sessions: PoolClient = await runner.connect();
-      if (!this.verified.has(sessions)) {
-        await this.verify(sessions);
-        this.verified.add(sessions);
+      if (!this.verified.has(session)) {
+        await this.verify(session);
+        this.verified.add(session);
       }
-      const [[hasReplayed]] = (await run(sessions, STANDBY_HAS_REPLAYED, position)) as [[boolean]];
+      const [[hasReplayed]] = (await run(session, STANDBY_HAS_REPLAYED, position)) as [[boolean]];
       if (!hasReplayed) {
         throw new Error('it is behind the primary, or is no longer its standby');
       }
-      return await work({ sessions, runner });
+      return await work(session);
     } finally {
-      await runner.release();
+      session.release();
     }
   }
 

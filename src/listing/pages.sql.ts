@@ -1,4 +1,4 @@
-import type { Statement } from '../database/statement.js';
+import { Statement } from '../database/statement.js';
 
 /** What a list reads. Every text is SQL. */
 interface PageSource {
@@ -23,9 +23,10 @@ interface PageSource {
 export const pageStatement = (
   name: string,
   { table, json, range = 'id >= wanted.start', order = 'id' }: PageSource,
-): Statement => ({
-  name,
-  text: `
+): Statement =>
+  new Statement(
+    name,
+    `
   select wanted.key, page.items
     from unnest($1::text[], $2::text[], $3::bigint[], $4::int[]) as wanted (key, filter, start, size),
  lateral (
@@ -36,4 +37,4 @@ export const pageStatement = (
                    order by ${order}
                    limit wanted.size + 1) as ${table}
          ) as page`,
-});
+  );

@@ -1,4 +1,4 @@
-import type { ReadSource } from '../database/standbys.js';
+import type { Pool, PoolClient } from 'pg';
 import { run, type Statement } from '../database/statement.js';
 import { INT64_MIN } from '../int64.js';
 import type { Cursors } from './cursors.js';
@@ -27,7 +27,7 @@ export interface Page {
  * @returns the pages in the order of `requests`.
  */
 export async function findPages(
-  { sessions }: ReadSource,
+  sessions: Pool | PoolClient,
   statement: Statement,
   cursors: Cursors,
   requests: PageRequest[],

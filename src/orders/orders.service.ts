@@ -12,7 +12,7 @@ export class OrdersService {
 
   constructor(standbys: Standbys) {
     this.pages = new Batcher('order_pages', (requests) =>
-      standbys.read((source) => findPages(source, ORDER_PAGES, ORDER_CURSORS, requests)),
+      standbys.read((sessions) => findPages(sessions, ORDER_PAGES, ORDER_CURSORS, requests)),
     );
   }
 

@@ -1,4 +1,4 @@
-import type { Statement } from '../database/statement.js';
+import { Statement } from '../database/statement.js';
 import { PET_JSON } from './pets.sql.js';
 
 const IS_OLD = `created_at < now() - interval '24 hours'`;
@@ -16,9 +16,9 @@ const IS_OLD = `created_at < now() - interval '24 hours'`;
  * available. If it was not, another transaction is about to record the key. The statement does not wait for the lock:
  * that would delay all requests of the batch.
  */
-export const INSERT_PETS_ONCE: Statement = {
-  name: 'insert-pets-once',
-  text: `
+export const INSERT_PETS_ONCE = new Statement(
+  'insert-pets-once',
+  `
   with wanted as materialized (
     select *,
            case (select 1 from idempotency_keys as known
@@ -48,16 +48,16 @@ export const INSERT_PETS_ONCE: Statement = {
     from wanted
     left join record using (api_key_id, key)
     left join pets on pets.id = record.pet_id`,
-};
+);
 
 /**
  * The pets that were created with these Idempotency-Keys. `$1` has the API key ids and `$2` the Idempotency-Keys, in the
  * same order. Each key is looked up separately: a join that PostgreSQL planned while the table was empty might read the
  * whole table later, as a prepared statement keeps its plan.
  */
-export const PETS_BY_IDEMPOTENCY_KEY: Statement = {
-  name: 'pets-by-idempotency-key',
-  text: `
+export const PETS_BY_IDEMPOTENCY_KEY = new Statement(
+  'pets-by-idempotency-key',
+  `
   select wanted.api_key_id, wanted.key, encode(known.body_hash, 'hex'), id, ${PET_JSON}
     from unnest($1::bigint[], $2::text[]) as wanted (api_key_id, key)
    cross join lateral (
@@ -65,12 +65,12 @@ export const PETS_BY_IDEMPOTENCY_KEY: Statement = {
           where record.api_key_id = wanted.api_key_id and record.key = wanted.key
           limit 1) as known
     join pets on pets.id = known.pet_id`,
-};
+);
 
 /** At most 1,000, so that no transaction is long. */
-export const DELETE_OLD_IDEMPOTENCY_KEYS: Statement = {
-  name: 'delete-old-idempotency-keys',
-  text: `
+export const DELETE_OLD_IDEMPOTENCY_KEYS = new Statement(
+  'delete-old-idempotency-keys',
+  `
   delete from idempotency_keys
    where (api_key_id, key) in (
          select api_key_id, key
@@ -80,4 +80,4 @@ export const DELETE_OLD_IDEMPOTENCY_KEYS: Statement = {
           limit 1000
             for update skip locked)
   returning key`,
-};
+);

@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { InjectRepository } from '@nestjs/typeorm';
-import { Pool } from 'pg';
+import { Pool, type PoolClient } from 'pg';
 import { Repository } from 'typeorm';
 import { Batcher } from '../database/batcher.js';
-import { type ReadSource, Standbys } from '../database/standbys.js';
+import { Standbys } from '../database/standbys.js';
 import { run, type Statement } from '../database/statement.js';
 import { ApiError } from '../errors/api-error.js';
 import { findPages, type Page, type PageRequest } from '../listing/pages.js';
@@ -14,9 +14,9 @@ import {
   contentOf,
   INSERT_PETS,
   newPetArguments,
-  PET_JSON,
   PET_PAGES,
   PET_PAGES_OF_STATUS,
+  petsById,
 } from './pets.sql.js';
 
 export interface StoredPet {
@@ -35,15 +35,19 @@ export class PetsService {
     this.findPages(PET_PAGES_OF_STATUS, requests),
   );
   private readonly ids = new Batcher('pets_by_id', (ids: bigint[]) =>
-    this.standbys.read((source) => this.findByIds(source, ids)),
+    this.standbys.read((sessions) => this.findByIds(sessions, ids)),
   );
   private readonly additions = new Batcher('new_pets', (pets: NewPet[]) => this.insert(pets));
 
+  private readonly petsById: Statement;
+
   constructor(
-    @InjectRepository(Pet) private readonly pets: Repository<Pet>,
+    @InjectRepository(Pet) pets: Repository<Pet>,
     private readonly pool: Pool,
     private readonly standbys: Standbys,
-  ) {}
+  ) {
+    this.petsById = petsById(pets);
+  }
 
   /** listPets: the animals that follow `after`, by id. The filter is a PetStatus. */
   list(request: PageRequest): Promise<Page> {
@@ -74,20 +78,17 @@ export class PetsService {
   }
 
   private findPages(statement: Statement, requests: PageRequest[]): Promise<Page[]> {
-    return this.standbys.read((source) => findPages(source, statement, PET_CURSORS, requests));
+    return this.standbys.read((sessions) => findPages(sessions, statement, PET_CURSORS, requests));
   }
 
   private async findByIds(
-    { runner }: ReadSource,
+    sessions: Pool | PoolClient,
     ids: bigint[],
   ): Promise<(StoredPet | undefined)[]> {
-    const found = await this.pets
-      .createQueryBuilder('pets', runner)
-      .select('pets.id', 'id')
-      .addSelect(PET_JSON, 'json')
-      .where('pets.id = any(:ids)', { ids: [...new Set(ids)] })
-      .getRawMany<StoredPet>();
-    const pets = new Map(found.map((pet) => [pet.id, pet]));
+    const rows = await run<[id: string, json: string]>(sessions, this.petsById, [
+      [...new Set(ids)],
+    ]);
+    const pets = new Map(rows.map(([id, json]) => [id, { id, json }]));
     return ids.map((id) => pets.get(String(id)));
   }
 

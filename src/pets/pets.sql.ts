@@ -1,7 +1,9 @@
-import type { Statement } from '../database/statement.js';
+import type { Repository } from 'typeorm';
+import { Statement } from '../database/statement.js';
 import { INT64_MAX } from '../int64.js';
 import { pageStatement } from '../listing/pages.sql.js';
 import type { NewPet } from './new-pet.dto.js';
+import type { Pet } from './pet.entity.js';
 
 /** @returns the arguments of {@link INSERT_PETS}: names, categories and statuses. */
 export const newPetArguments = (pets: readonly NewPet[]) => [
@@ -25,6 +27,20 @@ export const contentOf = ({
 export const PET_JSON = `'{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id
           || ',"status":"' || status || '"}'`;
 
+/**
+ * The pets with the ids `$1`: their ids and JSON. TypeORM writes the text once, from the entity, and the statement is
+ * prepared like the others.
+ */
+export const petsById = (pets: Repository<Pet>): Statement => {
+  const [text] = pets
+    .createQueryBuilder('pets')
+    .select('pets.id::text', 'id')
+    .addSelect(PET_JSON, 'json')
+    .where('pets.id = any(:ids)', { ids: [] })
+    .getQueryAndParameters();
+  return new Statement('pets-by-id', text);
+};
+
 export const PET_PAGES = pageStatement('pet-pages', { table: 'pets', json: PET_JSON });
 
 /**
@@ -42,10 +58,10 @@ export const PET_PAGES_OF_STATUS = pageStatement('pet-pages-of-status', {
  * New pets, with {@link newPetArguments}. Rows come back in any order, all as text: of a column whose type a later version
  * changes, prepared statements could no longer be run.
  */
-export const INSERT_PETS: Statement = {
-  name: 'insert-pets',
-  text: `
+export const INSERT_PETS = new Statement(
+  'insert-pets',
+  `
   insert into pets (name, category_id, status)
   select * from unnest($1::text[], $2::bigint[], $3::text[])
   returning id::text, name::text, category_id::text, status::text, ${PET_JSON} as json`,
-};
+);

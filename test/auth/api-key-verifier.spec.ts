@@ -8,7 +8,7 @@ import { ApiKeyVerifier, VERIFICATION } from '../../src/auth/api-key-verifier.js
 function verifierOn(isValid: (hash: string) => boolean) {
   let statements = 0;
   const sent: unknown[] = [];
-  const query = async ({ values: [hashes] }: { values: [string[]] }) => {
+  const query = async (_statement: unknown, [hashes]: [string[]]) => {
     statements += 1;
     sent.push(...hashes);
     return { rows: hashes.filter(isValid).map((hash, id) => [`${id}`, hash, null]) };

@@ -1,13 +1,12 @@
 import { Client } from 'pg';
-import { Any } from 'typeorm';
 import { VALID_KEYS } from '../../src/auth/api-key-verifier.js';
 import { administer } from '../../src/database/database.js';
 import { runMigrations } from '../../src/database/migrations.js';
 import { INT64_MIN } from '../../src/int64.js';
-import type { Statement } from '../../src/database/statement.js';
+import { Statement } from '../../src/database/statement.js';
 import { ORDER_PAGES } from '../../src/orders/orders.sql.js';
 import { Pet } from '../../src/pets/pet.entity.js';
-import { PET_PAGES, PET_PAGES_OF_STATUS } from '../../src/pets/pets.sql.js';
+import { PET_PAGES, PET_PAGES_OF_STATUS, petsById } from '../../src/pets/pets.sql.js';
 import { createDatabase, dropDatabase } from '../service.js';
 
 /** Of each table. */
@@ -103,22 +102,18 @@ describe.each([
   );
 
   it('finds pets by the primary key', async () => {
-    const [text] = await administer(url, async (dataSource) =>
-      dataSource
-        .getRepository(Pet)
-        .createQueryBuilder()
-        .setFindOptions({ where: { id: Any([]) } })
-        .getQueryAndParameters(),
+    const statement = await administer(url, async (dataSource) =>
+      petsById(dataSource.getRepository(Pet)),
     );
-    const nodes = await plan({ name: 'pets-by-id', text }, '{1,25000,50000,999999}');
+    const nodes = await plan(statement, '{1,25000,50000,999999}');
     expect(nodes.map((node) => node['Node Type'])).not.toContain('Seq Scan');
     expect(nodes.map((node) => node['Index Name'])).toContain('pets_pkey');
     expect(nodes[0]!['Shared Hit Blocks'] + nodes[0]!['Shared Read Blocks']).toBeLessThan(50);
   });
 
   it('finds the orders of an animal by their index', async () => {
-    const text = 'select id from orders where pet_id = $1';
-    const nodes = await plan({ name: 'orders-of-pet', text }, '500');
+    const ofPet = new Statement('orders-of-pet', 'select id from orders where pet_id = $1');
+    const nodes = await plan(ofPet, '500');
     expect(nodes.map((node) => node['Index Name'])).toContain('orders_pet_id_idx');
     expect(nodes.map((node) => node['Node Type'])).not.toContain('Seq Scan');
   });

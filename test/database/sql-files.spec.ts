@@ -47,7 +47,7 @@ const STATEMENTS: readonly (readonly [statement: string, purpose: string, call?:
     'Deletes Idempotency-Keys older than 24 hours, every ten minutes.',
     '',
   ],
-  ['SELECT "pets"."id"', 'getPet.', `'{500000}'`],
+  ['pets-by-id', 'getPet.', `'{500000}'`],
   ['order-pages', 'listOrders.', `'{page}', '{null}', '{500000}', '{20}'`],
   [
     'primary-position',
