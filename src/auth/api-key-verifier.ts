@@ -6,7 +6,7 @@ import type { Caller } from '../http/request.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { hashApiKey, isApiKey } from './api-key.js';
 
-/** How long and how many verified keys are accepted without a new query. */
+/** Limits for accepting verified keys without a query, and for verifying keys again. */
 export const VERIFICATION = {
   /**
    * Milliseconds for which a result of the database is used. A revoked key must stop working within 5 seconds, also
@@ -31,7 +31,7 @@ export const VALID_KEYS = new Statement(
      and revoked_at is null and (expires_at is null or expires_at > now())`,
 );
 
-/** Stores the time to the minute, so that the row of a busy key is not updated all the time. */
+/** Stores when a key was last used. Updates each row at most once a minute, so that the row of a busy key is not updated all the time. */
 const NOTE_KEY_USE = new Statement(
   'note-key-use',
   `
@@ -57,8 +57,7 @@ interface ValidKey {
 /**
  * Decides which keys are valid.
  *
- * A valid key is remembered by its hash. Every two seconds, outside requests, one statement verifies the keys in use
- * again. Invalid keys are not remembered and take no memory. A key with a wrong checksum is rejected without a query.
+ * A valid key is remembered by its hash. Every two seconds, a timer verifies the keys in use again, with one statement. Requests do not wait for it. Invalid keys are not remembered and take no memory. A key with a wrong checksum is rejected without a query.
  * An attacker can generate unknown keys with a correct checksum. They are looked up together, in one query on one
  * connection, at most every ten milliseconds. So a flood of such keys does not keep the database busy, and it delays a
  * valid key that is not remembered yet by ten milliseconds at most.

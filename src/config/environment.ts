@@ -22,22 +22,23 @@ function WholeNumber(least: number, most: number): PropertyDecorator {
   );
 }
 
-/** The property is an address up to and with `/v1`, or omitted. */
+/** The property is a base URL that ends in `/v1`, or is omitted. */
 function BaseUrl(): PropertyDecorator {
   const message = '$property must be an http(s):// URL that ends in /v1, in ASCII';
   return AllOf(
     MayBeOmitted(),
-    // Characters that a URI may have as they are (RFC 3986, section 2), as it goes into headers; no password.
+    // The characters that a URI may contain unencoded (RFC 3986, section 2), because the value is sent in headers. Without
+    // `@`, so that it has no password.
     Matches(/^https?:\/\/[\w.~:/[\]!$&'()*+,;=%-]+\/v1$/, { message }),
     Satisfies(URL.canParse, { message }),
   );
 }
 
-/** What pg treats as `verify-full`, with a warning that its next major version will not. */
+/** The values of `sslmode` that pg treats as `verify-full`. It warns that its next major version will not. */
 const LIKE_FULL = ['prefer', 'require', 'verify-ca'];
 const SSL_MODES = ['disable', ...LIKE_FULL, 'verify-full', 'no-verify'];
 
-/** The parameters that pg, or this service, does what they say for. pg ignores others of libpq in silence. */
+/** The parameters that pg or this service supports, and a check of their values. pg silently ignores libpq's others. */
 const URL_PARAMETERS: Readonly<Record<string, (value: string) => boolean>> = {
   host: () => true,
   port: (value) => /^[0-9]{1,5}$/.test(value),
@@ -47,7 +48,7 @@ const URL_PARAMETERS: Readonly<Record<string, (value: string) => boolean>> = {
   options: () => true,
   target_session_attrs: (value) => value === 'read-write',
   ssl: (value) => ['true', '1', '0'].includes(value),
-  // Those like `verify-full` were replaced by it, unless they were percent-encoded.
+  // `withFullTls` has replaced those in LIKE_FULL, except percent-encoded ones, which are rejected.
   sslmode: (value) => SSL_MODES.includes(value) && !LIKE_FULL.includes(value),
   sslrootcert: () => true,
   sslcert: () => true,
@@ -65,13 +66,13 @@ function withFullTls(url: string): string {
     .join('?');
 }
 
-/** A `postgres://` URL, without a parameter that would be ignored; with several hosts, one of them to take writes. */
+/** Whether `url` is a valid `DATABASE_URL`. If it has several hosts, it requires `target_session_attrs=read-write`. */
 function isDatabaseUrl(url: string): boolean {
   const hasSeveralHosts = /^\w+:\/\/(?:[^/?]*@)?[^@/?]*,[^@/?]*(?:[/?]|$)/.test(url);
   return isPostgresUrl(url) && (!hasSeveralHosts || TO_TAKE_WRITES.test(url));
 }
 
-/** The same, of hosts that are all to be used. */
+/** Whether `url` is a valid `DATABASE_READ_URL`. All its hosts are used, so it has no `target_session_attrs`. */
 function isReadUrl(url: string): boolean {
   return (
     isPostgresUrl(url) &&
@@ -82,14 +83,15 @@ function isReadUrl(url: string): boolean {
 
 const TO_TAKE_WRITES = /[?&]target_session_attrs=/;
 
+/** Whether `url` is a `postgres://` URL whose parameters all have an effect. */
 function isPostgresUrl(url: string): boolean {
   const parameters = [...new URLSearchParams(url.split('?').slice(1).join('?'))];
-  // Of two that contradict each other, pg would use one.
+  // A parameter may not be repeated, and `ssl` not be beside `sslmode`: pg would use only one of them.
   const names = new Set(parameters.map(([name]) => (name === 'ssl' ? 'sslmode' : name)));
   return (
     /^postgres(ql)?:\/\/./.test(url) &&
     names.size === parameters.length &&
-    // A `/` of the password that is not percent-encoded would make the rest of it the name of the database.
+    // If the password contains an unencoded `/`, what follows it would be the name of the database.
     !/@/.test(url.split('?')[0]!.replace(/^\w+:\/\/[^/]*/, '')) &&
     parameters.every(
       ([name, value]) => Object.hasOwn(URL_PARAMETERS, name) && URL_PARAMETERS[name]!(value),
@@ -97,9 +99,9 @@ function isPostgresUrl(url: string): boolean {
   );
 }
 
-/** A `postgres://` URL with `***` in place of its passwords; one that cannot be read, without anything else. */
+/** Masks the passwords of a `postgres://` URL with `***`. If it cannot be parsed, returns `postgres://***`. */
 export function withoutPassword(url: string): string {
-  // The URL Standard knows one host.
+  // `URL` accepts only one host. So the URL is masked with its first host, and then gets all hosts again.
   const [, hosts = ''] = /^\w+:\/\/(?:[^/?]*@)?([^/?]*)/.exec(url) ?? [];
   const [ofOneHost] = hostsOf(url);
   if (!URL.canParse(ofOneHost!)) {
@@ -140,7 +142,7 @@ function areProxies(proxies: number | string): boolean {
   return typeof proxies === 'number' ? proxies >= 1 : listOf(proxies).every(isSubnet);
 }
 
-/** An address, or a subnet in CIDR notation; not that of all addresses. */
+/** An IP address, or a subnet in CIDR notation. `/0` is rejected. */
 function isSubnet(text: string): boolean {
   const [, address = '', prefix = '1'] = /^([^/]+)(?:\/([1-9][0-9]{0,2}))?$/.exec(text) ?? [];
   const version = isIP(address);
@@ -154,8 +156,8 @@ export type DeploymentEnvironment = (typeof DEPLOYMENT_ENVIRONMENTS)[number];
 /** Every environment variable that the service reads, each documented in `.env.example`. Read once, at start. */
 export class Environment {
   /**
-   * `production`, for every deployment, makes `DATABASE_URL` mandatory. Only exact values are known, so that none that is
-   * meant as production starts the embedded PostgreSQL.
+   * Every deployment has `production`, which makes `DATABASE_URL` mandatory. Other spellings are rejected: otherwise a
+   * misspelled `production` would start the embedded PostgreSQL.
    */
   @IsIn(NODE_ENVS, { message: `$property must be ${NODE_ENVS.join(', ')} or not set` })
   NODE_ENV: (typeof NODE_ENVS)[number] = 'development';
@@ -175,7 +177,7 @@ export class Environment {
   @WholeNumber(0, 65535)
   PORT = 3000;
 
-  /** TCP port on which Prometheus is served, at `HOST`; 0 picks a free one. Without it, nothing is measured. */
+  /** TCP port of the metrics for Prometheus, at `HOST`; 0 picks a free one. Without it, there are no metrics. */
   @MayBeOmitted()
   @WholeNumber(0, 65535)
   METRICS_PORT?: number;
@@ -184,7 +186,7 @@ export class Environment {
   @MayBeOmitted()
   @Transform(({ value }) => withFullTls(value))
   @Satisfies(isDatabaseUrl, {
-    message: `$property must be a postgres:// URL; its parameters may be ${Object.keys(URL_PARAMETERS).join(', ')}, each once, ssl or sslmode, and as sslmode ${SSL_MODES.join(', ')}; several hosts need target_session_attrs=read-write`,
+    message: `$property must be a postgres:// URL. Its parameters may be ${Object.keys(URL_PARAMETERS).join(', ')}, each at most once, and not both ssl and sslmode. sslmode may be ${SSL_MODES.join(', ')}. Several hosts require target_session_attrs=read-write`,
   })
   DATABASE_URL?: string;
 
@@ -198,7 +200,7 @@ export class Environment {
   @Transform(({ value }) => withFullTls(value))
   @Satisfies(isReadUrl, {
     message:
-      '$property must be a postgres:// URL of one or several hosts, with parameters as DATABASE_URL, but for target_session_attrs',
+      '$property must be a postgres:// URL of one or several hosts. It may have the parameters of DATABASE_URL except target_session_attrs',
   })
   DATABASE_READ_URL?: string;
 
@@ -220,16 +222,16 @@ export class Environment {
   @WholeNumber(0, 60)
   DRAIN_SECONDS = 2;
 
-  /** Whether a start applies pending migrations instead of refusing. */
+  /** Whether the service applies pending migrations at start. Otherwise it does not start while some are pending. */
   @Transform(({ value }) => ({ true: true, false: false })[value as string] ?? value)
   @IsBoolean({ message: '$property must be true or false' })
   MIGRATE_ON_START = false;
 
-  /** Where clients reach the service, up to and with `/v1`; makes the addresses in responses absolute. */
+  /** The base URL at which clients reach the service, which ends in `/v1`. With it, URLs in responses are absolute. */
   @BaseUrl()
   PUBLIC_BASE_URL?: string;
 
-  /** Where clients reach the staging environment, up to and with `/v1`; named in the OpenAPI document of the others. */
+  /** The base URL of the staging environment. The OpenAPI documents of the other environments list it as a server. */
   @BaseUrl()
   STAGING_BASE_URL?: string;
 
@@ -276,7 +278,7 @@ export class Environment {
     return this.DEPLOYMENT_ENVIRONMENT ?? implied;
   }
 
-  /** What comes before an operation's path in an address: `/v1` alone, unless `PUBLIC_BASE_URL` is set. */
+  /** What comes before an operation's path in a URL: `/v1` alone, unless `PUBLIC_BASE_URL` is set. */
   get baseUrl(): string {
     return this.PUBLIC_BASE_URL ?? '/v1';
   }
@@ -298,7 +300,7 @@ function isAtStagingAddress({ PUBLIC_BASE_URL, STAGING_BASE_URL }: Environment):
 
 /**
  * The value of the variable `name`, or the content of the file that `${name}_FILE` names, as Docker and Kubernetes give
- * secrets; without the line end at its end.
+ * secrets. A newline at the end of the file is removed.
  *
  * @returns `undefined` if neither is set.
  * @throws OperatorError if both are set, or the file is empty or cannot be read.
@@ -321,13 +323,13 @@ export function secretOf(name: string, variables: NodeJS.ProcessEnv): string | u
     if (error instanceof OperatorError) {
       throw error;
     }
-    // Not its message, which quotes the path: that may be the secret, by mistake.
+    // The error's message contains the path. It is not used, because an operator may have put the secret there by mistake.
     const { code } = error as NodeJS.ErrnoException;
     throw new OperatorError(`${name}_FILE must name a file that this process can read: ${code}`);
   }
 }
 
-/** @throws OperatorError with a line for every invalid variable, and no value. */
+/** @throws OperatorError with a line for each invalid variable. Values are not in it: they may be secret. */
 export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
   // An empty variable counts as one that is not set: Compose passes those.
   const set = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== ''));
@@ -350,7 +352,7 @@ export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
   for (const name of ['DATABASE_POOLER', 'DATABASE_READ_URL']) {
     const isValid = set[name] !== undefined && !errors.some(({ property }) => property === name);
     if (isValid && set['DATABASE_URL'] === undefined) {
-      faults.push(`${name} must be not set without DATABASE_URL`);
+      faults.push(`${name} requires DATABASE_URL`);
     }
   }
   if (
@@ -371,13 +373,13 @@ export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
 /**
  * Adds the variables of the project's `.env`, if there is one, to those of this process; those already set stay.
  *
- * @returns what they say.
+ * @returns the validated environment.
  * @throws OperatorError as {@link readEnvironment} does.
  */
 export function loadEnvironment(): Environment {
   const file = join(PROJECT_ROOT, '.env');
   if (existsSync(file)) {
-    // process.loadEnvFile would say of one that may not be read that there is none.
+    // process.loadEnvFile reports a file without read permission as missing.
     const set = parseEnv(readFileSync(file, 'utf8'));
     for (const [name, value] of Object.entries(set)) {
       process.env[name] ??= value;

@@ -4,10 +4,12 @@ import type { Environment } from '../config/environment.js';
 import { databaseUnavailable, sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { INT64_MAX } from '../int64.js';
-import { ORDER_JSON, ORDER_PAGES } from '../orders/orders.sql.js';
+import type { PageStatement } from '../listing/pages.sql.js';
+import { ORDER_PAGES } from '../orders/orders.sql.js';
 import {
   DELETE_OLD_IDEMPOTENCY_KEYS,
   INSERT_PETS_ONCE,
+  nameOf,
   PETS_BY_IDEMPOTENCY_KEY,
 } from '../pets/idempotent-creation.sql.js';
 import { INSERT_PETS, PET_JSON, PET_PAGES, PET_PAGES_OF_STATUS } from '../pets/pets.sql.js';
@@ -42,24 +44,13 @@ export function requireNoStandbys({ DATABASE_READ_URL }: Environment): void {
 /** The most pages of one statement. Citus reads each from all shards. */
 const PAGES_AT_ONCE = 32;
 
-interface Source {
-  /** The beginning of the statements' names. */
-  name: string;
-  table: string;
-  /** An item as JSON text. */
-  json: string;
-  /** The condition for an id from `start`, and for the filter if the list has one. */
-  range: (start: string, filter: string) => string;
-  order: string;
-  isFiltered: boolean;
-}
-
 /**
  * The pages of a list. Citus does not plan `lateral`, so each page is a limited select of its own, and a statement is
  * their union. The number of selects is a power of two, and the last ones may be empty: so there are few texts, and they
  * are prepared.
  */
-function pages({ name, table, json, range, order, isFiltered }: Source): StatementForm {
+function pages({ name, source }: PageStatement): StatementForm {
+  const { table, json, range, order, isFiltered } = source;
   const statementFor = (count: number) => {
     const selects = Array.from({ length: count }, (_, page) => {
       const first = page * (isFiltered ? 3 : 2) + 1;
@@ -150,9 +141,6 @@ const insertPets: StatementForm = async (
   );
   return rows.map((row) => [...row, petJson(...row)]);
 };
-
-/** Identifies an Idempotency-Key, as `idempotent-creation.ts` does. */
-const nameOf = (apiKeyId: string, key: string) => `${apiKeyId} ${key}`;
 
 /**
  * Citus does not plan the single statement, whose parts refer to each other. So it is a transaction, which commits on
@@ -359,23 +347,11 @@ const DELETE_OLD = new Statement(
   returning key`,
 );
 
-const BY_ID = { range: (start: string) => `id >= ${start}`, order: 'id', isFiltered: false };
-
 const FORMS: [name: string, form: StatementForm][] = [
-  [PET_PAGES.name, pages({ name: 'pet-pages', table: 'pets', json: PET_JSON, ...BY_ID })],
-  [
-    PET_PAGES_OF_STATUS.name,
-    pages({
-      name: 'pet-pages-of-status',
-      table: 'pets',
-      json: PET_JSON,
-      range: (start, filter) =>
-        `(status, id) >= (${filter}, ${start}) and (status, id) <= (${filter}, ${INT64_MAX})`,
-      order: 'status, id',
-      isFiltered: true,
-    }),
-  ],
-  [ORDER_PAGES.name, pages({ name: 'order-pages', table: 'orders', json: ORDER_JSON, ...BY_ID })],
+  ...[PET_PAGES, PET_PAGES_OF_STATUS, ORDER_PAGES].map((statement): [string, StatementForm] => [
+    statement.name,
+    pages(statement),
+  ]),
   [INSERT_PETS.name, insertPets],
   [INSERT_PETS_ONCE.name, insertPetsOnce],
   [PETS_BY_IDEMPOTENCY_KEY.name, petsByIdempotencyKey],

@@ -14,21 +14,14 @@ import { type Deprecation, DEPRECATION, deprecationHeaders } from './deprecation
 /** Adds the headers of a deprecated operation, before its handler runs: an error that it throws has them too. */
 @Injectable()
 export class DeprecationInterceptor implements NestInterceptor {
-  private readonly headers = new WeakMap<object, Readonly<Record<string, string>>>();
-
   constructor(
     private readonly reflector: Reflector,
     @Inject(Environment) private readonly environment: Environment,
   ) {}
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    const handler = context.getHandler();
-    let headers = this.headers.get(handler);
-    if (headers === undefined) {
-      const deprecation = this.reflector.get<Deprecation>(DEPRECATION, handler);
-      headers = deprecationHeaders(deprecation, this.environment);
-      this.headers.set(handler, headers);
-    }
+    const deprecation = this.reflector.get<Deprecation>(DEPRECATION, context.getHandler());
+    const headers = deprecationHeaders(deprecation, this.environment);
     addHeaders(context.switchToHttp().getResponse<Response>(), headers);
     return next.handle();
   }

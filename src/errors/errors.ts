@@ -20,7 +20,7 @@ export const ERRORS = {
     status: 404,
     when: 'There is no such path. Paths are case-sensitive and have no trailing slash.',
   },
-  method_not_allowed: { status: 405, when: 'The path does not know the method.' },
+  method_not_allowed: { status: 405, when: 'The path does not support the method.' },
   request_timeout: { status: 408, when: 'The request did not arrive in time.' },
   idempotency_key_in_use: {
     status: 409,
@@ -29,20 +29,20 @@ export const ERRORS = {
   },
   payload_too_large: {
     status: 413,
-    when: `The body is over ${HTTP_LIMITS.bodyBytes / 1024} KiB, or in over ${HTTP_LIMITS.bodyChunks} chunks.`,
+    when: `The body is larger than ${HTTP_LIMITS.bodyBytes / 1024} KiB, or has more than ${HTTP_LIMITS.bodyChunks} chunks.`,
   },
   unsupported_media_type: {
     status: 415,
-    when: 'The body is not `application/json` in UTF-8 without a content coding.',
+    when: 'The body is not `application/json`, not in UTF-8, or has a content coding such as gzip.',
   },
   idempotency_key_reused: { status: 422, when: 'The `Idempotency-Key` was used for another body.' },
   rate_limited: {
     status: 429,
-    when: 'The API key made too many requests in a minute, where the service has a limit.',
+    when: 'The API key exceeded its limit of requests per minute, if the service has one.',
   },
   headers_too_large: {
     status: 431,
-    when: `The address and headers are over ${HTTP_LIMITS.headerBytes / 1024} KiB, or over ${HTTP_LIMITS.headerFields} fields.`,
+    when: `The URL and headers are larger than ${HTTP_LIMITS.headerBytes / 1024} KiB, or there are more than ${HTTP_LIMITS.headerFields} header fields.`,
   },
   internal_error: { status: 500, when: 'The service failed.' },
   unavailable: {

@@ -7,7 +7,7 @@ import express, { type Express, type NextFunction, type RequestHandler } from 'e
 import type { Environment } from '../config/environment.js';
 import { ApiError } from '../errors/api-error.js';
 import { DATABASE_UNAVAILABLE } from '../errors/database-error.js';
-import { type ErrorCode, ERRORS, errorBody, type ErrorBody } from '../errors/errors.js';
+import { type ErrorCode, ERRORS, errorBody } from '../errors/errors.js';
 import type { Logger } from '../logging/logger.js';
 import { AdmissionQueue } from './admission-queue.js';
 import type { Connection } from './connection.js';
@@ -188,9 +188,9 @@ export class HttpAdapter extends ExpressAdapter {
 
   private handle(request: Request, response: Response): void {
     const { httpVersion } = request;
-    const isTooLarge = hasTooManyFields(request);
+    const hasTooManyFields = request.rawHeaders.length > 2 * HTTP_LIMITS.headerFields;
     if (
-      isTooLarge ||
+      hasTooManyFields ||
       request.headers.upgrade !== undefined ||
       (httpVersion !== '1.1' && request.headers['transfer-encoding'] !== undefined)
     ) {
@@ -201,7 +201,7 @@ export class HttpAdapter extends ExpressAdapter {
     request.id = requestId(request.headers);
     request.url = pathAndQuery(request.url);
     response.isPreflight = this.cors?.addTo(response);
-    if (isTooLarge) {
+    if (hasTooManyFields) {
       const { headerFields } = HTTP_LIMITS;
       const message = `A request may have at most ${headerFields} header fields.`;
       this.replyError(response, 'headers_too_large', message);
@@ -315,8 +315,11 @@ export class HttpAdapter extends ExpressAdapter {
     if (response.isAdmitted && message === DATABASE_UNAVAILABLE) {
       this.isDatabaseAway = true;
     }
-    const body = errorResponse(response, code, message);
-    this.reply(response, body, body.status);
+    const { status, retryAfter }: { status: number; retryAfter?: number } = ERRORS[code];
+    if (retryAfter !== undefined) {
+      addHeaders(response, { 'Retry-After': retryAfter });
+    }
+    this.reply(response, errorBody(code, message), status);
   }
 
   /**
@@ -412,15 +415,6 @@ export class HttpAdapter extends ExpressAdapter {
     this.log[level](response, 'request');
     this.observe?.(response);
   }
-}
-
-/** @returns an Error body. Adds the `Retry-After` of its code to the response. */
-function errorResponse(response: Response, code: ErrorCode, message: string): ErrorBody {
-  const { retryAfter }: { status: number; retryAfter?: number } = ERRORS[code];
-  if (retryAfter !== undefined) {
-    addHeaders(response, { 'Retry-After': retryAfter });
-  }
-  return errorBody(code, message);
 }
 
 /** Writes the head of a response. @returns the body to send. */
@@ -548,10 +542,6 @@ const MALFORMED: [ErrorCode, string] = ['invalid_request', 'The request is not w
 
 function isComingInChunks({ complete, headers }: Request): boolean {
   return !complete && headers['transfer-encoding'] !== undefined;
-}
-
-function hasTooManyFields({ rawHeaders }: Request): boolean {
-  return rawHeaders.length > 2 * HTTP_LIMITS.headerFields;
 }
 
 /**

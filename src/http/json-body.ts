@@ -6,31 +6,25 @@ import { HTTP_LIMITS } from './limits.js';
 import { type Request, requestOf } from './request.js';
 
 /**
- * The request's JSON body as a handler's argument, for the ValidationPipe. It is read here, after the guard, and not by
- * a middleware, so that a request without a key is rejected before its body is read.
+ * The request's JSON body as a handler's argument, for the ValidationPipe: an object of `application/json` in UTF-8,
+ * without a content coding. A number is a bigint if its exact value is an int64, otherwise NaN. If a key is repeated, its
+ * last value counts, as with JSON.parse.
  *
- * @throws ApiError whatever {@link readJson} throws; `invalid_request` if the body is not an object.
+ * It is read here, after the guard, and not by a middleware, so that a request without a key is rejected before its body
+ * is read.
+ *
+ * @throws ApiError `unsupported_media_type`, `payload_too_large`, `invalid_json`, or `invalid_request` if the body is
+ *   not an object, is nested deeper than the limit, or ends before its length.
  */
 export const JsonBody = createParamDecorator(async (_data: unknown, context: ExecutionContext) => {
-  const body = await readJson(requestOf(context));
+  const request = requestOf(context);
+  requireJson(request);
+  const body = parseJson(await readBody(request));
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     throw new ApiError('invalid_request', 'The body must be a JSON object.');
   }
   return body;
 });
-
-/**
- * Reads and parses a body of `application/json` in UTF-8 without a content coding.
- *
- * @returns the value: a number is a bigint if its exact value is an int64, otherwise NaN. If a key is repeated, its
- *   last value counts, as with JSON.parse.
- * @throws ApiError `unsupported_media_type`, `payload_too_large`, `invalid_json`, or `invalid_request` if the body is
- *   nested deeper than the limit or ends before its length.
- */
-async function readJson(request: Request): Promise<unknown> {
-  requireJson(request);
-  return parseJson(await readBody(request));
-}
 
 function requireJson({ bodyError, headers }: Request): void {
   const type = headers['content-type'];

@@ -1,3 +1,5 @@
+import { isUtf8 } from 'node:buffer';
+
 /**
  * A request target (RFC 9112, section 3.2) as Express routes it: the path and the query. The path can be decoded, and
  * its unreserved characters are decoded (RFC 3986, section 6.2.2.2).
@@ -21,17 +23,10 @@ function withDecodablePath(url: string): string {
   const [path = '', ...query] = url.split('?');
   const decodable = path
     .replaceAll(/(?:%[0-9a-f]{2})+|%/gi, (encoded) =>
-      isUtf8(encoded) ? encoded : encoded.replaceAll('%', '%25'),
+      encoded !== '%' && isUtf8(Buffer.from(encoded.replaceAll('%', ''), 'hex'))
+        ? encoded
+        : encoded.replaceAll('%', '%25'),
     )
     .replaceAll(/%(?:2[DE]|3[0-9]|[46][1-9A-F]|[57][0-9A]|5F|7E)/gi, decodeURIComponent);
   return [decodable, ...query].join('?');
-}
-
-function isUtf8(encoded: string): boolean {
-  try {
-    decodeURIComponent(encoded);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -1,15 +1,19 @@
 import { Statement } from '../database/statement.js';
 
 /** What a list reads. Every text is SQL. */
-interface PageSource {
+export interface PageSource {
   table: string;
   /** An item as JSON text that begins with its `id`. */
   json: string;
-  /** The condition that one index serves, in terms of `wanted.start` and `wanted.filter`; by default on the id. */
-  range?: string;
+  /** The condition for the ids from `start`, and for the filter if the list has one. One index serves it. */
+  range: (start: string, filter: string) => string;
   /** That index's order. */
-  order?: string;
+  order: string;
+  isFiltered: boolean;
 }
+
+/** Of a list that the primary key serves. */
+export const BY_ID = { range: (start: string) => `id >= ${start}`, order: 'id', isFiltered: false };
 
 /**
  * The statement for pages, one a row of what is wanted: `$1` its key, `$2` its filter, `$3` the id it starts at, `$4`
@@ -20,21 +24,25 @@ interface PageSource {
  * acknowledged; and a snapshot does not tell: a row that is older than all open transactions may have a higher id than
  * one of theirs, as an id and a transaction's id are handed out one after the other.
  */
-export const pageStatement = (
-  name: string,
-  { table, json, range = 'id >= wanted.start', order = 'id' }: PageSource,
-): Statement =>
-  new Statement(
-    name,
-    `
+export class PageStatement extends Statement {
+  constructor(
+    name: string,
+    readonly source: PageSource,
+  ) {
+    const { table, json, range, order } = source;
+    super(
+      name,
+      `
   select wanted.key, page.items
     from unnest($1::text[], $2::text[], $3::bigint[], $4::int[]) as wanted (key, filter, start, size),
  lateral (
           select string_agg(${json}, E'\\n' order by ${order}) as items
             from (select *
                     from ${table}
-                   where ${range}
+                   where ${range('wanted.start', 'wanted.filter')}
                    order by ${order}
                    limit wanted.size + 1) as ${table}
          ) as page`,
-  );
+    );
+  }
+}

@@ -1,7 +1,8 @@
 import type { Pool, PoolClient } from 'pg';
-import { run, type Statement } from '../database/statement.js';
+import { run } from '../database/statement.js';
 import { INT64_MIN } from '../int64.js';
 import type { Cursors } from './cursors.js';
+import type { PageStatement } from './pages.sql.js';
 
 export interface PageRequest {
   /** 1 to 100. */
@@ -22,13 +23,12 @@ export interface Page {
 /**
  * Asks the database once for all pages. Requests for the same page share it.
  *
- * @param statement of `pageStatement`.
  * @param cursors of the same list.
  * @returns the pages in the order of `requests`.
  */
 export async function findPages(
   sessions: Pool | PoolClient,
-  statement: Statement,
+  statement: PageStatement,
   cursors: Cursors,
   requests: PageRequest[],
 ): Promise<Page[]> {

@@ -1,6 +1,9 @@
 import { Statement } from '../database/statement.js';
 import { PET_JSON } from './pets.sql.js';
 
+/** Identifies an Idempotency-Key: two API keys may use the same. */
+export const nameOf = (apiKeyId: string, key: string) => `${apiKeyId} ${key}`;
+
 const IS_OLD = `created_at < now() - interval '24 hours'`;
 
 /**

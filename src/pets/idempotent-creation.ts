@@ -9,6 +9,7 @@ import type { NewPet } from './new-pet.dto.js';
 import {
   DELETE_OLD_IDEMPOTENCY_KEYS,
   INSERT_PETS_ONCE,
+  nameOf,
   PETS_BY_IDEMPOTENCY_KEY,
 } from './idempotent-creation.sql.js';
 import { contentOf, newPetArguments } from './pets.sql.js';
@@ -56,7 +57,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     { ...BATCH_LIMITS, size: 64 },
   );
   /** The outcomes of requests under way, by {@link nameOf}. */
-  private readonly underWay = new Map<string, Promise<Creation>>();
+  private readonly underWay = new Map<string, Promise<Creation | Error>>();
 
   constructor(
     private readonly pool: Pool,
@@ -73,36 +74,28 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
 
   /**
    * @returns the animal, and whether an earlier request created it.
-   * @throws ApiError `idempotency_key_reused` if the key stands for another body, `idempotency_key_in_use` if another
+   * @throws ApiError `idempotency_key_reused` if the key was used for another body, `idempotency_key_in_use` if another
    *   process is working on its first request, `unavailable` if its record expires at this moment, and whatever {@link Batcher.ask} throws.
    */
   async create(request: IdempotentRequest): Promise<{ pet: StoredPet; isReplayed: boolean }> {
     const bodyHash = hash('sha256', contentOf(request.pet), 'hex');
     const key = nameOf(request.apiKeyId, request.key);
     const first = this.underWay.get(key);
-    const creation = first ?? this.createFirst(key, { ...request, bodyHash });
-    const { pet, bodyHash: created, isReplayed } = await creation;
-    if (created !== bodyHash) {
+    const creation =
+      first ??
+      this.creations.ask({ ...request, bodyHash }).finally(() => this.underWay.delete(key));
+    this.underWay.set(key, creation);
+    const outcome = await creation;
+    if (outcome instanceof Error) {
+      throw outcome;
+    }
+    if (outcome.bodyHash !== bodyHash) {
       throw new ApiError(
         'idempotency_key_reused',
         'This Idempotency-Key was used for another body.',
       );
     }
-    return { pet, isReplayed: isReplayed || first !== undefined };
-  }
-
-  private createFirst(key: string, request: HashedRequest): Promise<Creation> {
-    const creation = this.creations
-      .ask(request)
-      .then((outcome) => {
-        if (outcome instanceof Error) {
-          throw outcome;
-        }
-        return outcome;
-      })
-      .finally(() => this.underWay.delete(key));
-    this.underWay.set(key, creation);
-    return creation;
+    return { pet: outcome.pet, isReplayed: outcome.isReplayed || first !== undefined };
   }
 
   /** @param requests of which no two have the same key. */
@@ -174,9 +167,6 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     }
   }
 }
-
-/** Identifies an Idempotency-Key: two API keys may use the same. */
-const nameOf = (apiKeyId: string, key: string) => `${apiKeyId} ${key}`;
 
 const inUse = () =>
   new ApiError(

@@ -6,6 +6,7 @@ import { Batcher } from '../database/batcher.js';
 import { Standbys } from '../database/standbys.js';
 import { run, type Statement } from '../database/statement.js';
 import { ApiError } from '../errors/api-error.js';
+import type { PageStatement } from '../listing/pages.sql.js';
 import { findPages, type Page, type PageRequest } from '../listing/pages.js';
 import { PET_CURSORS } from './list-pets-query.dto.js';
 import type { NewPet } from './new-pet.dto.js';
@@ -77,7 +78,7 @@ export class PetsService {
     return pet;
   }
 
-  private findPages(statement: Statement, requests: PageRequest[]): Promise<Page[]> {
+  private findPages(statement: PageStatement, requests: PageRequest[]): Promise<Page[]> {
     return this.standbys.read((sessions) => findPages(sessions, statement, PET_CURSORS, requests));
   }
 

@@ -1,7 +1,7 @@
 import type { Repository } from 'typeorm';
 import { Statement } from '../database/statement.js';
 import { INT64_MAX } from '../int64.js';
-import { pageStatement } from '../listing/pages.sql.js';
+import { BY_ID, PageStatement } from '../listing/pages.sql.js';
 import type { NewPet } from './new-pet.dto.js';
 import type { Pet } from './pet.entity.js';
 
@@ -41,17 +41,23 @@ export const petsById = (pets: Repository<Pet>): Statement => {
   return new Statement('pets-by-id', text);
 };
 
-export const PET_PAGES = pageStatement('pet-pages', { table: 'pets', json: PET_JSON });
+export const PET_PAGES = new PageStatement('pet-pages', {
+  table: 'pets',
+  json: PET_JSON,
+  ...BY_ID,
+});
 
 /**
  * The condition is a range of (status, id), and no `status = …`: for that, the planner might walk the primary key and
  * filter, which is slow for a rare status. Only the index on (status, id) has this range in this order.
  */
-export const PET_PAGES_OF_STATUS = pageStatement('pet-pages-of-status', {
+export const PET_PAGES_OF_STATUS = new PageStatement('pet-pages-of-status', {
   table: 'pets',
   json: PET_JSON,
-  range: `(status, id) >= (wanted.filter, wanted.start) and (status, id) <= (wanted.filter, ${INT64_MAX})`,
+  range: (start, filter) =>
+    `(status, id) >= (${filter}, ${start}) and (status, id) <= (${filter}, ${INT64_MAX})`,
   order: 'status, id',
+  isFiltered: true,
 });
 
 /**

@@ -328,10 +328,10 @@ describe('readEnvironment', () => {
 
   it('refuses a pooler and standbys of the embedded PostgreSQL', () => {
     expect(faultsOf({ DATABASE_POOLER: 'transaction' })).toEqual([
-      expect.stringMatching('^DATABASE_POOLER must be not set'),
+      expect.stringMatching('^DATABASE_POOLER requires DATABASE_URL'),
     ]);
     expect(faultsOf({ DATABASE_READ_URL: 'postgres://db.example/animals' })).toEqual([
-      expect.stringMatching('^DATABASE_READ_URL must be not set'),
+      expect.stringMatching('^DATABASE_READ_URL requires DATABASE_URL'),
     ]);
   });
 
