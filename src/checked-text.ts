@@ -1,8 +1,8 @@
 import { crc32 } from 'node:zlib';
 
 /**
- * Writes bytes as URL-safe text with a checksum, so that a text that was mistyped, cut or made up is recognised
- * without asking anyone. This is no signature: whoever knows the scheme can write one.
+ * Writes bytes as URL-safe text with a checksum, so that a text that was mistyped, cut or made up is recognised without
+ * asking anyone. This is no signature: whoever knows the scheme can write one.
  *
  * @param purpose what the text is for; a text written for another purpose does not decode.
  */

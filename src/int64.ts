@@ -11,8 +11,8 @@ export function int64FromDecimal(text: string): bigint | undefined {
 }
 
 /**
- * The int64 that is the exact value of a JSON number: `3.0` and `1e2` are 3 and 100. JSON.parse would have rounded
- * the number to a double first (RFC 8259, section 6).
+ * The int64 that is the exact value of a JSON number: `3.0` and `1e2` are 3 and 100. JSON.parse would have rounded the
+ * number to a double first (RFC 8259, section 6).
  *
  * @returns `undefined` where the value is a fraction or outside the range of int64.
  */

@@ -31,7 +31,10 @@ export const VALID_KEYS = new Statement(
      and revoked_at is null and (expires_at is null or expires_at > now())`,
 );
 
-/** Stores when a key was last used. Updates each row at most once a minute, so that the row of a busy key is not updated all the time. */
+/**
+ * Stores when a key was last used. Updates each row at most once a minute, so that the row of a busy key is not updated
+ * all the time.
+ */
 const NOTE_KEY_USE = new Statement(
   'note-key-use',
   `
@@ -57,10 +60,11 @@ interface ValidKey {
 /**
  * Decides which keys are valid.
  *
- * A valid key is remembered by its hash. Every two seconds, a timer verifies the keys in use again, with one statement. Requests do not wait for it. Invalid keys are not remembered and take no memory. A key with a wrong checksum is rejected without a query.
- * An attacker can generate unknown keys with a correct checksum. They are looked up together, in one query on one
- * connection, at most every ten milliseconds. So a flood of such keys does not keep the database busy, and it delays a
- * valid key that is not remembered yet by ten milliseconds at most.
+ * A valid key is remembered by its hash. Every two seconds, a timer verifies the keys in use again, with one statement.
+ * Requests do not wait for it. Invalid keys are not remembered and take no memory. A key with a wrong checksum is
+ * rejected without a query. An attacker can generate unknown keys with a correct checksum. They are looked up together,
+ * in one query on one connection, at most every ten milliseconds. So a flood of such keys does not keep the database
+ * busy, and it delays a valid key that is not remembered yet by ten milliseconds at most.
  *
  * Keys are compared only by SHA-256, here and in the database. So the time of a comparison reveals nothing about a
  * stored key.

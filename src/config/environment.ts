@@ -27,8 +27,8 @@ function BaseUrl(): PropertyDecorator {
   const message = '$property must be an http(s):// URL that ends in /v1, in ASCII';
   return AllOf(
     MayBeOmitted(),
-    // The characters that a URI may contain unencoded (RFC 3986, section 2), because the value is sent in headers. Without
-    // `@`, so that it has no password.
+    // The characters that a URI may contain unencoded (RFC 3986, section 2), because the value is sent in headers.
+    // Without `@`, so that it has no password.
     Matches(/^https?:\/\/[\w.~:/[\]!$&'()*+,;=%-]+\/v1$/, { message }),
     Satisfies(URL.canParse, { message }),
   );
@@ -249,8 +249,8 @@ export class Environment {
   CORS_ORIGINS?: string[];
 
   /**
-   * The proxies whose `X-Forwarded-For` is trusted: how many are in front of this process, or their addresses
-   * and subnets, separated by commas. Without it, none.
+   * The proxies whose `X-Forwarded-For` is trusted: how many are in front of this process, or their addresses and
+   * subnets, separated by commas. Without it, none.
    */
   @MayBeOmitted()
   @Transform(({ value }) => (/^[0-9]{1,2}$/.test(value) ? Number(value) : value))

@@ -9,7 +9,7 @@ import {
 
 /** The limits of one batcher. */
 export const BATCH_LIMITS = {
-  /** Requests that share one statement. */
+  /** The maximum number of requests in one statement. */
   size: 256,
   /** The maximum number of concurrent statements. Each uses a connection. */
   inFlight: 2,
@@ -40,9 +40,9 @@ interface Waiting<Request, Result> {
 /**
  * Runs one statement for all requests that wait.
  *
- * At the end of a turn of the event loop, a batch is sent if no statement is in flight, or if it is full and fewer than
- * {@link BATCH_LIMITS.inFlight} are. A batch is sent after its requests arrived, and its result is not cached. So a
- * result is never older than its request. A single request is a batch of one.
+ * At the end of a turn of the event loop, a batch is sent if no statement is in flight. A full batch is also sent if
+ * fewer than {@link BATCH_LIMITS.inFlight} statements are in flight. A batch is sent after its requests arrived, and
+ * its result is not cached. So a result is never older than its request. A single request is a batch of one.
  *
  * If PostgreSQL rejects a value, only the request that has it fails. The batch of n requests is sent again in √n parts
  * of √n requests. The requests of a rejected part are then sent one by one. That takes few statements if one value is
@@ -54,12 +54,13 @@ export class Batcher<Request, Result> {
   private inFlight = 0;
   private isScheduled = false;
   /**
-   * When the first statement was sent since the database last executed one or rejected its values: `performance.now()`.
+   * `performance.now()` when the first statement was sent after the database's last response; `undefined` if none was
+   * sent since. A response is a result or an error, except errors that mean that the database is unavailable.
    */
   private unansweredSince: number | undefined;
 
   /**
-   * @param name what the batcher reads or writes, for people.
+   * @param name what the batcher reads or writes. The metrics show it.
    * @param run runs a statement for `requests` and returns their results in the same order. It finds each result by a
    *   key that it sent along, never by the position of a row: PostgreSQL promises no order.
    * @param limits {@link BATCH_LIMITS} by default.
@@ -72,7 +73,7 @@ export class Batcher<Request, Result> {
 
   /**
    * @throws ApiError `unavailable` if too many requests wait or this one waits too long; also throws whatever `run`
-   * throws.
+   *   throws.
    */
   ask(request: Request): Promise<Result> {
     if (this.waiting.length >= this.limits.waiting) {

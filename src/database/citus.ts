@@ -9,8 +9,8 @@ import { ORDER_PAGES } from '../orders/orders.sql.js';
 import {
   DELETE_OLD_IDEMPOTENCY_KEYS,
   INSERT_PETS_ONCE,
-  nameOf,
   PETS_BY_IDEMPOTENCY_KEY,
+  scopedKey,
 } from '../pets/idempotent-creation.sql.js';
 import { INSERT_PETS, PET_JSON, PET_PAGES, PET_PAGES_OF_STATUS } from '../pets/pets.sql.js';
 import { run, Statement, type StatementForm } from './statement.js';
@@ -20,7 +20,7 @@ import { run, Statement, type StatementForm } from './statement.js';
  * docs/scaling.md says what that changes for operators.
  */
 
-/** Citus plans each call for its values: it has no generic plan for a range or an array of a distributed column. */
+/** Citus makes a plan for each call: it has no generic plan for a range or an array of a distributed column. */
 export const CITUS_SETTINGS = { plan_cache_mode: 'auto' };
 
 /** Whether the database has the extension. */
@@ -31,23 +31,25 @@ export async function isCitus(dataSource: DataSource): Promise<boolean> {
   return found;
 }
 
-/** @throws OperatorError if reads are to go to standbys: a standby of the coordinator does not have the animals. */
+/**
+ * @throws OperatorError if `DATABASE_READ_URL` is set: a standby of the coordinator reads the animals on the workers.
+ */
 export function requireNoStandbys({ DATABASE_READ_URL }: Environment): void {
   if (DATABASE_READ_URL !== undefined) {
     throw new OperatorError(
       'The database of DATABASE_URL has the extension citus, so DATABASE_READ_URL must not be set: ' +
-        'a standby of the coordinator cannot prove that the workers are up to date.',
+        'a standby of the coordinator reads the animals on the workers, and does not show whether those are up to date.',
     );
   }
 }
 
-/** The most pages of one statement. Citus reads each from all shards. */
+/** The maximum number of pages in one statement. Citus reads each page from all shards. */
 const PAGES_AT_ONCE = 32;
 
 /**
- * The pages of a list. Citus does not plan `lateral`, so each page is a limited select of its own, and a statement is
- * their union. The number of selects is a power of two, and the last ones may be empty: so there are few texts, and they
- * are prepared.
+ * The pages of a list. Citus does not support `lateral`, so each page is a limited select of its own, and a statement
+ * is their union. The number of selects is rounded up to a power of two, and the additional selects return no rows. So
+ * there are only a few different statements, and they can be prepared.
  */
 function pages({ name, source }: PageStatement): StatementForm {
   const { table, json, range, order, isFiltered } = source;
@@ -98,7 +100,7 @@ const rowsOf = (count: number, types: string[]) =>
     (_, row) => `(${types.map((type, i) => `$${row * types.length + i + 1}::${type}`).join(', ')})`,
   ).join(', ');
 
-/** Its rows, each an array of its columns. The statement is not prepared. */
+/** Runs a statement without preparing it. @returns its rows, each an array of columns. */
 async function query<Columns extends unknown[]>(
   sessions: Pool | PoolClient,
   text: string,
@@ -143,8 +145,9 @@ const insertPets: StatementForm = async (
 };
 
 /**
- * Citus does not plan the single statement, whose parts refer to each other. So it is a transaction, which commits on
- * the coordinator and all nodes or on none. The animals are inserted before the records of their keys.
+ * On PostgreSQL this is one statement. Citus does not support it, because its parts refer to each other. So this is a
+ * transaction of several statements. It commits on all nodes or on none, but not at the same time on all: see {@link
+ * forgetIfDeleted}. The animals are inserted before the records of their keys.
  */
 const insertPetsOnce: StatementForm = async (
   pool,
@@ -153,22 +156,23 @@ const insertPetsOnce: StatementForm = async (
   const requests: Request[] = keys.map((key: string, i: number) => ({
     apiKeyId: apiKeyIds[i],
     key,
-    name: nameOf(apiKeyIds[i], key),
+    scopedKey: scopedKey(apiKeyIds[i], key),
     bodyHash: bodyHashes[i],
     pet: [names[i], categoryIds[i], statuses[i]],
   }));
   for (;;) {
     const cutoff = await expiryCutoff(pool);
     const recorded = await run<[apiKeyId: string, key: string]>(pool, RECORDED, [keys, cutoff]);
-    const known = new Set(recorded.map(([apiKeyId, key]) => nameOf(apiKeyId, key)));
-    const unknown = requests.filter(({ name }) => !known.has(name));
+    const known = new Set(recorded.map(([apiKeyId, key]) => scopedKey(apiKeyId, key)));
+    const unknown = requests.filter((request) => !known.has(request.scopedKey));
     const ids =
       unknown.length === 0
         ? new Map<string, string | null>()
         : await inTransaction(pool, (session) => createUnknown(session, unknown, cutoff));
     if (ids !== undefined) {
-      return requests.map(({ apiKeyId, key, name, bodyHash, pet }) => {
-        const id = ids.get(name);
+      return requests.map((request) => {
+        const { apiKeyId, key, bodyHash, pet } = request;
+        const id = ids.get(request.scopedKey);
         const [isFree, json] = id
           ? [true, petJson(id, ...pet)]
           : [id === null ? false : null, null];
@@ -181,8 +185,7 @@ const insertPetsOnce: StatementForm = async (
 interface Request {
   apiKeyId: string;
   key: string;
-  /** Of {@link nameOf}. */
-  name: string;
+  scopedKey: string;
   bodyHash: string;
   pet: [name: string, categoryId: bigint, status: string];
 }
@@ -195,7 +198,7 @@ const RECORDED = new Statement(
    where key = any($1::text[]) and created_at >= $2::timestamptz`,
 );
 
-/** The time 24 hours ago. In other statements, each node would read its own clock. */
+/** The time 24 hours ago on the coordinator's clock. In the other statements, each node would read its own clock. */
 async function expiryCutoff(pool: Pool): Promise<string> {
   const [[cutoff]] = (await run(pool, EXPIRY_CUTOFF)) as [[string]];
   return cutoff;
@@ -204,8 +207,10 @@ async function expiryCutoff(pool: Pool): Promise<string> {
 const EXPIRY_CUTOFF = new Statement('expiry-cutoff', `select (now() - interval '24 hours')::text`);
 
 /**
- * @returns the id of each request's new animal by name, or `null` if another transaction is about to record the key;
- *   `undefined` if one was recorded since it was looked for. Then nothing may be committed.
+ * Inserts the animals and records of requests.
+ *
+ * @returns the id of each new animal by {@link scopedKey}. It is `null` if another transaction is about to record the
+ *   key. `undefined` if another transaction has recorded one of the keys meanwhile; the caller must then roll back.
  */
 async function createUnknown(
   session: PoolClient,
@@ -213,22 +218,22 @@ async function createUnknown(
   cutoff: string,
 ): Promise<Map<string, string | null> | undefined> {
   const ids = new Map(
-    await query<[name: string, id: string | null]>(
+    await query<[scopedKey: string, id: string | null]>(
       session,
-      `select name, case when pg_try_advisory_xact_lock(hashtextextended(name, 0))
-                         then nextval(pg_get_serial_sequence('pets', 'id')) end
-         from unnest($1::text[]) as name`,
-      [requests.map(({ name }) => name)],
+      `select scoped_key, case when pg_try_advisory_xact_lock(hashtextextended(scoped_key, 0))
+                               then nextval(pg_get_serial_sequence('pets', 'id')) end
+         from unnest($1::text[]) as scoped_key`,
+      [requests.map((request) => request.scopedKey)],
     ),
   );
-  const free = requests.filter(({ name }) => ids.get(name) !== null);
+  const free = requests.filter((request) => ids.get(request.scopedKey) !== null);
   if (free.length === 0) {
     return ids;
   }
   await session.query(
     `insert into pets (id, name, category_id, status)
      values ${rowsOf(free.length, ['bigint', 'text', 'bigint', 'text'])}`,
-    free.flatMap(({ name, pet }) => [ids.get(name), ...pet]),
+    free.flatMap((request) => [ids.get(request.scopedKey), ...request.pet]),
   );
   const records = await query(
     session,
@@ -239,11 +244,11 @@ async function createUnknown(
       where earlier.created_at < $${4 * free.length + 1}::timestamptz
      returning key`,
     [
-      ...free.flatMap(({ apiKeyId, key, name, bodyHash }) => [
-        apiKeyId,
-        key,
-        Buffer.from(bodyHash, 'hex'),
-        ids.get(name),
+      ...free.flatMap((request) => [
+        request.apiKeyId,
+        request.key,
+        Buffer.from(request.bodyHash, 'hex'),
+        ids.get(request.scopedKey),
       ]),
       cutoff,
     ],
@@ -252,19 +257,19 @@ async function createUnknown(
 }
 
 /**
- * Citus does not plan a join of tables that are distributed by other columns, and has no foreign key between them. So
- * the animal of a record may be missing.
+ * Citus supports neither a join nor a foreign key between tables that are distributed by different columns. So the
+ * animal of a record may be missing.
  */
 const petsByIdempotencyKey: StatementForm = async (
   pool,
   [apiKeyIds, keys]: [string[], string[]],
 ) => {
-  const wanted = new Set(keys.map((key, i) => nameOf(apiKeyIds[i]!, key)));
+  const wanted = new Set(keys.map((key, i) => scopedKey(apiKeyIds[i]!, key)));
   const records = (
     await run<[apiKeyId: string, key: string, bodyHash: string, petId: string]>(pool, RECORDS, [
       keys,
     ])
-  ).filter(([apiKeyId, key]) => wanted.has(nameOf(apiKeyId, key)));
+  ).filter(([apiKeyId, key]) => wanted.has(scopedKey(apiKeyId, key)));
   const petIds = records.map(([, , , petId]) => petId);
   const findPets = async () => new Map(await run<[id: string, json: string]>(pool, PETS, [petIds]));
   let pets = await findPets();
@@ -329,7 +334,7 @@ async function forgetIfDeleted(
   });
 }
 
-/** Citus does not plan `skip locked`. So this waits for locked records, and fails if it waits too long. */
+/** Citus does not support `skip locked`. So this waits for locked records, and fails if it waits too long. */
 const deleteOldIdempotencyKeys: StatementForm = async (pool) =>
   run(pool, DELETE_OLD, [await expiryCutoff(pool)]);
 
@@ -372,7 +377,7 @@ const withLostWorkers =
     }
   };
 
-/** By the name of the statement on PostgreSQL. */
+/** The forms for Citus, by the name of the statement that they replace. */
 export const CITUS_FORMS: ReadonlyMap<string, StatementForm> = new Map(
   FORMS.map(([name, form]) => [name, withLostWorkers(form)]),
 );

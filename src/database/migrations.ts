@@ -10,8 +10,8 @@ import { administer } from './database.js';
 import { inTransaction, outsideTransaction } from './table-locks.js';
 
 /**
- * The advisory lock under which migrations run (PostgreSQL, section 13.3.5), so that several instances starting
- * at once apply each migration once. The number is arbitrary and must never change.
+ * The advisory lock under which migrations run (PostgreSQL, section 13.3.5), so that several instances starting at once
+ * apply each migration once. The number is arbitrary and must never change.
  */
 export const MIGRATION_LOCK = 7_236_102_511;
 
@@ -190,9 +190,7 @@ export async function requireDirect(dataSource: DataSource, pooler?: Pooler): Pr
   }
 }
 
-/**
- * Calls `work` while the transaction, or the session outside a transaction, holds the advisory lock.
- */
+/** Calls `work` while the transaction, or the session outside a transaction, holds the advisory lock. */
 async function underLock<T>(
   dataSource: DataSource,
   isOutside: boolean,

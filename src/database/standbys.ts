@@ -47,8 +47,8 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
   }
 
   /**
-   * @throws OperatorError if a server is not a standby of this primary or ignores session settings, as poolers do, or if the
-   *   role lacks `pg_read_all_stats`.
+   * @throws OperatorError if a server is not a standby of this primary or ignores session settings, as poolers do, or
+   *   if the role lacks `pg_read_all_stats`.
    */
   async onModuleInit(): Promise<void> {
     if (this.standbys.length > 0) {

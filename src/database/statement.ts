@@ -15,7 +15,9 @@ export class Statement {
   ) {}
 }
 
-/** Another form of a statement, for an engine that does not run its text: takes the same values, returns the same rows. */
+/**
+ * Another form of a statement, for an engine that does not run its text: takes the same values, returns the same rows.
+ */
 export type StatementForm = (pool: Pool, values: any) => Promise<unknown[][]>;
 
 /**

@@ -19,9 +19,9 @@ export const TABLE_LOCK = {
 const LOCK_NOT_AVAILABLE = '55P03';
 
 /**
- * Calls `work` in a new transaction without a statement time-out. {@link TABLE_LOCK} says how long the
- * transaction waits for a locked table. If the lock is not available, the transaction is rolled back and tried again
- * after a pause. The settings end with the transaction.
+ * Calls `work` in a new transaction without a statement time-out. {@link TABLE_LOCK} says how long the transaction
+ * waits for a locked table. If the lock is not available, the transaction is rolled back and tried again after a pause.
+ * The settings end with the transaction.
  *
  * @throws OperatorError that names the sessions that hold a lock for too long.
  */

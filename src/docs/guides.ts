@@ -24,7 +24,9 @@ const NAMES = [
 
 const markdown = new Marked({
   renderer: {
-    /** Guides link to each other as files, so that they can be read in the repository too; other files are only there. */
+    /**
+     * Guides link to each other as files, so that they can be read in the repository too; other files are only there.
+     */
     link({ href, tokens }) {
       const text = this.parser.parseInline(tokens);
       const target = href.replace(/\.md(?=#|$)/, '');

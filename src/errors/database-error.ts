@@ -22,8 +22,8 @@ export function sqlState(error: unknown): string | undefined {
  *
  * SQLSTATE (PostgreSQL, appendix A): class 08 connection; 28, 3D and 55000 a role, a database, or a database that takes
  * no connections, which only connecting meets; 25006 read-only, 53 resources (connections, memory, disk), 40001 and
- * 40P01 serialisation and deadlock, 55P03 lock not available, 57014 and 25P04 time-outs, 57P0x shutdown and recovery, 58 system;
- * otherwise an error of the socket or of the connection pool, which carry no SQLSTATE.
+ * 40P01 serialisation and deadlock, 55P03 lock not available, 57014 and 25P04 time-outs, 57P0x shutdown and recovery,
+ * 58 system; otherwise an error of the socket or of the connection pool, which carry no SQLSTATE.
  */
 export function isUnavailable(error: unknown): boolean {
   const state = sqlState(error);
@@ -41,8 +41,8 @@ export function isUnavailable(error: unknown): boolean {
 const CONNECTING = new Set<unknown>(['connect', 'getaddrinfo']);
 
 /**
- * Whether PostgreSQL rejected the values of one statement (SQLSTATE classes 22 data and 23 integrity, and P0001, which a
- * trigger raises): the statement did nothing, and others sent without those values may succeed.
+ * Whether PostgreSQL rejected the values of one statement (SQLSTATE classes 22 data and 23 integrity, and P0001, which
+ * a trigger raises): the statement did nothing, and others sent without those values may succeed.
  */
 export function isRefusedValue(error: unknown): boolean {
   return /^(2[23]|P0001)/.test(sqlState(error) ?? '');

@@ -1,14 +1,14 @@
 import { HTTP_LIMITS } from '../http/limits.js';
 
 /**
- * Every error the service can respond with: its code and the HTTP status that goes with it. Codes are
- * stable and never reused; a client may branch on them.
+ * Every error the service can respond with: its code and the HTTP status that goes with it. Codes are stable and never
+ * reused; a client may branch on them.
  *
  * `retryAfter` is the response's `Retry-After` in seconds (RFC 9110, section 10.2.3); that of `rate_limited` is
  * computed. `when` says to a person what has happened, in Markdown.
  */
 export const ERRORS = {
-  invalid_json: { status: 400, when: 'The body is not JSON, or not UTF-8.' },
+  invalid_json: { status: 400, when: 'The body is not JSON, or its bytes are not UTF-8.' },
   invalid_request: {
     status: 400,
     when: 'A field, parameter or cursor is missing or invalid, or the request is not well-formed HTTP.',
@@ -25,7 +25,7 @@ export const ERRORS = {
   idempotency_key_in_use: {
     status: 409,
     retryAfter: 1,
-    when: 'The first request with this `Idempotency-Key` is still under way.',
+    when: 'The first request with this `Idempotency-Key` is still in progress.',
   },
   payload_too_large: {
     status: 413,
@@ -33,9 +33,12 @@ export const ERRORS = {
   },
   unsupported_media_type: {
     status: 415,
-    when: 'The body is not `application/json`, not in UTF-8, or has a content coding such as gzip.',
+    when: '`Content-Type` is not `application/json` in UTF-8, or the body has a content coding such as gzip.',
   },
-  idempotency_key_reused: { status: 422, when: 'The `Idempotency-Key` was used for another body.' },
+  idempotency_key_reused: {
+    status: 422,
+    when: 'The `Idempotency-Key` was used with a different body.',
+  },
   rate_limited: {
     status: 429,
     when: 'The API key exceeded its limit of requests per minute, if the service has one.',

@@ -17,8 +17,8 @@ const DISK_FULL = '53100';
 const INSUFFICIENT_PRIVILEGE = '42501';
 
 /**
- * Milliseconds for which a statement that found no room on the database's disk is remembered: that it is full shows only
- * when something is written, and requests may be kept away as long as readiness says no.
+ * Milliseconds for which a statement that found no room on the database's disk is remembered: that it is full shows
+ * only when something is written, and requests may be kept away as long as readiness says no.
  */
 const DISK_FULL_FOR = 1_500;
 

@@ -61,7 +61,9 @@ export class Connection {
     }
   }
 
-  /** Called after `end()` of a response. The next request is handled once Node has written this response to the socket. */
+  /**
+   * Called after `end()` of a response. The next request is handled once Node has written this response to the socket.
+   */
   sent(response: Response): void {
     if (response !== this.current) {
       return;
@@ -122,8 +124,8 @@ export class Connection {
   }
 
   /**
-   * Ends the connection after `text`. What the client still sends is discarded for a while: an immediate close
-   * would reset the connection, and the client might miss the response (RFC 9112, section 9.6).
+   * Ends the connection after `text`. What the client still sends is discarded for a while: an immediate close would
+   * reset the connection, and the client might miss the response (RFC 9112, section 9.6).
    */
   end(text = ''): void {
     this.isEnding = true;
@@ -157,8 +159,8 @@ export class Connection {
   overdue(now: number): Response | undefined {
     const { current } = this;
     if (current === undefined) {
-      // Node's keep-alive time-out starts again with each byte, even of empty lines between requests. So it does not limit
-      // how long a client can stay without a request.
+      // Node's keep-alive time-out starts again with each byte, even of empty lines between requests. So it does not
+      // limit how long a client can stay without a request.
       if (now - this.since > HTTP_LIMITS.keepAliveTimeout + HTTP_LIMITS.headersTimeout) {
         this.socket.destroy();
       }

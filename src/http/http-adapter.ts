@@ -23,13 +23,16 @@ import { pathAndQuery } from './request-target.js';
 import { addHeaders, type Headers, Response } from './response.js';
 import { traceIdOf } from './trace.js';
 
-/** Avoids the events of a stream for requests without a body. Node 20 ignores this option, and its types lack it. */
-const FROM_NODE_24 = { optimizeEmptyRequests: true };
+/**
+ * For a request without a body, Node then emits no `end` and `close` events. Versions before Node 24 ignore the option.
+ * The types of Node 20, which this project uses, lack it.
+ */
+const NODE_24_OPTIONS = { optimizeEmptyRequests: true };
 
 /** The prefix of the paths of liveness and readiness. */
 const PROBES = '/health/';
 
-/** Milliseconds of a turn of the event loop in which hardly any connection can have arrived. */
+/** Milliseconds. It is unlikely that a connection arrives in a turn of the event loop that is not longer than this. */
 const SHORT_TURN = 0.02;
 
 /**
@@ -73,7 +76,7 @@ export class HttpAdapter extends ExpressAdapter {
         requestTimeout: HTTP_LIMITS.requestTimeout,
         keepAliveTimeout: HTTP_LIMITS.keepAliveTimeout,
         connectionsCheckingInterval: 1000,
-        ...FROM_NODE_24,
+        ...NODE_24_OPTIONS,
       },
       (request, response) => this.accept(request, response),
     ) as unknown as HttpServer;
@@ -85,15 +88,15 @@ export class HttpAdapter extends ExpressAdapter {
     );
     this.httpServer.setTimeout(HTTP_LIMITS.takeTimeout, ((socket: Socket) =>
       this.connections.of(socket)?.timedOut()) as () => void);
-    // Node drops further fields. One field more than the limit shows that there were too many.
+    // Node drops the fields beyond this count. It is one more than the limit, so that `handle` can detect too many.
     this.httpServer.maxHeadersCount = HTTP_LIMITS.headerFields + 1;
-    // A client may end its side of the connection after its request, and still expects the response.
+    // A client may end its side of the connection after its request and still expect the response.
     Object.assign(this.httpServer, { httpAllowHalfOpen: true });
     this.httpServer.on('clientError', (error, socket) =>
       this.rejectMalformed(error, socket as Socket),
     );
     this.httpServer.on('connect', ({ headers }: IncomingMessage, socket) => {
-      // Node has removed its own listener.
+      // Node has removed its own listener for errors. An error without a listener would end the process.
       socket.once('error', () => socket.destroy());
       this.refuse(socket as Socket, requestId(headers), 'route_not_found', 'No such path.');
     });
@@ -119,14 +122,14 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   /**
-   * Prepares for {@link close} so that no client, or hardly any, loses a request (docs/reliability.md). First, all
-   * requests are still served, and only readiness says that the service is stopping. Balancers that check readiness
-   * then send requests elsewhere. After that, the service stops listening and ends each connection with its next
-   * response. A proxy that does not check readiness gets its new connections refused, and can safely try another
-   * instance.
+   * Prepares for {@link close}. First, all requests are still served, and only readiness says that the service is
+   * stopping. Behind a balancer that checks readiness, no request is lost: it sends further requests elsewhere. After
+   * that, the service stops listening and ends each connection with its next response. A balancer that does not check
+   * readiness gets its new connections refused, and can safely try another instance. Hardly any request is lost there
+   * (docs/reliability.md).
    *
-   * @param milliseconds for which balancers can see readiness at 503.
-   * @param hurry ends this at once.
+   * @param milliseconds how long readiness is 503 before the service stops listening.
+   * @param hurry skips the rest of this.
    */
   async drain(milliseconds: number, hurry: AbortSignal): Promise<void> {
     this.stage = 'draining';
@@ -164,8 +167,9 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   /**
-   * Resolves at the end of a short turn of the event loop in which no connection arrived. Connections that wait to be
-   * accepted are reset when listening stops, and may carry a request. After such a turn, hardly any connection waits.
+   * Resolves when it is likely that no connection waits to be accepted: after a short turn of the event loop in which
+   * no connection arrived, or after {@link HTTP_LIMITS.quietTime}. The operating system resets connections that wait to
+   * be accepted when listening stops, and their requests are lost.
    */
   private async onceNoConnectionComes(): Promise<void> {
     const end = performance.now() + HTTP_LIMITS.quietTime;
@@ -194,8 +198,8 @@ export class HttpAdapter extends ExpressAdapter {
       request.headers.upgrade !== undefined ||
       (httpVersion !== '1.1' && request.headers['transfer-encoding'] !== undefined)
     ) {
-      // Node drops the rest of the packet of a request with `Upgrade`. HTTP/1.0 has no chunked coding, so the end of
-      // such a body is uncertain (RFC 9112, section 6.1).
+      // Node drops what comes after a request with `Upgrade` in the same packet. HTTP/1.0 has no chunked coding, so the
+      // end of a body with `Transfer-Encoding` is uncertain (RFC 9112, section 6.1).
       this.connections.of(request.socket)?.endAfter(response);
     }
     request.id = requestId(request.headers);
@@ -237,9 +241,9 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   /**
-   * Responds to requests that Node's HTTP parser or its time limits reject. A malformed body is passed to the handler,
-   * because the response may not depend on it: the request may have no valid key. After any other error, the start of
-   * the next request is unknown (RFC 9112, section 2.2).
+   * Responds to requests that Node's HTTP parser or its time limits reject. If the body is malformed, the handler gets
+   * the error, because another error may come first, such as an invalid key. After any other error, the connection
+   * ends, because the start of the next request is unknown (RFC 9112, section 2.2).
    */
   private rejectMalformed({ code = '' }: NodeJS.ErrnoException, socket: Socket): void {
     const connection = this.connections.of(socket);
@@ -269,8 +273,9 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   /**
-   * A path that exists for other methods gets 405, or the response to OPTIONS (RFC 9110, sections 9.3.7 and 15.5.6).
-   * Any other path gets 404. Nest calls this once all routes are registered.
+   * Responds to a request that no route handles. If its path has routes for other methods, the response is 405, or the
+   * response to OPTIONS (RFC 9110, sections 9.3.7 and 15.5.6). Otherwise it is 404. Nest calls this after all routes
+   * are registered.
    */
   override setNotFoundHandler(): void {
     const methods = new Map<string, string[]>();
@@ -288,7 +293,7 @@ export class HttpAdapter extends ExpressAdapter {
           if (method === 'OPTIONS') {
             this.reply(response, undefined, 204);
           } else {
-            const message = `${method} is not allowed here, ${allow} are.`;
+            const message = `${method} is not allowed. Allowed methods: ${allow}.`;
             next(new ApiError('method_not_allowed', message));
           }
         }),
@@ -297,7 +302,8 @@ export class HttpAdapter extends ExpressAdapter {
     this.instance.use(
       handler((_request, response, next) => {
         if (response.isPreflight) {
-          // So the page can read the 404 of the request that follows.
+          // After a preflight that failed, the browser would not send the request, and the web page could not read its
+          // 404.
           this.reply(response, undefined, 204);
         } else {
           next(new ApiError('route_not_found', 'No such path.'));
@@ -323,8 +329,8 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   /**
-   * Sends a response and logs it. A second response to the same request is dropped: the first one says that it took too
-   * long.
+   * Sends a response and logs it. Does nothing if the request has a response already: a handler may finish after the
+   * response that says that it took too long.
    *
    * @param body a {@link Representation}, or any value for JSON.stringify. `undefined` sends no body.
    */
@@ -340,7 +346,8 @@ export class HttpAdapter extends ExpressAdapter {
       }
     }
     if (isComingInChunks(response.req)) {
-      // The rest of the body may have arrived. Node parses it after this call returns.
+      // The rest of the body may have arrived, and Node parses it after this call returns. If the body is complete
+      // then, the connection can stay open.
       setImmediate(() => this.prepare(response, body, status));
     } else {
       this.prepare(response, body, status);
@@ -374,8 +381,9 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   /**
-   * Responses of one batch become ready together. They are written directly after each other, so that a client or proxy
-   * wakes up once for all of them. They are logged while it reads them.
+   * Requests that share an SQL statement get their responses in the same turn of the event loop. These are written
+   * directly after each other, so that a client or proxy wakes up once for all of them. They are logged while it reads
+   * them.
    */
   private sendAll(): void {
     const responses = this.toSend;
@@ -407,8 +415,8 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   /**
-   * Logs probes at level `debug`. Balancers and supervisors send them every few seconds, and they would hide the other
-   * lines.
+   * Logs probes at level `debug`. Balancers and supervisors send them every few seconds, and their lines would hide the
+   * others.
    */
   private record(response: LoggedResponse): void {
     const level = response.route?.startsWith(PROBES) ? 'debug' : 'info';
@@ -435,8 +443,8 @@ function writeHead(response: Response, body: unknown, status: number): Outgoing[
 }
 
 /**
- * Ends a response whose head is written. `end(data)` would add an empty last piece. Writing a list of two pieces
- * (writev) costs Node more than writing one string.
+ * Ends a response whose head is written. Head and body go to the socket as one string. `end(data)` would add an empty
+ * buffer, and Node would need the slower writev for the two.
  */
 function send({ response, data, connection }: Outgoing): void {
   if (data !== undefined) {
@@ -463,7 +471,7 @@ interface Outgoing {
   connection: Connection | undefined;
 }
 
-/** The fields of a response's line in the log. Without `method`, the input never became a request. */
+/** The fields of a response's line in the log. `method` is missing if the input could not be parsed as a request. */
 export interface LoggedResponse {
   request: string;
   method?: string;
@@ -471,7 +479,7 @@ export interface LoggedResponse {
   route?: string;
   status: number;
   code?: ErrorCode;
-  /** Milliseconds since its headers had arrived. */
+  /** Milliseconds from the arrival of the request's headers to the response. */
   ms?: number;
   /** The API key's id. */
   key?: string;
@@ -504,7 +512,7 @@ function expressApp(trustProxy: Environment['TRUST_PROXY']): Express {
     .set('trust proxy', trustProxy ?? false);
 }
 
-/** Returns classes for Node to construct requests and responses with Express's members on their prototypes. */
+/** @returns the classes of which Node constructs requests and responses. Their prototypes have Express's members. */
 function constructorsFor(app: Express) {
   const IncomingMessage = class extends Request {};
   const ServerResponse = class extends Response {};

@@ -7,11 +7,11 @@ import { type Request, requestOf } from './request.js';
 
 /**
  * The request's JSON body as a handler's argument, for the ValidationPipe: an object of `application/json` in UTF-8,
- * without a content coding. A number is a bigint if its exact value is an int64, otherwise NaN. If a key is repeated, its
- * last value counts, as with JSON.parse.
+ * without a content coding. A number is a bigint if its exact value is an int64, otherwise NaN. If a key is repeated,
+ * its last value counts, as with JSON.parse.
  *
- * It is read here, after the guard, and not by a middleware, so that a request without a key is rejected before its body
- * is read.
+ * It is read here, after the guard, and not by a middleware, so that a request without a key is rejected before its
+ * body is read.
  *
  * @throws ApiError `unsupported_media_type`, `payload_too_large`, `invalid_json`, or `invalid_request` if the body is
  *   not an object, is nested deeper than the limit, or ends before its length.

@@ -14,8 +14,8 @@ export class Cursors {
   }
 
   /**
-   * @returns the id that a cursor of {@link after} follows, or `undefined` for a text that is none. Nothing follows
-   *   the greatest int64, so no cursor has it.
+   * @returns the id that a cursor of {@link after} follows, or `undefined` for a text that is none. Nothing follows the
+   *   greatest int64, so no cursor has it.
    */
   idBefore(cursor: string): bigint | undefined {
     const bytes = decodeChecked(this.list, cursor);

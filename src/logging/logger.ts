@@ -13,8 +13,8 @@ export const LOG_LEVELS = ['silent', 'fatal', 'error', 'warn', 'info', 'debug', 
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
 /**
- * A logger that writes one JSON object a line. Lines are gathered in a buffer of 15 KiB, which is written when
- * full, every second and at exit, so that a request does not wait for the log.
+ * A logger that writes one JSON object a line. Lines are gathered in a buffer of 15 KiB, which is written when full,
+ * every second and at exit, so that a request does not wait for the log.
  *
  * @param stream where lines go; standard output unless a test listens.
  */

@@ -23,8 +23,8 @@ interface Series {
 }
 
 /**
- * Counts and times responses, in {@link HttpAdapter.observe}. prom-client looks labels up for each response, which takes
- * most of a microsecond. So responses are counted here, and given to it when it is asked.
+ * Counts and times responses, in {@link HttpAdapter.observe}. prom-client looks labels up for each response, which
+ * takes most of a microsecond. So responses are counted here, and given to it when it is asked.
  *
  * Values of labels are operations, patterns of paths, statuses and codes, and ids of valid API keys: nothing that a
  * client can choose.

@@ -60,8 +60,8 @@ export interface DescribedHandler extends OperationDescription {
 }
 
 /**
- * The OpenAPI 3.1 document of the handlers that are marked by `@Operation`. Its paths begin behind `/v1`, where the base
- * addresses end.
+ * The OpenAPI 3.1 document of the handlers that are marked by `@Operation`. Its paths begin behind `/v1`, where the
+ * base addresses end.
  *
  * @returns an object in which int64 are bigints: JSON.stringify cannot write it.
  */

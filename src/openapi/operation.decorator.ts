@@ -4,7 +4,8 @@ import type { ErrorCode } from '../errors/errors.js';
 
 /**
  * What the OpenAPI document says of an operation and the code does not say already. Its operationId is the handler's
- * name; its path, method and status are read from Nest's own decorators, its deprecation from `@Deprecated`. Security is the same for all.
+ * name; its path, method and status are read from Nest's own decorators, its deprecation from `@Deprecated`. Security
+ * is the same for all.
  */
 export interface OperationDescription {
   tag: OpenAPIV3_1.TagObject;

@@ -1,14 +1,14 @@
 import { Statement } from '../database/statement.js';
 import { PET_JSON } from './pets.sql.js';
 
-/** Identifies an Idempotency-Key: two API keys may use the same. */
-export const nameOf = (apiKeyId: string, key: string) => `${apiKeyId} ${key}`;
+/** Identifies an Idempotency-Key together with its API key: clients of two API keys may choose the same one. */
+export const scopedKey = (apiKeyId: string, key: string) => `${apiKeyId} ${key}`;
 
 const IS_OLD = `created_at < now() - interval '24 hours'`;
 
 /**
- * Inserts pets, and a record of the Idempotency-Key of each: for each request both or neither. The parameters are arrays
- * with an element for each request: `$1` API key ids, `$2` Idempotency-Keys, `$3` body hashes, `$4` names, `$5`
+ * Inserts pets, and a record of the Idempotency-Key of each: for each request both or neither. The parameters are
+ * arrays with an element for each request: `$1` API key ids, `$2` Idempotency-Keys, `$3` body hashes, `$4` names, `$5`
  * categories, `$6` statuses. No two requests may have the same API key and Idempotency-Key.
  *
  * Returns a row for each request, in any order: API key id, Idempotency-Key, body hash, `is_free`, and the id and the
@@ -54,9 +54,9 @@ export const INSERT_PETS_ONCE = new Statement(
 );
 
 /**
- * The pets that were created with these Idempotency-Keys. `$1` has the API key ids and `$2` the Idempotency-Keys, in the
- * same order. Each key is looked up separately: a join that PostgreSQL planned while the table was empty might read the
- * whole table later, as a prepared statement keeps its plan.
+ * The pets that were created with these Idempotency-Keys. `$1` has the API key ids and `$2` the Idempotency-Keys, in
+ * the same order. Each key is looked up separately: a join that PostgreSQL planned while the table was empty might read
+ * the whole table later, as a prepared statement keeps its plan.
  */
 export const PETS_BY_IDEMPOTENCY_KEY = new Statement(
   'pets-by-idempotency-key',

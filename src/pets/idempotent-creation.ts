@@ -9,8 +9,8 @@ import type { NewPet } from './new-pet.dto.js';
 import {
   DELETE_OLD_IDEMPOTENCY_KEYS,
   INSERT_PETS_ONCE,
-  nameOf,
   PETS_BY_IDEMPOTENCY_KEY,
+  scopedKey,
 } from './idempotent-creation.sql.js';
 import { contentOf, newPetArguments } from './pets.sql.js';
 import type { StoredPet } from './pets.service.js';
@@ -44,8 +44,8 @@ const SWEEP_EVERY = 10 * 60_000;
  * createPet with an `Idempotency-Key`: the first request creates its animal, every later one within 24 hours gets the
  * same animal again.
  *
- * One statement writes the animal and the record of its key, so neither is written without the other. A second
- * request that comes while the first is under way shares its outcome; in another process it is rejected with 409.
+ * One statement writes the animal and the record of its key, so neither is written without the other. A second request
+ * that comes while the first is in progress shares its outcome; in another process it is rejected with 409.
  */
 @Injectable()
 export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
@@ -56,8 +56,8 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     (requests: HashedRequest[]) => this.createAll(requests),
     { ...BATCH_LIMITS, size: 64 },
   );
-  /** The outcomes of requests under way, by {@link nameOf}. */
-  private readonly underWay = new Map<string, Promise<Creation | Error>>();
+  /** The outcomes of requests in progress, by {@link scopedKey}. */
+  private readonly inProgress = new Map<string, Promise<Creation | Error>>();
 
   constructor(
     private readonly pool: Pool,
@@ -75,16 +75,17 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   /**
    * @returns the animal, and whether an earlier request created it.
    * @throws ApiError `idempotency_key_reused` if the key was used for another body, `idempotency_key_in_use` if another
-   *   process is working on its first request, `unavailable` if its record expires at this moment, and whatever {@link Batcher.ask} throws.
+   *   process is working on its first request, `unavailable` if its record expires at this moment, and whatever {@link
+   *   Batcher.ask} throws.
    */
   async create(request: IdempotentRequest): Promise<{ pet: StoredPet; isReplayed: boolean }> {
     const bodyHash = hash('sha256', contentOf(request.pet), 'hex');
-    const key = nameOf(request.apiKeyId, request.key);
-    const first = this.underWay.get(key);
+    const key = scopedKey(request.apiKeyId, request.key);
+    const first = this.inProgress.get(key);
     const creation =
       first ??
-      this.creations.ask({ ...request, bodyHash }).finally(() => this.underWay.delete(key));
-    this.underWay.set(key, creation);
+      this.creations.ask({ ...request, bodyHash }).finally(() => this.inProgress.delete(key));
+    this.inProgress.set(key, creation);
     const outcome = await creation;
     if (outcome instanceof Error) {
       throw outcome;
@@ -101,14 +102,14 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   /** @param requests of which no two have the same key. */
   private async createAll(requests: HashedRequest[]): Promise<(Creation | Error)[]> {
     const outcomes = await this.insert(requests);
-    const others = requests.filter(({ apiKeyId, key }) => !outcomes.has(nameOf(apiKeyId, key)));
+    const others = requests.filter(({ apiKeyId, key }) => !outcomes.has(scopedKey(apiKeyId, key)));
     if (others.length > 0) {
       await this.findEarlier(others, outcomes);
     }
-    return requests.map(({ apiKeyId, key }) => outcomes.get(nameOf(apiKeyId, key)) ?? expired());
+    return requests.map(({ apiKeyId, key }) => outcomes.get(scopedKey(apiKeyId, key)) ?? expired());
   }
 
-  /** @returns outcomes by {@link nameOf}; none for keys that were recorded in the last 24 hours. */
+  /** @returns outcomes by {@link scopedKey}; none for keys that were recorded in the last 24 hours. */
   private async insert(requests: HashedRequest[]): Promise<Map<string, Creation | Error>> {
     const rows = await run<
       [
@@ -128,9 +129,9 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     const outcomes = new Map<string, Creation | Error>();
     for (const [apiKeyId, key, bodyHash, isFree, id, json] of rows) {
       if (isFree === false) {
-        outcomes.set(nameOf(apiKeyId, key), inUse());
+        outcomes.set(scopedKey(apiKeyId, key), inUse());
       } else if (id !== null && json !== null) {
-        outcomes.set(nameOf(apiKeyId, key), { pet: { id, json }, bodyHash, isReplayed: false });
+        outcomes.set(scopedKey(apiKeyId, key), { pet: { id, json }, bodyHash, isReplayed: false });
       }
     }
     return outcomes;
@@ -149,16 +150,18 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
         requests.map(({ key }) => key),
       ]);
       for (const [apiKeyId, key, bodyHash, id, json] of rows) {
-        outcomes.set(nameOf(apiKeyId, key), { pet: { id, json }, bodyHash, isReplayed: true });
+        outcomes.set(scopedKey(apiKeyId, key), { pet: { id, json }, bodyHash, isReplayed: true });
       }
     } catch (error) {
       for (const { apiKeyId, key } of requests) {
-        outcomes.set(nameOf(apiKeyId, key), error as Error);
+        outcomes.set(scopedKey(apiKeyId, key), error as Error);
       }
     }
   }
 
-  /** Deletes records older than 24 hours, up to 1,000 in a statement, except those that another transaction has locked. */
+  /**
+   * Deletes records older than 24 hours, up to 1,000 in a statement, except those that another transaction has locked.
+   */
   private async sweep(): Promise<void> {
     try {
       while ((await run(this.pool, DELETE_OLD_IDEMPOTENCY_KEYS)).length > 0);
@@ -171,7 +174,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
 const inUse = () =>
   new ApiError(
     'idempotency_key_in_use',
-    'The first request with this Idempotency-Key is still under way; try again.',
+    'The first request with this Idempotency-Key is still in progress; try again.',
   );
 
 const expired = () =>

@@ -5,7 +5,9 @@ import { PET_STATUSES, type PetStatus } from './pet-status.js';
 /** The most code points that a name has. */
 export const NAME_LENGTH = 255;
 
-/** Code points (`u`), of which PostgreSQL's text can hold all but U+0000 and lone surrogates; one is not white space. */
+/**
+ * Code points (`u`), of which PostgreSQL's text can hold all but U+0000 and lone surrogates; one is not white space.
+ */
 const NAME = new RegExp(
   `^(?=\\p{White_Space}*\\P{White_Space})[^\\0\\p{Surrogate}]{1,${NAME_LENGTH}}$`,
   'u',

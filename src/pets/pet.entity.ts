@@ -2,7 +2,9 @@ import { Check, Column, Entity, Index, PrimaryGeneratedColumn } from 'typeorm';
 import { NAME_LENGTH } from './new-pet.dto.js';
 import type { PetStatus } from './pet-status.js';
 
-/** An animal as stored (interface, part 2). The indexes serve the two forms of listPets: all by id, one status by id. */
+/**
+ * An animal as stored (interface, part 2). The indexes serve the two forms of listPets: all by id, one status by id.
+ */
 @Entity('pets')
 @Check('pets_name_check', `name <> ''`)
 @Check('pets_status_check', `status in ('available', 'pending', 'sold')`)

@@ -6,7 +6,9 @@ import type { OperationDescription } from '../openapi/operation.decorator.js';
 import { NAME_LENGTH, NewPet } from './new-pet.dto.js';
 import { PET_STATUSES } from './pet-status.js';
 
-/** One character that is not white space, none that is U+0000. Spelt out, because `\s` is another set in each language. */
+/**
+ * One character that is not white space, none that is U+0000. Spelt out, because `\s` is another set in each language.
+ */
 const WHITE_SPACE =
   '\\t-\\r \\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
 const NAME_PATTERN = `^[^\\u0000]*[^\\u0000${WHITE_SPACE}][^\\u0000]*$`;

