@@ -1,14 +1,15 @@
 import type { Command } from 'commander';
 import type { DataSource } from 'typeorm';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
-import { type Environment, loadEnvironment, withoutPassword } from '../config/environment.js';
+import { withoutPassword } from '../config/database-url.js';
+import { type Environment, loadEnvironment } from '../config/environment.js';
 import { administrativeDataSource, poolOf } from '../database/data-source.js';
-import { connected, connectToServe, describeDatabase, onDatabase } from '../database/database.js';
+import { connected, connectToServe, describeDatabase } from '../database/database.js';
 import { appliedMigrations, pendingAfter } from '../database/bookkeeping.js';
 import { missingRights } from '../database/rights.js';
 import { createLogger } from '../logging/logger.js';
+import { onCommandDatabase } from './command-database.js';
 import { exitCodes } from './exit-codes.js';
-import { sayIfEmbedded } from './where.js';
 
 /** PostgreSQL 14, as PostgreSQL numbers its versions. */
 const OLDEST_VERSION = 140_000;
@@ -57,9 +58,7 @@ async function checkAll(): Promise<{ environment?: Environment; checks: Check[] 
   try {
     environment = loadEnvironment();
     checks.push({ name: 'configuration', isOk: true, message: 'valid' });
-    await onDatabase(environment, async (database) => {
-      sayIfEmbedded(database);
-      const { url } = database;
+    await onCommandDatabase(environment, async (url) => {
       const dataSource = await connected(() => administrativeDataSource(url));
       try {
         checks.push({ name: 'database', isOk: true, message: describeDatabase(url) });

@@ -4,12 +4,12 @@ import { isApiKey } from '../auth/api-key.js';
 import { ApiKey } from '../auth/api-key.entity.js';
 import { ApiKeys } from '../auth/api-keys.js';
 import { loadEnvironment, secretOf } from '../config/environment.js';
-import { administer, onDatabase } from '../database/database.js';
+import { administer } from '../database/database.js';
 import { requireMigrated } from '../database/pending-migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { INT64_MAX } from '../int64.js';
+import { onCommandDatabase } from './command-database.js';
 import { exitCodes } from './exit-codes.js';
-import { sayIfEmbedded } from './where.js';
 
 /** `animal-store keys …`, and so `npm run keys`. */
 export function addKeys(program: Command): void {
@@ -80,9 +80,7 @@ async function withKeys(
   work: (keys: ApiKeys) => Promise<void>,
   environment = loadEnvironment(),
 ): Promise<void> {
-  await onDatabase(environment, async (database) => {
-    sayIfEmbedded(database);
-    const { url } = database;
+  await onCommandDatabase(environment, async (url) => {
     await requireMigrated(url, environment);
     await administer(url, (dataSource) => work(new ApiKeys(dataSource.getRepository(ApiKey))));
   });

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import type { DataSource } from 'typeorm';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { type Environment, loadEnvironment } from '../config/environment.js';
-import { administer, describeDatabase, onDatabase } from '../database/database.js';
+import { administer, describeDatabase } from '../database/database.js';
 import {
   type AppliedMigration,
   migrationHistory,
@@ -19,8 +19,8 @@ import {
   rowsLostWith,
   runMigrations,
 } from '../database/migrations.js';
+import { onCommandDatabase } from './command-database.js';
 import { exitCodes } from './exit-codes.js';
-import { sayIfEmbedded } from './where.js';
 
 /** Exit code of a revert that was not confirmed. */
 const NOT_CONFIRMED = 2;
@@ -80,9 +80,8 @@ async function onUrl(
   work: (url: string, environment: Environment) => Promise<void>,
 ): Promise<void> {
   const environment = loadEnvironment();
-  await onDatabase(environment, async (database) => {
-    sayIfEmbedded(database);
-    await work(database.url, environment);
+  await onCommandDatabase(environment, async (url) => {
+    await work(url, environment);
   });
 }
 

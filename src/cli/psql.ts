@@ -2,10 +2,9 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { Command } from 'commander';
 import { loadEnvironment } from '../config/environment.js';
-import { onDatabase } from '../database/database.js';
 import { OperatorError } from '../errors/operator-error.js';
+import { onCommandDatabase } from './command-database.js';
 import { exitCodes } from './exit-codes.js';
-import { sayIfEmbedded } from './where.js';
 
 /** `animal-store psql`, and so `npm run psql`. */
 export function addPsql(program: Command): void {
@@ -20,9 +19,8 @@ export function addPsql(program: Command): void {
         "\nOthers are psql's own.",
     )
     .action(async (args: string[]) => {
-      await onDatabase(loadEnvironment(), async (database) => {
-        sayIfEmbedded(database);
-        process.exitCode = await psql(database.url, args);
+      await onCommandDatabase(loadEnvironment(), async (url) => {
+        process.exitCode = await psql(url, args);
       });
     });
 }

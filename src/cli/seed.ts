@@ -4,12 +4,12 @@ import { Argument, type Command, InvalidArgumentError } from 'commander';
 import { from as copyFrom } from 'pg-copy-streams';
 import { loadEnvironment } from '../config/environment.js';
 import { poolOf } from '../database/data-source.js';
-import { administer, describeDatabase, onDatabase } from '../database/database.js';
+import { administer, describeDatabase } from '../database/database.js';
 import { requireMigrated } from '../database/pending-migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
 import type { PetStatus } from '../pets/pet-status.js';
+import { onCommandDatabase } from './command-database.js';
 import { exitCodes } from './exit-codes.js';
-import { sayIfEmbedded } from './where.js';
 
 /** The maximum number of animals that one run creates. */
 const MOST = 100_000_000;
@@ -51,9 +51,7 @@ export function addSeed(program: Command): void {
     .addHelpText('after', exitCodes({ 0: 'created', 1: 'failed or stopped: none was created' }))
     .action(async (count: number, { yes }: { yes?: true }) => {
       const environment = loadEnvironment();
-      await onDatabase(environment, async (database) => {
-        sayIfEmbedded(database);
-        const { url } = database;
+      await onCommandDatabase(environment, async (url) => {
         console.error(`${describeDatabase(url)}.`);
         if (environment.NODE_ENV === 'production' && !yes) {
           throw new OperatorError(

@@ -14,13 +14,13 @@ import type { Connection } from './connection.js';
 import { Connections } from './connections.js';
 import { Cors } from './cors.js';
 import { HTTP_LIMITS } from './limits.js';
+import { malformedHead, rejectedByNode } from './malformed.js';
 import { allowOf } from './methods.js';
 import { parseQuery } from './query.js';
-import { JSON_MEDIA_TYPE, Representation } from './representation.js';
 import { Request } from './request.js';
 import { requestId } from './request-id.js';
 import { pathAndQuery } from './request-target.js';
-import { addHeaders, type Headers, Response } from './response.js';
+import { addHeaders, Response, sendBody, writeHead } from './response.js';
 import { traceIdOf } from './trace.js';
 
 /**
@@ -191,12 +191,11 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   private handle(request: Request, response: Response): void {
-    const { httpVersion } = request;
-    const hasTooManyFields = request.rawHeaders.length > 2 * HTTP_LIMITS.headerFields;
+    const malformed = malformedHead(request);
     if (
-      hasTooManyFields ||
+      malformed?.[0] === 'headers_too_large' ||
       request.headers.upgrade !== undefined ||
-      (httpVersion !== '1.1' && request.headers['transfer-encoding'] !== undefined)
+      (request.httpVersion !== '1.1' && request.headers['transfer-encoding'] !== undefined)
     ) {
       // Node drops what comes after a request with `Upgrade` in the same packet. HTTP/1.0 has no chunked coding, so the
       // end of a body with `Transfer-Encoding` is uncertain (RFC 9112, section 6.1).
@@ -205,18 +204,8 @@ export class HttpAdapter extends ExpressAdapter {
     request.id = requestId(request.headers);
     request.url = pathAndQuery(request.url);
     response.isPreflight = this.cors?.addTo(response);
-    if (hasTooManyFields) {
-      const { headerFields } = HTTP_LIMITS;
-      const message = `A request may have at most ${headerFields} header fields.`;
-      this.replyError(response, 'headers_too_large', message);
-      return;
-    }
-    if (httpVersion !== '1.1' && httpVersion !== '1.0') {
-      this.replyError(response, 'invalid_request', ONE_OF_VERSIONS);
-      return;
-    }
-    if (httpVersion === '1.1' && !isHost(request.headers.host)) {
-      this.replyError(response, 'invalid_request', 'A request needs one valid Host header.');
+    if (malformed !== undefined) {
+      this.replyError(response, ...malformed);
       return;
     }
     if (request.url.startsWith(PROBES)) {
@@ -251,7 +240,7 @@ export class HttpAdapter extends ExpressAdapter {
       socket.destroy();
       return;
     }
-    const [errorCode, message] = PARSER_ERRORS[code] ?? MALFORMED;
+    const [errorCode, message] = rejectedByNode(code);
     const { arriving } = connection;
     if (arriving === undefined) {
       this.refuse(socket, randomUUID(), errorCode, message);
@@ -389,9 +378,9 @@ export class HttpAdapter extends ExpressAdapter {
     const responses = this.toSend;
     this.toSend = [];
     const now = performance.now();
-    for (const outgoing of responses) {
-      send(outgoing);
-      outgoing.connection?.sent(outgoing.response);
+    for (const { response, data, connection } of responses) {
+      sendBody(response, data, connection);
+      connection?.sent(response);
     }
     for (const { response, status } of responses) {
       this.logResponse(response, status, now);
@@ -425,48 +414,10 @@ export class HttpAdapter extends ExpressAdapter {
   }
 }
 
-/** Writes the head of a response. @returns the body to send. */
-function writeHead(response: Response, body: unknown, status: number): Outgoing['data'] {
-  const isMade = body instanceof Representation;
-  const data = isMade ? body.data : JSON.stringify(body);
-  const headers: Headers = {
-    'X-Request-Id': response.req.id,
-    'X-Content-Type-Options': 'nosniff',
-    'Cache-Control': 'no-store',
-  };
-  if (data !== undefined) {
-    headers['Content-Type'] = isMade ? body.mediaType : JSON_MEDIA_TYPE;
-    headers['Content-Length'] = Buffer.byteLength(data);
-  }
-  response.writeHead(status, Object.assign(headers, response.addedHeaders));
-  return data;
-}
-
-/**
- * Ends a response whose head is written. Head and body go to the socket as one string. `end(data)` would add an empty
- * buffer, and Node would need the slower writev for the two.
- */
-function send({ response, data, connection }: Outgoing): void {
-  if (data !== undefined) {
-    response.cork();
-    // ASCII has the same bytes in both encodings, and Node writes latin1 faster.
-    const isAscii = Buffer.byteLength(data) === data.length;
-    response.write(data, isAscii ? 'latin1' : 'utf8');
-    response.uncork();
-  }
-  if (response.shouldKeepAlive || response.req.complete || connection === undefined) {
-    response.end();
-  } else {
-    // Node would close the connection at once, and so reset it while the rest of the request arrives.
-    response.flushHeaders();
-    connection.endAfterRest(response.req);
-  }
-}
-
 /** A response whose head is written. */
 interface Outgoing {
   response: Response;
-  data: string | Uint8Array | undefined;
+  data: ReturnType<typeof writeHead>;
   status: number;
   connection: Connection | undefined;
 }
@@ -529,33 +480,6 @@ function clientAddressOf({ ip = '', socket }: Request): string | undefined {
   return isIP(ip) === 0 ? socket.remoteAddress : ip;
 }
 
-const ONE_OF_VERSIONS = 'The version of HTTP must be 1.1 or 1.0.';
-
-/** Node's codes: `HPE_…` from its parser, `ERR_HTTP_REQUEST_TIMEOUT` from its time limits. */
-const PARSER_ERRORS: Readonly<Record<string, [ErrorCode, string]>> = {
-  HPE_INVALID_METHOD: [
-    'invalid_request',
-    'The request is not well-formed HTTP, or its method is unknown.',
-  ],
-  HPE_INVALID_VERSION: ['invalid_request', ONE_OF_VERSIONS],
-  HPE_HEADER_OVERFLOW: ['headers_too_large', 'The request line and headers are too large.'],
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: [
-    'payload_too_large',
-    "The body's chunk extensions are too large.",
-  ],
-  ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'The request did not arrive in time.'],
-};
-
-const MALFORMED: [ErrorCode, string] = ['invalid_request', 'The request is not well-formed HTTP.'];
-
 function isComingInChunks({ complete, headers }: Request): boolean {
   return !complete && headers['transfer-encoding'] !== undefined;
-}
-
-/**
- * Whether `host` is present and has only the characters of a host and port (RFC 9112, section 3.2; RFC 3986, section
- * 3.2). Node joins repeated headers with a comma and a space, so they do not match.
- */
-function isHost(host: string | undefined): boolean {
-  return host !== undefined && /^[\w.~!$&'()*+,;=:%[\]-]*$/.test(host);
 }

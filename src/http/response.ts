@@ -1,6 +1,8 @@
 import { ServerResponse } from 'node:http';
 import express from 'express';
 import type { ErrorCode } from '../errors/errors.js';
+import type { Connection } from './connection.js';
+import { JSON_MEDIA_TYPE, Representation } from './representation.js';
 import type { Request } from './request.js';
 
 /** Header fields by name, spelled as they are sent. */
@@ -42,4 +44,55 @@ export function addHeaders(response: Response, headers: Readonly<Headers>): void
 export function varyBy(response: Response, field: string): void {
   const others = response.addedHeaders?.['Vary'];
   addHeaders(response, { Vary: others === undefined ? field : `${others}, ${field}` });
+}
+
+/**
+ * Writes the head of a response.
+ *
+ * @param body as in `HttpAdapter.reply`.
+ * @returns the body to send.
+ */
+export function writeHead(
+  response: Response,
+  body: unknown,
+  status: number,
+): string | Uint8Array | undefined {
+  const isMade = body instanceof Representation;
+  const data = isMade ? body.data : JSON.stringify(body);
+  const headers: Headers = {
+    'X-Request-Id': response.req.id,
+    'X-Content-Type-Options': 'nosniff',
+    'Cache-Control': 'no-store',
+  };
+  if (data !== undefined) {
+    headers['Content-Type'] = isMade ? body.mediaType : JSON_MEDIA_TYPE;
+    headers['Content-Length'] = Buffer.byteLength(data);
+  }
+  response.writeHead(status, Object.assign(headers, response.addedHeaders));
+  return data;
+}
+
+/**
+ * Sends the body of a response whose head is written, and ends it. Head and body go to the socket as one string.
+ * `end(data)` would add an empty buffer, and Node would need the slower writev for the two.
+ */
+export function sendBody(
+  response: Response,
+  data: string | Uint8Array | undefined,
+  connection: Connection | undefined,
+): void {
+  if (data !== undefined) {
+    response.cork();
+    // ASCII has the same bytes in both encodings, and Node writes latin1 faster.
+    const isAscii = Buffer.byteLength(data) === data.length;
+    response.write(data, isAscii ? 'latin1' : 'utf8');
+    response.uncork();
+  }
+  if (response.shouldKeepAlive || response.req.complete || connection === undefined) {
+    response.end();
+  } else {
+    // Node would close the connection at once, and so reset it while the rest of the request arrives.
+    response.flushHeaders();
+    connection.endAfterRest(response.req);
+  }
 }

@@ -1,7 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { readEnvironment, withoutPassword } from '../../src/config/environment.js';
+import { withoutPassword } from '../../src/config/database-url.js';
+import { readEnvironment } from '../../src/config/environment.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 
 const DEFAULTS = {

@@ -1,0 +1,18 @@
+import type { Environment } from '../config/environment.js';
+import { DATA_FOLDER, onDatabase } from '../database/database.js';
+
+/**
+ * Calls `work` with the URL of the database that a command uses. If `DATABASE_URL` is not set, prints on standard error
+ * that it is the embedded one.
+ */
+export function onCommandDatabase(
+  environment: Environment,
+  work: (url: string) => Promise<void>,
+): Promise<void> {
+  return onDatabase(environment, async ({ url, isEmbedded }) => {
+    if (isEmbedded) {
+      console.error(`DATABASE_URL is not set: this is the embedded PostgreSQL in ${DATA_FOLDER}.`);
+    }
+    await work(url);
+  });
+}
