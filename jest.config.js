@@ -9,5 +9,7 @@ export default {
   setupFiles: ['<rootDir>/test/typescript.js'],
   globalSetup: '<rootDir>/test/postgres/start.js',
   globalTeardown: '<rootDir>/test/postgres/stop.js',
+  // Resolves imports of TypeScript files for --watch and --findRelatedTests.
+  moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },
   maxWorkers: 2,
 };
