@@ -23,12 +23,12 @@ import { RequestValidationPipe } from './validation/request-validation.pipe.js';
 /** What the process makes once, before the application. */
 export interface Resources {
   environment: Environment;
-  /** Connected. The application ends it when it is closed. */
+  /** Already connected. When the application closes, it closes the connections too. */
   dataSource: DataSource;
   logger: Logger;
 }
 
-/** The modules, and every global in the order in which a request meets it. */
+/** The modules, and the global guards, pipe and filter in the order in which they run. */
 @Global()
 @Module({})
 export class AppModule {

@@ -1,8 +1,8 @@
 import { crc32 } from 'node:zlib';
 
 /**
- * Writes bytes as URL-safe text with a checksum, so that a text that was mistyped, cut or made up is recognised without
- * asking anyone. This is no signature: whoever knows the scheme can write one.
+ * Writes bytes as URL-safe text with a checksum. Mistyped, truncated or invented text is detected without a query of
+ * the database. The checksum is not a signature: anyone who knows the scheme can write a valid text.
  *
  * @param purpose what the text is for; a text written for another purpose does not decode.
  */

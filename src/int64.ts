@@ -4,7 +4,7 @@ export const INT64_MAX = 2n ** 63n - 1n;
 /**
  * The int64 that `text` writes in plain decimal: no sign but `-`, no leading zero, no `-0`.
  *
- * @returns `undefined` where it writes none.
+ * @returns `undefined` if `text` is not such a number.
  */
 export function int64FromDecimal(text: string): bigint | undefined {
   return /^(?:0|-?[1-9][0-9]{0,18})$/.test(text) ? inRange(BigInt(text)) : undefined;
@@ -14,7 +14,7 @@ export function int64FromDecimal(text: string): bigint | undefined {
  * The int64 that is the exact value of a JSON number: `3.0` and `1e2` are 3 and 100. JSON.parse would have rounded the
  * number to a double first (RFC 8259, section 6).
  *
- * @returns `undefined` where the value is a fraction or outside the range of int64.
+ * @returns `undefined` if the text is not a number, or if its value is a fraction or outside the range of int64.
  */
 export function int64FromJson(text: string): bigint | undefined {
   const [, sign, whole = '', fraction = '', exponent = '0'] =
@@ -31,7 +31,7 @@ export function int64FromJson(text: string): bigint | undefined {
   return inRange(BigInt(sign + significant + '0'.repeat(power)));
 }
 
-/** A regular expression would look at each run of zeros again from each of its digits. */
+/** Not a regular expression, because its time would be quadratic in the length of a run of zeros. */
 function withoutTrailingZeros(digits: string): string {
   let end = digits.length;
   while (digits[end - 1] === '0') {

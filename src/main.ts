@@ -2,5 +2,5 @@
 import { animalStore } from './cli/animal-store.js';
 
 const args = process.argv.slice(2);
-// Without a command it serves: NestJS's own `nest start` gives none.
+// Without a command, the program serves, because `nest start` passes no command.
 await animalStore(args.length === 0 ? ['serve'] : args);

@@ -25,8 +25,8 @@ export async function animalStore(args: string[]): Promise<void> {
     .addHelpText(
       'after',
       `
-Without a command, animal-store serves. Configuration comes from the environment and from .env; .env.example documents it.
-Wrong arguments and every failure end with exit code 1 and a message on standard error.`,
+Without a command, animal-store runs serve. Configuration comes from the environment and from .env, as documented in
+.env.example. If the arguments are wrong or a command fails, a message is on standard error and the exit code is 1.`,
     );
   program
     .command('serve')
@@ -58,13 +58,14 @@ Wrong arguments and every failure end with exit code 1 and a message on standard
     await program.parseAsync(args, { from: 'user' });
   } catch (error) {
     console.error(explain(error));
-    // A connection that the server does not close would keep the process alive for a minute.
+    // Ends at once: a connection that the server does not close would otherwise keep the process alive for a minute.
     process.exit(1);
   }
 }
 
 /**
- * Only in production, because people read the log there. `NODE_ENV` is read directly: the configuration may be invalid.
+ * Writes the reason to the log, in production only: elsewhere, people read standard error. Reads the variables from
+ * `process.env`, because the configuration may be invalid.
  */
 function logStopped(error: unknown): void {
   const { NODE_ENV, LOG_LEVEL } = process.env;
@@ -73,7 +74,7 @@ function logStopped(error: unknown): void {
   }
 }
 
-/** Commander quotes an invalid argument, which may be an API key in the wrong place. */
+/** Masks API keys in Commander's messages. Commander quotes an invalid argument, and that may be an API key. */
 const withoutKeys = (text: string) => text.replaceAll(new RegExp(`${KEY_PREFIX}[\\w-]*`, 'g'), '…');
 
 function explain(error: unknown): string {

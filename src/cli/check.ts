@@ -51,7 +51,7 @@ export function addCheck(program: Command): void {
     });
 }
 
-/** Runs the checks in their order. An invalid configuration, or a database that cannot be used, ends them. */
+/** Runs the checks in order. Stops if the configuration is invalid or the database cannot be used. */
 async function checkAll(): Promise<{ environment?: Environment; checks: Check[] }> {
   const checks: Check[] = [];
   let environment: Environment | undefined;

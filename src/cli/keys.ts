@@ -11,7 +11,7 @@ import { INT64_MAX } from '../int64.js';
 import { onCommandDatabase } from './command-database.js';
 import { exitCodes } from './exit-codes.js';
 
-/** `animal-store keys …`, and so `npm run keys`. */
+/** Adds `animal-store keys …`, which `npm run keys` runs. */
 export function addKeys(program: Command): void {
   const keys = program
     .command('keys')
@@ -27,7 +27,7 @@ export function addKeys(program: Command): void {
   const id = () => new Argument('<id>', 'the number that list shows').argParser(idOf);
   keys
     .command('create')
-    .description('create a key and print it, only this once')
+    .description('create a key and print it; it cannot be shown again')
     .addOption(name())
     .addOption(expires())
     .addHelpText('after', exitCodes({ 0: 'created', 1: 'no valid key was created' }))
@@ -36,7 +36,7 @@ export function addKeys(program: Command): void {
     );
   keys
     .command('list')
-    .description('list all keys, without their texts')
+    .description('list all keys, but not their secret text')
     .option('--json', 'print JSON')
     .addHelpText('after', exitCodes({ 0: 'listed', 1: 'failed' }))
     .action(({ json }: { json?: true }) => withKeys((apiKeys) => list(apiKeys, json)));
@@ -49,7 +49,7 @@ export function addKeys(program: Command): void {
   keys
     .command('rotate')
     .description(
-      'create a key of the same name and print it, only this once; let the old one expire',
+      'create a key of the same name and print it; let the old one expire after the overlap',
     )
     .addArgument(id())
     .addOption(

@@ -40,7 +40,9 @@ export function addMigrate(program: Command): void {
     .action(() => onUrl(run));
   migrate
     .command('revert')
-    .description('revert the migration that was applied last; asks before, on a terminal')
+    .description(
+      'revert the migration that was applied last; asks for confirmation first, on a terminal',
+    )
     .option('--yes', 'do not ask; required without a terminal')
     .addHelpText(
       'after',

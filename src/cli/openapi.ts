@@ -7,7 +7,7 @@ import { openApiDocument } from '../openapi/openapi-document.js';
 import { OrdersController } from '../orders/orders.controller.js';
 import { PetsController } from '../pets/pets.controller.js';
 
-/** Writes `docs/openapi.json`. The environment of this machine does not change it. */
+/** Writes `docs/openapi.json`. Its content does not depend on environment variables. */
 export async function writeDocument(): Promise<void> {
   const production = Object.assign(new Environment(), { DEPLOYMENT_ENVIRONMENT: 'production' });
   const document = openApiDocument([PetsController, OrdersController], production);

@@ -6,17 +6,17 @@ import { OperatorError } from '../errors/operator-error.js';
 import { onCommandDatabase } from './command-database.js';
 import { exitCodes } from './exit-codes.js';
 
-/** `animal-store psql`, and so `npm run psql`. */
+/** Adds `animal-store psql`, which `npm run psql` runs. */
 export function addPsql(program: Command): void {
   program
     .command('psql')
     .description("run psql, which must be installed, on the service's database")
-    .argument('[arguments...]', "psql's own, such as -c 'table pets'")
+    .argument('[arguments...]', "arguments of psql, such as -c 'table pets'")
     .allowUnknownOption()
     .addHelpText(
       'after',
       exitCodes({ 0: 'psql succeeded', 1: 'psql failed, or is not installed' }) +
-        "\nOthers are psql's own.",
+        '\nOther exit codes are those of psql.',
     )
     .action(async (args: string[]) => {
       await onCommandDatabase(loadEnvironment(), async (url) => {
@@ -25,13 +25,13 @@ export function addPsql(program: Command): void {
     });
 }
 
-/** @returns its exit code. */
+/** Runs psql. @returns the exit code of psql. */
 async function psql(databaseUrl: string, args: string[]): Promise<number> {
-  // Every account of the machine can read the command line, but only this account can read the environment.
+  // Passes the password in the environment: every account of the machine can read the command line of a process.
   const url = new URL(databaseUrl);
   const PGPASSWORD = decodeURIComponent(url.password);
   url.password = '';
-  // Ctrl-C is for psql, which cancels its statement.
+  // Ignores Ctrl-C. psql gets it too, and cancels its statement.
   process.on('SIGINT', () => {});
   const child = spawn('psql', [url.href, ...args], {
     stdio: 'inherit',

@@ -17,7 +17,7 @@ const MOST = 100_000_000;
 /** Animals that are sent together. */
 const CHUNK = 1_000;
 
-/** An animal's name is one of these and one of {@link BYNAMES}. The lengths of the two lists have no common factor. */
+/** A name is one of these and one of {@link BYNAMES}. The lengths of the two lists are coprime, so all pairs occur. */
 const NAMES =
   'Rex Bella Luna Milo Čert Žofka Łatek Ørn Åsa Señorita Zoë Jürgen François Đuro Снежок Мурка Ξανθή ポチ タマ 小白 백구 ฟ้า मोती شیرین לביאה 🐈'.split(
     ' ',
@@ -41,13 +41,13 @@ const BYNAMES = [
   '100 %',
 ];
 
-/** `animal-store seed`, and so `npm run seed`. */
+/** Adds `animal-store seed`, which `npm run seed` runs. */
 export function addSeed(program: Command): void {
   program
     .command('seed')
     .description('create animals for development and tests')
     .addArgument(new Argument('<count>', `how many: 1 to ${MOST}`).argParser(countOf))
-    .option('--yes', 'do so although NODE_ENV is production')
+    .option('--yes', 'create them even if NODE_ENV is production')
     .addHelpText('after', exitCodes({ 0: 'created', 1: 'failed or stopped: none was created' }))
     .action(async (count: number, { yes }: { yes?: true }) => {
       const environment = loadEnvironment();

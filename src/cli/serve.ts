@@ -24,7 +24,7 @@ const SAME_SIGTERM = 1000;
 export async function serve(environment: Environment): Promise<void> {
   tuneHeap();
   const stopping = new AbortController();
-  /** Skips the wait for balancers: after a signal other than SIGTERM, or after a second SIGTERM. */
+  /** Skips the rest of the drain. Aborted by a signal other than SIGTERM, or by a second SIGTERM. */
   const hurrying = new AbortController();
   let stoppingSince = Infinity;
   let isServing = false;
@@ -51,7 +51,7 @@ export async function serve(environment: Environment): Promise<void> {
       await serveFrom(url, environment, key, stopping.signal, hurrying.signal);
     });
   } catch (error) {
-    // Ctrl-C also ends the child processes of a first start. Errors that result from that are not reported.
+    // On a first start, Ctrl-C also ends initdb, a child process. Errors that result from that are not reported.
     if (isServing || !stopping.signal.aborted) {
       throw error;
     }

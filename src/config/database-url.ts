@@ -6,7 +6,7 @@ import { AllOf, MayBeOmitted, Satisfies } from '../validation/decorators.js';
 const LIKE_FULL = ['prefer', 'require', 'verify-ca'];
 const SSL_MODES = ['disable', ...LIKE_FULL, 'verify-full', 'no-verify'];
 
-/** The parameters that pg or this service supports, and a check of their values. pg silently ignores libpq's others. */
+/** The parameters that pg or this service supports, and a check of their values. pg silently ignores all others. */
 const URL_PARAMETERS: Readonly<Record<string, (value: string) => boolean>> = {
   host: () => true,
   port: (value) => /^[0-9]{1,5}$/.test(value),
@@ -77,7 +77,7 @@ const TO_TAKE_WRITES = /[?&]target_session_attrs=/;
 /** Whether `url` is a `postgres://` URL whose parameters all have an effect. */
 function isPostgresUrl(url: string): boolean {
   const parameters = [...new URLSearchParams(url.split('?').slice(1).join('?'))];
-  // A parameter may not be repeated, and `ssl` not be beside `sslmode`: pg would use only one of them.
+  // No parameter can occur twice, and `ssl` and `sslmode` cannot occur together: pg would use only one of them.
   const names = new Set(parameters.map(([name]) => (name === 'ssl' ? 'sslmode' : name)));
   return (
     /^postgres(ql)?:\/\/./.test(url) &&

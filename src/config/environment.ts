@@ -96,7 +96,7 @@ export class Environment {
   @WholeNumber(0, 65535)
   METRICS_PORT?: number;
 
-  /** The database; its parameters set TLS. Without it, outside production, the embedded PostgreSQL runs. */
+  /** The database's URL. Its parameters set TLS. Outside production, the embedded PostgreSQL runs if it is not set. */
   @DatabaseUrl()
   DATABASE_URL?: string;
 
@@ -114,7 +114,7 @@ export class Environment {
   @IsString()
   DATABASE_READ_URL_FILE?: string;
 
-  /** Connections that this process opens at most: to the database, and to each of its standbys. */
+  /** The maximum number of connections of this process to the database, and to each standby. */
   @WholeNumber(2, 100)
   DATABASE_POOL_SIZE = 10;
 
@@ -145,7 +145,7 @@ export class Environment {
   @WholeNumber(1, 1_000_000)
   RATE_LIMIT_PER_MINUTE?: number;
 
-  /** The web origins whose pages may read responses; `*` alone for all. Without it, none. */
+  /** The web origins whose pages may read responses, or `*` alone for all. If it is not set, none may. */
   @MayBeOmitted()
   @Transform(({ value }) => listOf(value))
   @Satisfies(areOrigins, {

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** The folder of `package.json`, whether the source or the build of it runs. */
+/** The folder of `package.json`. It is the same for the source and for the build. */
 export const PROJECT_ROOT = rootAbove(dirname(fileURLToPath(import.meta.url)));
 
 /** The version in `package.json`. */

@@ -7,7 +7,7 @@ import { gzip } from 'node:zlib';
 import { PROJECT_ROOT } from '../config/project-root.js';
 
 /**
- * A file that pages load. Its address has a part that changes with its bytes, so that browsers may keep it for good.
+ * A file that pages load. Its path contains a hash of its content, so browsers can cache it without checking it again.
  */
 export class Asset {
   /** Below `/docs/assets/`. */
@@ -23,7 +23,7 @@ export class Asset {
     this.mediaType = MEDIA_TYPES[extname(name)]!;
   }
 
-  /** Compresses off the main thread, when somebody asks, once. */
+  /** Compresses the file once, at the first call, in another thread. */
   gzip(): Promise<Uint8Array> {
     this.gzipped ??= promisify(gzip)(this.bytes);
     return this.gzipped;

@@ -6,13 +6,13 @@ import { addHeaders, type Response, varyBy } from '../http/response.js';
 import { loadIcon } from './assets.js';
 
 /**
- * Addresses that people type and browsers ask for, and that are no pages: 303 for clients that prefer what is there to
- * JSON. To others they are unknown paths, 404.
+ * Redirects paths that people type or browsers request, but that are not pages. A client that prefers the media type of
+ * the target to JSON gets 303. Any other client gets 404, as for an unknown path.
  */
 @Public()
 @Controller()
 export class DocsRedirectsController {
-  /** By path: what is there, and its address relative to the path, so that it holds behind any proxy. */
+  /** By path: the target's media type and its address. The address is relative, so it is valid behind any proxy. */
   private readonly redirects: ReadonlyMap<string, { mediaType: string; location: string }>;
 
   constructor() {

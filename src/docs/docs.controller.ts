@@ -8,7 +8,7 @@ import { type Asset, loadAssets } from './assets.js';
 import { loadGuides } from './guides.js';
 import { pageMaker } from './page.js';
 
-/** The reference page and the guides, for people: everything they load comes from here. No key is needed. */
+/** Serves the reference page, the guides, and every file that they load. No key is needed. */
 @Public()
 @Controller('docs')
 export class DocsController {
@@ -62,7 +62,7 @@ function page(html: string, response: Response): Representation {
   return new Representation(html, 'text/html; charset=utf-8');
 }
 
-/** A page loads nothing from elsewhere, talks to nobody else, and runs no script that stands in the page itself. */
+/** A page loads files only from this service, connects only to it, and runs no inline scripts. */
 const PAGE_HEADERS = {
   'Cache-Control': 'no-cache',
   'Content-Security-Policy': [

@@ -25,14 +25,15 @@ const NAMES = [
 const markdown = new Marked({
   renderer: {
     /**
-     * Guides link to each other as files, so that they can be read in the repository too; other files are only there.
+     * In the repository, guides link to each other as `.md` files. On the service, these links have no `.md`. Links to
+     * other files (`../…`) become plain text, because the service does not have these files.
      */
     link({ href, tokens }) {
       const text = this.parser.parseInline(tokens);
       const target = href.replace(/\.md(?=#|$)/, '');
       return href.startsWith('../') ? text : `<a href="${target}">${text}</a>`;
     },
-    /** A section has the anchor that it has on GitHub and GitLab, and its heading leads there. */
+    /** A section has the same anchor as on GitHub and GitLab, and its heading links to the section. */
     heading({ depth, tokens, text }) {
       const content = this.parser.parseInline(tokens);
       if (depth === 1) {

@@ -1,10 +1,10 @@
 import type { Assets } from './assets.js';
 import type { Guide } from './guides.js';
 
-/** What one page has that others have not. Strings but `title` are HTML. */
+/** The parts that differ from page to page. `head` and `main` are HTML. */
 interface Page {
   title: string;
-  /** The path of the service seen from the page, a slash at its end: addresses work behind any proxy. */
+  /** The relative path from the page to `/`, with a slash at its end. Relative addresses work behind any proxy. */
   root: string;
   head?: string;
   main: string;

@@ -17,12 +17,12 @@ const DISK_FULL = '53100';
 const INSUFFICIENT_PRIVILEGE = '42501';
 
 /**
- * Milliseconds for which a statement that found no room on the database's disk is remembered: that it is full shows
- * only when something is written, and requests may be kept away as long as readiness says no.
+ * Milliseconds for which readiness is 503 after a statement failed because the database's disk was full. The time is
+ * limited: only a write shows whether there is room again, and balancers may send none while readiness is 503.
  */
 const DISK_FULL_FOR = 1_500;
 
-/** For whatever starts, restarts and routes to this process. No key is needed. */
+/** Liveness and readiness, for supervisors, orchestrators and balancers. No key is needed. */
 @Public()
 @Controller('health')
 export class HealthController {
@@ -34,7 +34,7 @@ export class HealthController {
     return asking.map(() => state);
   });
 
-  /** When the last statement found the disk full: `performance.now()`. */
+  /** When a statement last failed because the disk was full: `performance.now()`. */
   private diskFullAt = -Infinity;
 
   constructor(
@@ -50,13 +50,16 @@ export class HealthController {
     });
   }
 
-  /** 200 while the process responds at all; if it does not, it is to be restarted. */
+  /** 200 whenever the process can respond. If there is no response, restart the process. */
   @Get('live')
   live() {
     return { status: 'live' };
   }
 
-  /** 200 while requests can be served: the database responds, accepts writes, is migrated and allows what they need. */
+  /**
+   * 200 if requests can be served: the service is not stopping, the database responds and accepts writes, no migration
+   * is pending, and the role has the rights that the service needs.
+   */
   @Get('ready')
   async ready() {
     if (this.host.httpAdapter.isStopping) {

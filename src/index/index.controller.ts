@@ -29,7 +29,7 @@ export class IndexController {
   getIndex(@Req() request: Request, @Res({ passthrough: true }) response: Response) {
     varyBy(response, 'Accept');
     if (this.hasDocs && request.accepts(['json', 'html']) === 'html') {
-      // Relative to the address that was asked for, so that it holds behind any proxy.
+      // Relative to the request's address, so that it is valid behind any proxy.
       addHeaders(response, { Location: './docs' });
       response.statusCode = HttpStatus.SEE_OTHER;
     }

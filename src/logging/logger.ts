@@ -7,7 +7,7 @@ export type { Logger };
 /** Injection token of the process's one logger. */
 export const LOGGER = Symbol('Logger');
 
-/** The values of `LOG_LEVEL`, least to most. */
+/** The values of `LOG_LEVEL`. Each one logs more than the one before. */
 export const LOG_LEVELS = ['silent', 'fatal', 'error', 'warn', 'info', 'debug', 'trace'] as const;
 
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -27,8 +27,8 @@ export function createLogger(
 }
 
 /**
- * Standard output: lines for people on a terminal in development, if pino-pretty is installed, which is a development
- * dependency; else JSON.
+ * Standard output. On a terminal outside production, pino-pretty formats the lines, if it is installed. It is a
+ * development dependency. Otherwise the lines are JSON.
  */
 export async function standardOutput(isProduction: boolean): Promise<DestinationStream> {
   if (!isProduction && process.stdout.isTTY) {
@@ -36,7 +36,7 @@ export async function standardOutput(isProduction: boolean): Promise<Destination
     if (pretty !== undefined) {
       const colorize = process.stdout.hasColors();
       const prettify = pretty.prettyFactory({ colorize, singleLine: true });
-      // A terminal takes each line before the next: none is lost at an abrupt end.
+      // Writes to a terminal are synchronous, so no line is lost if the process ends abruptly.
       return { write: (line) => process.stdout.write(prettify(line)) };
     }
   }
@@ -45,7 +45,7 @@ export async function standardOutput(isProduction: boolean): Promise<Destination
 
 let latest = { at: NaN, text: '' };
 
-/** The time to the millisecond, written once for all lines of a millisecond. */
+/** The time in milliseconds. All lines of the same millisecond share one formatted text. */
 function isoTime(): string {
   const at = Date.now();
   if (at !== latest.at) {
@@ -54,18 +54,18 @@ function isoTime(): string {
   return latest.text;
 }
 
-/** Bytes of lines that wait while standard output accepts none; more are dropped. */
+/** The maximum number of bytes that wait while standard output accepts none. Further lines are dropped. */
 const MOST_WAITING = 12 * 1024 * 1024;
 
-/** Milliseconds for which the last lines are tried to be written if standard output accepts none. */
+/** Milliseconds for which the process tries to write the last lines if standard output does not accept them. */
 const LAST_TRIES = 2_000;
 
 /**
- * Standard output behind a buffer of 15 KiB. All lines of a turn of the event loop go into it at once, and as bytes: of
- * text, it would copy all that it has gathered each time, to measure it.
+ * Standard output behind a buffer of 15 KiB. All lines of one turn of the event loop are added to it together. They are
+ * added as bytes: with text, SonicBoom would measure all text in the buffer each time, which copies it.
  *
- * A reader that is gone or slow, or a full disk, costs lines and not the service, nor its end: so this is pino's
- * SonicBoom, and not `pino.destination`, which throws at exit then.
+ * If the reader is gone or slow, or the disk is full, lines are lost, but the service keeps running and stops as usual.
+ * So this uses pino's SonicBoom. With `pino.destination`, the exit would throw an error in these cases.
  */
 export function bufferedStandardOutput(): DestinationStream {
   let endOfTries = Infinity;
@@ -118,7 +118,7 @@ export function bufferedStandardOutput(): DestinationStream {
   return stream;
 }
 
-/** Nest's own messages, in the same log. Those of the start are `debug`. */
+/** Writes Nest's own messages to the same log. Those of Nest's level `log` have the level `debug`. */
 export class NestLogger implements LoggerService {
   constructor(private readonly logger: Logger) {}
 

@@ -62,7 +62,7 @@ export class DatabaseMetrics implements OnModuleInit, OnModuleDestroy {
     });
     this.sizes = new Histogram({
       name: 'animal_store_database_batch_size',
-      help: 'Requests that share a statement, by what is asked.',
+      help: 'Requests that share a statement, by the kind of batch.',
       labelNames: ['batch'],
       buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256],
       registers,

@@ -5,7 +5,7 @@ const BOUNDS = [1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000];
 
 /** The durations of one combination of labels. */
 export class Durations {
-  /** How many are in each bucket and in no bucket below, and last those above all bounds. */
+  /** The number of durations in each bucket, not cumulative. The last one counts those above all bounds. */
   private readonly counts = Array.from({ length: BOUNDS.length + 1 }, () => 0);
   private sum = 0;
 
@@ -18,7 +18,7 @@ export class Durations {
     this.sum += milliseconds;
   }
 
-  /** In seconds, as Prometheus has them: each bucket also has what is in those below. */
+  /** The values for Prometheus, in seconds. Buckets are cumulative: each includes the counts of those below. */
   values(name: string, labels: Record<string, string>) {
     let count = 0;
     const buckets = this.counts.map((some, i) => {
@@ -35,7 +35,7 @@ export class Durations {
   }
 }
 
-/** A histogram for a registry of prom-client whose labels are looked up once and not at each observation. */
+/** A histogram for a registry of prom-client. It looks labels up once, and not at each observation. */
 export class DurationHistogram<Label extends string> {
   private readonly all = new Map<string, { labels: Record<Label, string>; durations: Durations }>();
 
@@ -49,7 +49,7 @@ export class DurationHistogram<Label extends string> {
         durations.values(name, labels),
       ),
     });
-    // All that a registry reads of a metric.
+    // A registry reads only these properties of a metric.
     registry.registerMetric({ name, help, type, get } as unknown as Histogram);
   }
 

@@ -9,7 +9,7 @@ import { DurationHistogram, type Durations } from './duration-histogram.js';
 /** The methods that have a label of their own. Node's parser knows more than thirty. */
 const METHODS = ['GET', 'HEAD', 'POST', 'OPTIONS'];
 
-/** What stands for a path that no route has, and for any other method. */
+/** Labels: `none` for a path without a route, and `other` for a method that is not in {@link METHODS}. */
 const NONE = 'none';
 const OTHER = 'other';
 
@@ -23,15 +23,15 @@ interface Series {
 }
 
 /**
- * Counts and times responses, in {@link HttpAdapter.observe}. prom-client looks labels up for each response, which
- * takes most of a microsecond. So responses are counted here, and given to it when it is asked.
+ * Counts and times responses, in {@link HttpAdapter.observe}. prom-client would look labels up for each response, which
+ * takes most of a microsecond. So this class counts responses, and sets prom-client's counters when they are collected.
  *
  * Values of labels are operations, patterns of paths, statuses and codes, and ids of valid API keys: nothing that a
  * client can choose.
  */
 @Injectable()
 export class HttpMetrics implements OnModuleInit {
-  /** By route, method, and code or else status. */
+  /** By route, then by method, then by error code, or by status if there is no code. */
   private readonly series = new Map<string | undefined, SeriesByMethod>();
   private readonly durations: DurationHistogram<'operation' | 'method'>;
   /** The name of each operation of the OpenAPI document, and whether it is deprecated, by method and route. */
@@ -105,7 +105,7 @@ export class HttpMetrics implements OnModuleInit {
       const method = handler.method.toUpperCase();
       for (const one of method === 'GET' ? ['GET', 'HEAD'] : [method]) {
         this.operations.set(`${one} ${route}`, operation);
-        // Prometheus sees no increase in a series that begins with its first error.
+        // Creates the series at 0. Prometheus would see no increase if the series began with its first error.
         this.addSeries(route, one, 'internal_error', ERRORS.internal_error.status);
       }
     }

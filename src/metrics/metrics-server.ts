@@ -13,9 +13,9 @@ import { VERSION } from '../config/project-root.js';
 import { OperatorError } from '../errors/operator-error.js';
 
 /**
- * Serves the metrics in Prometheus's text format at `/metrics`, on a port of their own: whoever reaches it needs no
- * key, and what clients do to the service's own port does not keep it from responding. It responds until the last
- * request is answered.
+ * Serves the metrics in Prometheus's text format at `/metrics`, on a separate port. No key is needed. Connections and
+ * requests that wait at the service's port do not block this port. During a stop, it responds until the last request
+ * has its response.
  */
 @Injectable()
 export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutdown {

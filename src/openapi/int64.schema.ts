@@ -1,7 +1,7 @@
 import type { OpenAPIV3 } from 'openapi-types';
 import { INT64_MAX, INT64_MIN } from '../int64.js';
 
-/** The whole range is written out: tools assume other bounds. Bounds are bigints, which OpenAPI's types do not have. */
+/** Has explicit bounds, because tools assume others. The bounds are bigints, which `openapi-types` does not allow. */
 export const INT64 = {
   type: 'integer',
   format: 'int64',

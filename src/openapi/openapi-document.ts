@@ -11,20 +11,20 @@ import { OPERATION, type OperationDescription } from './operation.decorator.js';
 
 export const TITLE = 'Animal Store Service';
 
-/** The version of the interface (part 9); the base addresses end in its first number. */
+/** The version of the interface (part 9). Base URLs end in its major version, as `/v1`. */
 export const VERSION = '1.0.0';
 
 const INTRODUCTION = `A store of animals: list them, add them, and (deprecated) fetch one by its id.
 
-**API key.** Every operation wants one: \`Authorization: Bearer <API key>\`.`;
+**API key.** Every operation requires one: \`Authorization: Bearer <API key>\`.`;
 
 const NUMBERS = `**Numbers.** \`id\` and \`categoryId\` are int64, exact in every digit. Read them with a parser that keeps integers beyond
 2^53. Clients in TypeScript that are generated from this document round them.`;
 
-const ERRORS_AND_METHODS = `**Errors.** Every fault has the body \`{"code","message","status"}\`. Branch on \`code\`.
+const ERRORS_AND_METHODS = `**Errors.** Every error has the body \`{"code","message","status"}\`. Branch on \`code\`.
 
-**Methods.** HEAD is answered as GET without the body, OPTIONS by 204 with \`Allow\`, any other method that a path does not
-know by 405 \`method_not_allowed\` with \`Allow\`.`;
+**Methods.** HEAD gets the response of GET without the body. OPTIONS gets 204 with \`Allow\`. A method that the path
+does not support gets 405 \`method_not_allowed\` with \`Allow\`.`;
 
 const GENERATED_CLIENTS = { title: 'Generated clients', path: '/docs/guides/generated-clients' };
 
@@ -33,7 +33,7 @@ const GUIDES = { title: 'the guides', path: '/docs/guides/getting-started' };
 const REQUEST_ID_PARAMETER: OpenAPIV3_1.ParameterObject = {
   name: 'X-Request-Id',
   in: 'header',
-  description: `A name for the request, which its answer and the log then carry. One that does not match \`${WELL_FORMED_ID.source}\`, or holds what an API key begins with, is replaced.`,
+  description: `An id for the request. The response and the log contain it. If it does not match \`${WELL_FORMED_ID.source}\`, or contains an API key or part of one, the service replaces it.`,
   schema: { type: 'string' },
 };
 
@@ -51,7 +51,7 @@ const COMMON_PARAMETERS = { 'X-Request-Id': REQUEST_ID_PARAMETER, traceparent: T
 export interface DescribedHandler extends OperationDescription {
   /** Its name. */
   operationId: string;
-  /** Behind `/v1`, its parameters in braces. */
+  /** The path after `/v1`, with parameters in braces. */
   path: string;
   method: Lowercase<keyof typeof RequestMethod>;
   /** The status of its successful response. */
@@ -60,8 +60,8 @@ export interface DescribedHandler extends OperationDescription {
 }
 
 /**
- * The OpenAPI 3.1 document of the handlers that are marked by `@Operation`. Its paths begin behind `/v1`, where the
- * base addresses end.
+ * The OpenAPI 3.1 document of the handlers that are marked by `@Operation`. Its paths do not contain `/v1`, because the
+ * server URLs end in it.
  *
  * @returns an object in which int64 are bigints: JSON.stringify cannot write it.
  */
@@ -109,7 +109,7 @@ const SERVER_DESCRIPTIONS: Readonly<Record<DeploymentEnvironment, string>> = {
   development: 'Development',
 };
 
-/** This server, and the staging environment's unless this is it (interface, part 1). */
+/** This server. If `STAGING_BASE_URL` is set and this is not staging, also that one (interface, part 1). */
 function serversOf({
   baseUrl,
   deployment,
@@ -227,7 +227,7 @@ function headersOf(
     },
     Link: {
       description:
-        'What to use in its place (RFC 5829), and the guide that says how (RFC 9745), which the service may leave out.',
+        'What to use instead (RFC 5829). If the service serves its guides, also the guide that says how (RFC 9745).',
       schema: { type: 'string', pattern: DEPRECATION_LINK },
       example: Link,
     },

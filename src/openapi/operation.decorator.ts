@@ -3,17 +3,17 @@ import type { OpenAPIV3_1 } from 'openapi-types';
 import type { ErrorCode } from '../errors/errors.js';
 
 /**
- * What the OpenAPI document says of an operation and the code does not say already. Its operationId is the handler's
- * name; its path, method and status are read from Nest's own decorators, its deprecation from `@Deprecated`. Security
- * is the same for all.
+ * The parts of an operation in the OpenAPI document that cannot be read from the code. The operationId is the handler's
+ * name. Path, method and status are read from Nest's decorators, and the deprecation from `@Deprecated`. Security is
+ * the same for all operations.
  */
 export interface OperationDescription {
   tag: OpenAPIV3_1.TagObject;
   summary: string;
   description: string;
-  /** The guide that says more: its path on the service. */
+  /** The guide that says more. `path` is its path on the service. */
   guide?: { title: string; path: string };
-  /** `experimental`: may change or go without notice. */
+  /** An `experimental` operation can change or be removed without notice. */
   stability: 'stable' | 'experimental';
   /** `false` if a viewer of the document should not offer to send requests. */
   hasTryItPanel?: boolean;

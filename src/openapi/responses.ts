@@ -8,11 +8,11 @@ export type Headers = Record<string, OpenAPIV3_1.HeaderObject | OpenAPIV3_1.Refe
 /** Error (interface, part 2). */
 export const ERROR_SCHEMA: OpenAPIV3_1.SchemaObject = {
   type: 'object',
-  description: 'The body of every answer that is not a success.',
+  description: 'The body of every error response.',
   required: ['code', 'message', 'status'],
   properties: {
-    code: { type: 'string', description: 'Stable and never reused: what a program branches on.' },
-    message: { type: 'string', description: 'For a person: names every fault that was found.' },
+    code: { type: 'string', description: 'Stable and never reused. A program branches on it.' },
+    message: { type: 'string', description: 'For a person. Names every error that was found.' },
     status: { type: 'integer', description: 'The HTTP status code.' },
   },
 };
@@ -20,12 +20,12 @@ export const ERROR_SCHEMA: OpenAPIV3_1.SchemaObject = {
 /** The headers of every response. */
 export const COMMON_HEADERS: Record<string, OpenAPIV3_1.HeaderObject> = {
   'X-Request-Id': {
-    description: "The request's `X-Request-Id` where it had a good one, else one made for it.",
+    description: "The request's `X-Request-Id` if that was accepted, otherwise a new id.",
     required: true,
     schema: { type: 'string', pattern: WELL_FORMED_ID.source },
   },
   'Cache-Control': {
-    description: 'Answers are not to be stored.',
+    description: 'Responses must not be stored.',
     required: true,
     schema: { type: 'string', enum: ['no-store'] },
   },
@@ -49,7 +49,7 @@ const COMMON_HANDLER_ERRORS: readonly ErrorCode[] = ['internal_error', 'unavaila
 
 const CHALLENGE: Headers = {
   'WWW-Authenticate': {
-    description: 'How to authenticate; `error` where a key was sent.',
+    description: 'How to authenticate. If a key was sent, it has the parameter `error`.',
     required: true,
     schema: { type: 'string', enum: Object.values(CHALLENGES) },
   },
@@ -66,16 +66,16 @@ const RETRY_AFTER: Headers = {
 /** The headers of responses to counted requests, if the service has a limit. */
 const RATE_LIMIT: Record<string, OpenAPIV3_1.HeaderObject> = {
   'RateLimit-Policy': {
-    description: 'Where the service has a limit: `q` requests in `w` seconds for the API key.',
+    description: 'If the service has a rate limit: `q` requests in `w` seconds for the API key.',
     schema: { type: 'string', pattern: '^"default";q=[0-9]+;w=[0-9]+$' },
   },
   RateLimit: {
-    description: 'Where the service has a limit: `r` requests are left for the next `t` seconds.',
+    description: 'If the service has a rate limit: `r` requests are left for the next `t` seconds.',
     schema: { type: 'string', pattern: '^"default";r=[0-9]+;t=[0-9]+$' },
   },
 };
 
-/** Errors of requests that no limit counts. */
+/** Errors of requests that the rate limit does not count. */
 const UNCOUNTED: readonly ErrorCode[] = [
   'missing_api_key',
   'invalid_api_key',
@@ -88,7 +88,7 @@ const HEADERS_OF_ERRORS: Partial<Record<ErrorCode, Headers>> = {
   invalid_api_key: CHALLENGE,
   unsupported_media_type: {
     'Accept-Encoding': {
-      description: 'Where the content coding was the fault: the one that is taken.',
+      description: 'If the content coding caused the error: the coding that is accepted.',
       schema: { type: 'string', enum: ['identity'] },
     },
   },
@@ -131,7 +131,7 @@ export function responsesOf({ success, status, errors, handlerHeaders }: Operati
 export function methodNotAllowed(allow: string): OpenAPIV3_1.ResponseObject {
   return withHeaders(errorResponse(['method_not_allowed']), {
     Allow: {
-      description: 'The methods that the path knows.',
+      description: 'The methods that the path supports.',
       required: true,
       schema: { type: 'string', enum: [allow] },
     },
