@@ -32,11 +32,11 @@ export class ApiKey {
   @Column({ name: 'revoked_at', type: 'timestamp with time zone', nullable: true })
   revokedAt!: Date | null;
 
-  /** To the minute. */
+  /** When the key was last used. Requests within a minute of this time do not change it. */
   @Column({ name: 'last_used_at', type: 'timestamp with time zone', nullable: true })
   lastUsedAt!: Date | null;
 
-  /** By PostgreSQL's clock. */
+  /** Whether the key has expired, by PostgreSQL's clock. */
   @VirtualColumn({
     type: 'boolean',
     query: (key) => `select coalesce(${key}.expires_at <= now(), false)`,

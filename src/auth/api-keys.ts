@@ -26,9 +26,9 @@ export class ApiKeys {
   }
 
   /**
-   * Makes valid a `key` that was generated elsewhere. A key that is stored already stays unchanged.
+   * Stores a `key` that was generated elsewhere. If the key is stored already, nothing changes.
    *
-   * @returns whether it is valid now.
+   * @returns whether the key is valid now.
    */
   async admit(key: string, name: string): Promise<boolean> {
     const hash = hashOf(key);

@@ -3,7 +3,7 @@ import { INT64_MAX } from '../int64.js';
 
 /** The cursors of one list. */
 export class Cursors {
-  /** @param list its name, which no other list has: a cursor of another list does not decode as one of this. */
+  /** @param list the name of the list. A cursor of a list with another name is not valid here. */
   constructor(private readonly list: string) {}
 
   /** @returns the cursor of the page that follows the item `id`: 16 URL-safe characters. */
@@ -14,8 +14,8 @@ export class Cursors {
   }
 
   /**
-   * @returns the id that a cursor of {@link after} follows, or `undefined` for a text that is none. Nothing follows the
-   *   greatest int64, so no cursor has it.
+   * @returns the id that {@link after} made `cursor` of; `undefined` if the text is not a cursor of this list. No
+   *   cursor has the greatest int64, because no id follows it.
    */
   idBefore(cursor: string): bigint | undefined {
     const bytes = decodeChecked(this.list, cursor);

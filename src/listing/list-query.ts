@@ -4,11 +4,11 @@ import { Max, Min } from 'class-validator';
 import { IsInt64, MayBeOmitted } from '../validation/decorators.js';
 import type { Cursors } from './cursors.js';
 
-/** What the query of every list has. */
+/** The parameters that every list has in its query. */
 export interface ListQuery {
   /** 1 to 100. */
   limit: number;
-  /** The id that the page follows; the first page by default. */
+  /** The id after which the page begins; `undefined` for the first page. */
   cursor?: bigint;
 }
 
@@ -19,7 +19,7 @@ export const DEFAULT_LIMIT = 20;
 export function Limit(): PropertyDecorator {
   const message = '$property must be a whole number from 1 to 100, sent once, in plain digits';
   return applyDecorators(
-    // Other texts stay texts, of which none is within the bounds.
+    // Any other text stays a string, which `Min` and `Max` reject.
     Transform(({ value }) => (/^[1-9][0-9]*$/.test(value) ? Number(value) : value)),
     Min(1, { message }),
     Max(100, { message }),
@@ -29,7 +29,7 @@ export function Limit(): PropertyDecorator {
 /** The property is a `cursor`, from the `Link` of the page before, or omitted. */
 export function Cursor(cursors: Cursors): PropertyDecorator {
   return applyDecorators(
-    // A text that is no cursor stays a text, which is no int64.
+    // A text that is not a cursor stays a string, which `IsInt64` rejects.
     Transform(({ value }) =>
       typeof value === 'string' ? (cursors.idBefore(value) ?? value) : value,
     ),

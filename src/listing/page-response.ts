@@ -3,9 +3,9 @@ import { JsonText } from '../http/representation.js';
 import type { Page } from './pages.js';
 
 /**
- * The response with a page, and with a `Link` to the next one if more items follow (RFC 8288).
+ * @returns the body for a page. If more items follow, adds a `Link` to the next page to the response (RFC 8288).
  *
- * @param address of this list with its `limit` and filter, to which the next page's cursor is added.
+ * @param address the URL of this list with its `limit` and filter. The cursor of the next page is added to it.
  */
 export function pageResponse(response: Response, { json, next }: Page, address: string): JsonText {
   if (next !== undefined) {

@@ -1,28 +1,30 @@
 import { Statement } from '../database/statement.js';
 
-/** What a list reads. Every text is SQL. */
+/** The parts of a list's statement that differ from list to list, in SQL. */
 export interface PageSource {
   table: string;
   /** An item as JSON text that begins with its `id`. */
   json: string;
-  /** The condition for the ids from `start`, and for the filter if the list has one. One index serves it. */
+  /** The condition: ids from `start` on and, if the list has a filter, rows that match it. One index serves it. */
   range: (start: string, filter: string) => string;
-  /** That index's order. */
+  /** The order of this index. */
   order: string;
   isFiltered: boolean;
 }
 
-/** Of a list that the primary key serves. */
+/** The parts for a list that the primary key serves. */
 export const BY_ID = { range: (start: string) => `id >= ${start}`, order: 'id', isFiltered: false };
 
 /**
- * The statement for pages, one a row of what is wanted: `$1` its key, `$2` its filter, `$3` the id it starts at, `$4`
- * its size. A page is its items as JSON, a line each (a line break inside JSON text is always escaped), with one more
- * than its size if more follow.
+ * The statement that reads pages. The parameters are arrays with an element for each page: `$1` its key, `$2` its
+ * filter, `$3` the id that it starts at, `$4` its size.
  *
- * A page may have ids above others that are not committed yet. To end before those it would need to leave out what was
- * acknowledged; and a snapshot does not tell: a row that is older than all open transactions may have a higher id than
- * one of theirs, as an id and a transaction's id are handed out one after the other.
+ * Returns a row for each page: its key, and its items as lines of JSON (JSON escapes line breaks in strings). If more
+ * items follow the page, it has one more item than its size.
+ *
+ * A page may contain an id that is higher than one that is not committed yet. It cannot end before the uncommitted id,
+ * because it would then lack animals that were acknowledged. A snapshot does not show where to end either: PostgreSQL
+ * assigns the id of a row and that of its transaction one after the other, so their orders may differ.
  */
 export class PageStatement extends Statement {
   constructor(

@@ -7,14 +7,14 @@ import type { PageStatement } from './pages.sql.js';
 export interface PageRequest {
   /** 1 to 100. */
   limit: number;
-  /** The value that the list is filtered by, if it is. */
+  /** The value that the list is filtered by; `undefined` without a filter. */
   filter?: string;
-  /** The id that the page follows; without it the first page. */
+  /** The id after which the page begins; `undefined` for the first page. */
   after?: bigint;
 }
 
 export interface Page {
-  /** A JSON array, by id. */
+  /** A JSON array of the items, in the order of their ids. */
   json: string;
   /** The cursor of the next page; `undefined` on the last page. */
   next: string | undefined;
@@ -46,7 +46,7 @@ export async function findPages(
   return requests.map((request) => pages.get(pageKey(request))!);
 }
 
-/** @param items the page's items and one more if more follow, a line each; `null` for none. */
+/** @param items the column of {@link PageStatement}; `null` if the page has no items. */
 function pageFrom(items: string | null, limit: number, cursors: Cursors): Page {
   const lines = items?.split('\n') ?? [];
   const hasMore = lines.length > limit;

@@ -33,7 +33,8 @@ export const LIST_ORDERS: OperationDescription = {
           type: 'string',
           format: 'date-time',
           pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{6}Z$',
-          description: 'When, in UTC and always with six digits of a second.',
+          description:
+            'When the order was placed, in UTC. The seconds always have six decimal digits.',
         },
       },
     },

@@ -2,7 +2,7 @@ import { Column, Entity, ForeignKey, Index, PrimaryColumn } from 'typeorm';
 import { ApiKey } from '../auth/api-key.entity.js';
 import { Pet } from './pet.entity.js';
 
-/** What was created under an `Idempotency-Key`, for 24 hours. The index on the time finds what is older. */
+/** The record of an `Idempotency-Key`: which animal was created with it. It is kept for 24 hours. */
 @Entity('idempotency_keys')
 @Index('idempotency_keys_pet_id_idx', ['petId'])
 @Index('idempotency_keys_created_at_idx', ['createdAt'])
@@ -22,7 +22,7 @@ export class IdempotencyKey {
   })
   key!: string;
 
-  /** SHA-256 of the body's meaning: 32 bytes. */
+  /** SHA-256 of `contentOf` the pet: 32 bytes. */
   @Column({ name: 'body_hash', type: 'bytea' })
   bodyHash!: Buffer;
 

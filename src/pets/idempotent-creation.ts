@@ -15,7 +15,7 @@ import {
 import { contentOf, newPetArguments } from './pets.sql.js';
 import type { StoredPet } from './pets.service.js';
 
-/** A creation that a client may safely send again. */
+/** A createPet with an Idempotency-Key. The client can safely send it again. */
 export interface IdempotentRequest {
   /** The caller's API key, by id. */
   apiKeyId: string;
@@ -25,7 +25,7 @@ export interface IdempotentRequest {
 }
 
 interface HashedRequest extends IdempotentRequest {
-  /** SHA-256 in hexadecimal, the same for bodies of the same meaning. */
+  /** SHA-256 of {@link contentOf} the pet, in hexadecimal. */
   bodyHash: string;
 }
 
@@ -41,16 +41,19 @@ interface Creation {
 const SWEEP_EVERY = 10 * 60_000;
 
 /**
- * createPet with an `Idempotency-Key`: the first request creates its animal, every later one within 24 hours gets the
- * same animal again.
+ * createPet with an `Idempotency-Key`. The first request with the key creates an animal. Every request with the key in
+ * the next 24 hours gets the same animal.
  *
- * One statement writes the animal and the record of its key, so neither is written without the other. A second request
- * that comes while the first is in progress shares its outcome; in another process it is rejected with 409.
+ * One statement writes the animal and the record of its key, so neither is written without the other. If a second
+ * request comes while the first is in progress, it gets the result of the first. In another process, it is rejected
+ * with 409.
  */
 @Injectable()
 export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   private sweeping?: NodeJS.Timeout;
-  /** Small batches: each request may take an advisory lock, and PostgreSQL has room for a few thousand locks in all. */
+  /**
+   * Its batches are small, because each request takes a lock, and PostgreSQL has room for only a few thousand locks.
+   */
   private readonly creations = new Batcher(
     'idempotent_creations',
     (requests: HashedRequest[]) => this.createAll(requests),
@@ -74,9 +77,9 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
 
   /**
    * @returns the animal, and whether an earlier request created it.
-   * @throws ApiError `idempotency_key_reused` if the key was used for another body, `idempotency_key_in_use` if another
-   *   process is working on its first request, `unavailable` if its record expires at this moment, and whatever {@link
-   *   Batcher.ask} throws.
+   * @throws ApiError `idempotency_key_reused` if the key was used with a different body; `idempotency_key_in_use` if
+   *   another process handles the first request; `unavailable` if the record of the key expires at this moment. Also
+   *   throws what `Batcher.ask` throws.
    */
   async create(request: IdempotentRequest): Promise<{ pet: StoredPet; isReplayed: boolean }> {
     const bodyHash = hash('sha256', contentOf(request.pet), 'hex');
@@ -99,7 +102,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     return { pet: outcome.pet, isReplayed: outcome.isReplayed || first !== undefined };
   }
 
-  /** @param requests of which no two have the same key. */
+  /** @param requests no two have the same key. */
   private async createAll(requests: HashedRequest[]): Promise<(Creation | Error)[]> {
     const outcomes = await this.insert(requests);
     const others = requests.filter(({ apiKeyId, key }) => !outcomes.has(scopedKey(apiKeyId, key)));
@@ -109,7 +112,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     return requests.map(({ apiKeyId, key }) => outcomes.get(scopedKey(apiKeyId, key)) ?? expired());
   }
 
-  /** @returns outcomes by {@link scopedKey}; none for keys that were recorded in the last 24 hours. */
+  /** @returns outcomes by {@link scopedKey}. Keys that were recorded in the last 24 hours have no outcome. */
   private async insert(requests: HashedRequest[]): Promise<Map<string, Creation | Error>> {
     const rows = await run<
       [

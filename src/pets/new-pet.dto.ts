@@ -2,11 +2,12 @@ import { IsIn, Matches } from 'class-validator';
 import { IsInt64 } from '../validation/decorators.js';
 import { PET_STATUSES, type PetStatus } from './pet-status.js';
 
-/** The most code points that a name has. */
+/** The maximum number of code points of a name. */
 export const NAME_LENGTH = 255;
 
 /**
- * Code points (`u`), of which PostgreSQL's text can hold all but U+0000 and lone surrogates; one is not white space.
+ * 1 to {@link NAME_LENGTH} code points, at least one of which is not white space. PostgreSQL's text cannot hold U+0000
+ * and lone surrogates.
  */
 const NAME = new RegExp(
   `^(?=\\p{White_Space}*\\P{White_Space})[^\\0\\p{Surrogate}]{1,${NAME_LENGTH}}$`,

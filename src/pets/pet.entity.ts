@@ -3,14 +3,15 @@ import { NAME_LENGTH } from './new-pet.dto.js';
 import type { PetStatus } from './pet-status.js';
 
 /**
- * An animal as stored (interface, part 2). The indexes serve the two forms of listPets: all by id, one status by id.
+ * An animal as stored (interface, part 2). One index serves listPets without `status`, the other serves it with
+ * `status`.
  */
 @Entity('pets')
 @Check('pets_name_check', `name <> ''`)
 @Check('pets_status_check', `status in ('available', 'pending', 'sold')`)
 @Index('pets_status_id_idx', ['status', 'id'])
 export class Pet {
-  /** An int64 in decimal, as every `bigint` column is read: exact in every digit. */
+  /** An int64 in decimal. Every `bigint` column is read as a string, so no digit is lost. */
   @PrimaryGeneratedColumn('identity', {
     type: 'bigint',
     generatedIdentity: 'BY DEFAULT',

@@ -7,7 +7,8 @@ import { NAME_LENGTH, NewPet } from './new-pet.dto.js';
 import { PET_STATUSES } from './pet-status.js';
 
 /**
- * One character that is not white space, none that is U+0000. Spelt out, because `\s` is another set in each language.
+ * At least one character is not white space, and none is U+0000. White space is listed, because `\s` differs between
+ * languages.
  */
 const WHITE_SPACE =
   '\\t-\\r \\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
@@ -29,17 +30,17 @@ const CATEGORY_ID: OpenAPIV3_1.SchemaObject = {
 
 const STATUS = { $ref: '#/components/schemas/PetStatus' };
 
-/** A quoted key of 255 characters has 512 at most. */
+/** The maximum length of the header: 255 characters that are all escaped, in quotes. */
 const IDEMPOTENCY_KEY_PARAMETER: OpenAPIV3_1.ParameterObject = {
   name: 'Idempotency-Key',
   in: 'header',
   description:
-    '1 to 255 visible ASCII characters, bare or as a quoted string. Sent again within 24 hours with the same body, the request creates nothing and is answered with the same animal.',
+    '1 to 255 visible ASCII characters, bare or as a quoted string. If the request is sent again within 24 hours with the same body, it creates nothing and gets the same animal.',
   schema: { type: 'string', minLength: 1, maxLength: 512, pattern: '^[\\x21-\\x7e]+$' },
   example: 'c4a2e7c0-9d1f-4b0a-8f52-6d1f0e1b2a3c',
 };
 
-/** Interface, part 2. */
+/** PetStatus, NewPet and Pet (interface, part 2). */
 const SCHEMAS: Record<string, OpenAPIV3_1.SchemaObject> = {
   PetStatus: {
     type: 'string',
@@ -53,8 +54,8 @@ const SCHEMAS: Record<string, OpenAPIV3_1.SchemaObject> = {
     properties: {
       name: NAME,
       categoryId: CATEGORY_ID,
-      // Without the keyword `default`: generators of types would make the field a required one.
-      status: { ...STATUS, description: `\`${new NewPet().status}\` where it is left out.` },
+      // Without the keyword `default`, because generators of types would then make the field required.
+      status: { ...STATUS, description: `By default \`${new NewPet().status}\`.` },
     },
   },
   Pet: {
@@ -91,7 +92,7 @@ export const LIST_PETS: OperationDescription = {
   ...PETS,
   summary: 'List animals',
   description:
-    'A page of animals in ascending order of `id`. Follow `Link` with `rel="next"` until there is none to see them all.',
+    'A page of animals in ascending order of `id`. To get all animals, follow `Link` with `rel="next"` until a page has none.',
   guide: { title: 'Pagination', path: '/docs/guides/pagination' },
   parameters: [
     LIMIT_PARAMETER,
@@ -109,7 +110,7 @@ export const CREATE_PET: OperationDescription = {
   ...PETS,
   summary: 'Add an animal',
   description:
-    'Adds an animal under a new `id`. With an `Idempotency-Key` the request can be sent again without doubt.',
+    'Adds an animal under a new `id`. With an `Idempotency-Key`, the request can safely be sent again.',
   guide: { title: 'Retries and idempotency', path: '/docs/guides/retries' },
   parameters: [IDEMPOTENCY_KEY_PARAMETER],
   requestBody: { required: true, content: json('NewPet', REX)! },
@@ -124,7 +125,7 @@ export const CREATE_PET: OperationDescription = {
         example: '/v1/pets/1',
       },
       'Idempotent-Replayed': {
-        description: 'Where an earlier request with this `Idempotency-Key` added the animal.',
+        description: 'Present if an earlier request with this `Idempotency-Key` added the animal.',
         schema: { type: 'string', enum: ['true'] },
       },
     },
@@ -143,14 +144,15 @@ export const CREATE_PET: OperationDescription = {
 export const GET_PET: OperationDescription = {
   ...PETS,
   summary: 'Fetch an animal',
-  description: 'One animal by its `id`. Use listPets, with its `status` filter, in its place.',
+  description: 'One animal by its `id`. Use listPets with its `status` filter instead.',
   guide: { title: 'Deprecation of getPet', path: GET_PET_DEPRECATION.guide },
   parameters: [
     {
       name: 'petId',
       in: 'path',
       required: true,
-      description: "The animal's `id` in plain decimal. Any other text names no animal: 404.",
+      description:
+        "The animal's `id` in plain decimal. Any other text gets 404, because it identifies no animal.",
       schema: INT64,
       example: 1,
     },

@@ -50,12 +50,12 @@ export class PetsService {
     this.petsById = petsById(pets);
   }
 
-  /** listPets: the animals that follow `after`, by id. The filter is a PetStatus. */
+  /** listPets: a page of the animals whose ids are greater than `after`. The filter is a PetStatus. */
   list(request: PageRequest): Promise<Page> {
     return (request.filter === undefined ? this.pages : this.pagesOfStatus).ask(request);
   }
 
-  /** createPet without an Idempotency-Key: committed when this resolves. */
+  /** createPet without an Idempotency-Key. When this resolves, the animal is committed. */
   async create(pet: NewPet): Promise<StoredPet> {
     const stored = await this.additions.ask(pet);
     if (stored === undefined) {
@@ -67,7 +67,7 @@ export class PetsService {
   /**
    * getPet.
    *
-   * @param id `undefined` for a text that is no id, which identifies no animal.
+   * @param id `undefined` if the request's id is not an int64. No animal has such an id.
    * @throws ApiError `pet_not_found`.
    */
   async get(id: bigint | undefined): Promise<StoredPet> {
@@ -94,8 +94,9 @@ export class PetsService {
   }
 
   /**
-   * Rows come back in no promised order. Each new animal is given a row with its own content; animals alike in
-   * everything may have each other's, as only the id tells them apart. One that a trigger changed or left out has none.
+   * PostgreSQL may return the rows in any order. So each request gets a row that has the content of its animal. It does
+   * not matter which of several rows with the same content a request gets. If a trigger changed an animal or did not
+   * insert it, no row matches.
    */
   private async insert(pets: NewPet[]): Promise<(StoredPet | undefined)[]> {
     const rows = await run<

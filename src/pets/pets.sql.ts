@@ -13,8 +13,8 @@ export const newPetArguments = (pets: readonly NewPet[]) => [
 ];
 
 /**
- * @returns the same text for pets that are alike in all that a client sends. Its hash is stored with an
- *   Idempotency-Key, so a later version adds a field only if the client sent it.
+ * @returns what a client sent of a pet, as text. Its hash is stored with an Idempotency-Key. If a later version of the
+ *   service adds a field, the text may contain it only if the client sent it. Otherwise stored hashes would not match.
  */
 export const contentOf = ({
   name,
@@ -23,13 +23,13 @@ export const contentOf = ({
 }: Partial<Record<keyof NewPet, string | bigint | null>>) =>
   JSON.stringify([name, String(categoryId), status]);
 
-/** A Pet as JSON text (interface, part 2), written by PostgreSQL, which has every int64 exactly. */
+/** A Pet as JSON text (interface, part 2). PostgreSQL writes it, so every int64 is exact. */
 export const PET_JSON = `'{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id
           || ',"status":"' || status || '"}'`;
 
 /**
- * The pets with the ids `$1`: their ids and JSON. TypeORM writes the text once, from the entity, and the statement is
- * prepared like the others.
+ * The ids and the JSON of the pets whose ids are in `$1`. TypeORM writes the SQL from the entity, once. The statement
+ * is prepared like the others.
  */
 export const petsById = (pets: Repository<Pet>): Statement => {
   const [text] = pets
@@ -48,8 +48,8 @@ export const PET_PAGES = new PageStatement('pet-pages', {
 });
 
 /**
- * The condition is a range of (status, id), and no `status = …`: for that, the planner might walk the primary key and
- * filter, which is slow for a rare status. Only the index on (status, id) has this range in this order.
+ * The condition is a range of (status, id), for which only the index on (status, id) can be used. With `status = …`,
+ * the planner might read the primary key and filter the rows, which is slow for a rare status.
  */
 export const PET_PAGES_OF_STATUS = new PageStatement('pet-pages-of-status', {
   table: 'pets',
@@ -61,8 +61,8 @@ export const PET_PAGES_OF_STATUS = new PageStatement('pet-pages-of-status', {
 });
 
 /**
- * New pets, with {@link newPetArguments}. Rows come back in any order, all as text: of a column whose type a later
- * version changes, prepared statements could no longer be run.
+ * Inserts pets. The parameters are {@link newPetArguments}. Returns their rows in any order. All columns are text: if a
+ * later migration changed the type of a returned column, PostgreSQL would reject the prepared statement.
  */
 export const INSERT_PETS = new Statement(
   'insert-pets',
