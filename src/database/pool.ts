@@ -23,7 +23,8 @@ export const DATABASE_TIMEOUTS = {
 } as const;
 
 /**
- * The same for a standby, after which the primary serves the read. They are shorter than requests may wait for a batch.
+ * The same for the connections to standbys. After a time-out, the primary serves the read. So these are shorter than
+ * the time that a request may wait for its batch.
  */
 export const STANDBY_TIMEOUTS = { connection: 250, silence: 250 } as const;
 

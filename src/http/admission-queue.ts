@@ -27,7 +27,8 @@ export class AdmissionQueue {
   }
 
   /**
-   * A handler has its response. The caller must then call {@link letIn}, once for all responses that are sent together.
+   * Called when a request in its handler gets its response. The caller must then call {@link letIn}, once for all
+   * responses that are sent together.
    */
   leave(): void {
     this.handled -= 1;
@@ -39,7 +40,10 @@ export class AdmissionQueue {
     }
   }
 
-  /** Lets in all requests that have waited too long. They may not need what the requests in handlers wait for. */
+  /**
+   * Lets in all requests that have waited too long. The requests in handlers may all wait for something that these do
+   * not need, such as a locked row.
+   */
   letInOverdue(now: number): void {
     while (now - (this.waiting[0]?.since ?? now) > HTTP_LIMITS.queueTime) {
       this.letInNext();

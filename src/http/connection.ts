@@ -20,7 +20,7 @@ export class Connection {
   private isEnding = false;
   private isPausing = false;
   private isMalformed = false;
-  /** The start of the time that {@link overdue} measures: of the idle time, or of the time of `current`. */
+  /** The start of the time that {@link overdue} measures: the time of `current`, or the idle time if there is none. */
   private since = performance.now();
 
   /** @param onWaiting is called with the change in the number of waiting requests. */
@@ -99,8 +99,8 @@ export class Connection {
   }
 
   /**
-   * Sends an Error for input that never became a request, after the responses to earlier requests, and ends the
-   * connection. Later malformed input is ignored.
+   * Sends an Error for input that could not be parsed as a request, after the responses to earlier requests. Then ends
+   * the connection. Later malformed input is ignored.
    */
   refuse(id: string, code: ErrorCode, message: string, onRefused: (status: number) => void): void {
     if (this.isMalformed) {
@@ -175,8 +175,8 @@ export class Connection {
   }
 
   /**
-   * Called if nothing was sent or read for a while. Closes the connection, unless the body of the current request is
-   * still arriving: Node's own time-out leads to 408 then.
+   * Called after {@link HTTP_LIMITS.takeTimeout} without data in either direction. Closes the connection, unless the
+   * body of the current request is still arriving: Node's own time-out then leads to a 408.
    */
   timedOut(): void {
     if (this.arriving === undefined || this.arriving !== this.current) {

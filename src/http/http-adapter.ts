@@ -253,7 +253,7 @@ export class HttpAdapter extends ExpressAdapter {
     }
   }
 
-  /** Responds with an Error to input that never became a request, and ends its connection. */
+  /** Responds with an Error to input that could not be parsed as a request, and ends its connection. */
   private refuse(socket: Socket, id: string, code: ErrorCode, message: string): void {
     const connection = this.connections.of(socket);
     connection?.refuse(id, code, message, (status) =>

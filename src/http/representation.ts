@@ -8,7 +8,7 @@ export class Representation {
 
 export const JSON_MEDIA_TYPE = 'application/json; charset=utf-8';
 
-/** A body that is JSON text already. It is not parsed and serialized again. */
+/** A body that is already JSON text, so that it is not serialized again. */
 export class JsonText extends Representation {
   constructor(text: string) {
     super(text, JSON_MEDIA_TYPE);

@@ -18,8 +18,8 @@ const ExpressRequest = IncomingMessage as unknown as Pick<
   (new (socket: Socket) => express.Request);
 
 /**
- * A request. Node constructs it with Express's members on its prototypes, so that Express does not have to set a
- * prototype. Before V8 13, setting it slows down all later accesses.
+ * A request. Node constructs it with Express's members on its prototypes. Otherwise Express would set the prototype of
+ * each request, and before V8 13 this slows down all later accesses to it.
  */
 export class Request extends ExpressRequest {
   declare method: string;
