@@ -64,7 +64,7 @@ interface ValidKey {
  * Requests do not wait for it. Invalid keys are not remembered and take no memory. A key with a wrong checksum is
  * rejected without a query. An attacker can generate unknown keys with a correct checksum. They are looked up together,
  * in one query on one connection, at most every ten milliseconds. So a flood of such keys does not keep the database
- * busy, and it delays a valid key that is not remembered yet by ten milliseconds at most.
+ * busy. It delays a valid key that is not remembered yet by some twenty milliseconds at most.
  *
  * Keys are compared only by SHA-256, here and in the database. So the time of a comparison reveals nothing about a
  * stored key.

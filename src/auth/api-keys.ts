@@ -55,10 +55,10 @@ export class ApiKeys {
   }
 
   /**
-   * Lets a key expire. An earlier expiry time stays.
+   * Sets the time at which a key expires, unless it expires sooner already.
    *
    * @param id an int64 in decimal.
-   * @param lifetime milliseconds for which it stays valid.
+   * @param lifetime milliseconds from now.
    */
   async limit(id: string, lifetime: number): Promise<void> {
     // `least` ignores null.

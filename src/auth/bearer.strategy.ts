@@ -7,7 +7,7 @@ import { ApiKeyVerifier } from './api-key-verifier.js';
 /** The protection space that a 401 names (RFC 9110, section 11.5). */
 export const REALM = 'animal-store';
 
-/** The API key as the bearer token (interface, part 5), checked by passport-http-bearer. */
+/** passport's strategy for an API key that is sent as a bearer token (interface, part 5). */
 @Injectable()
 export class BearerStrategy extends PassportStrategy(Strategy) {
   constructor(private readonly verifier: ApiKeyVerifier) {

@@ -5,7 +5,10 @@ import { ApiError } from '../errors/api-error.js';
 import { addHeaders, type Response } from '../http/response.js';
 import type { Request } from '../http/request.js';
 
-/** Seconds for which the limit of an API key applies. The window begins with the key's first request. */
+/**
+ * Seconds for which the limit of an API key applies. A window begins with the key's first request after the previous
+ * window.
+ */
 const WINDOW = 60;
 
 /**

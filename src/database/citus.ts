@@ -20,7 +20,10 @@ import { run, Statement, type StatementForm } from './statement.js';
  * docs/scaling.md says what that changes for operators.
  */
 
-/** Citus makes a plan for each call: it has no generic plan for a range or an array of a distributed column. */
+/**
+ * Citus makes a plan for each call: it has no generic plan for a condition that compares the distribution column with a
+ * range or an array.
+ */
 export const CITUS_SETTINGS = { plan_cache_mode: 'auto' };
 
 /** Whether the database has the extension. */
@@ -32,7 +35,8 @@ export async function isCitus(dataSource: DataSource): Promise<boolean> {
 }
 
 /**
- * @throws OperatorError if `DATABASE_READ_URL` is set: a standby of the coordinator reads the animals on the workers.
+ * @throws OperatorError if `DATABASE_READ_URL` is set: a standby of the coordinator reads the animals from the workers,
+ *   and does not show whether those are up to date.
  */
 export function requireNoStandbys({ DATABASE_READ_URL }: Environment): void {
   if (DATABASE_READ_URL !== undefined) {
@@ -146,8 +150,8 @@ const insertPets: StatementForm = async (
 
 /**
  * On PostgreSQL this is one statement. Citus does not support it, because its parts refer to each other. So this is a
- * transaction of several statements. It commits on all nodes or on none, but not at the same time on all: see {@link
- * forgetIfDeleted}. The animals are inserted before the records of their keys.
+ * transaction of several statements. It commits on all nodes or on none, but not at the same time on all: see
+ * {@link forgetIfDeleted}. The animals are inserted before the records of their keys.
  */
 const insertPetsOnce: StatementForm = async (
   pool,

@@ -17,10 +17,10 @@ import {
 
 /**
  * Settings of the sessions that serve requests. `jit` is off: the estimated cost of a batch exceeds its threshold, and
- * compiling takes 100 ms for a statement that runs for 1 ms. A prepared statement is planned once, for any values. It
- * never scans the whole table: if the table was small when the statement was planned, that plan would stay.
- * Transactions are `read committed`: with a stricter isolation level, a statement for many requests could fail because
- * of one of them.
+ * compiling takes 100 ms for a statement that runs for 1 ms. A prepared statement is planned once, for any values. For
+ * a small table, PostgreSQL would plan a scan of the whole table, and keep this plan when the table has grown. So
+ * sequential scans are off. Transactions are `read committed`: with a stricter isolation level, a statement for many
+ * requests could fail because of one of them.
  */
 const SERVING = {
   jit: 'off',
@@ -163,7 +163,7 @@ function withCredentials(url: string, urlNow: () => string): string {
     }
     return changed.href;
   } catch {
-    // The file may be only half written.
+    // The URL may come from a file that is just being written.
     return url;
   }
 }

@@ -69,7 +69,7 @@ export async function downScript(dataSource: DataSource): Promise<string> {
 interface Part {
   isOutside: boolean;
   names: string[];
-  /** How many of them are applied before. */
+  /** How many of them must be applied already. */
   applied: number;
   /** Statements, and comments. */
   steps: string[];

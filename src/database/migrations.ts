@@ -16,8 +16,8 @@ import { inTransaction, outsideTransaction } from './table-locks.js';
 export const MIGRATION_LOCK = 7_236_102_511;
 
 /**
- * Applies the pending migrations in one transaction. The transaction ends before a migration that runs outside a
- * transaction.
+ * Applies the pending migrations, in one transaction. If some of them run outside a transaction, there is a transaction
+ * for those before, between and after them.
  *
  * @returns the names of the applied migrations.
  * @throws OperatorError if the database at `url` cannot be used, if a pooler is in between, if other sessions lock a
@@ -49,7 +49,7 @@ export async function runMigrations(url: string): Promise<string[]> {
   });
 }
 
-/** Applies the pending migrations up to the first one of the other kind. @returns their names. */
+/** Applies the pending migrations until one differs from `isOutside`. @returns their names. */
 async function apply(
   executor: MigrationExecutor,
   session: QueryRunner,

@@ -6,7 +6,7 @@ import { runMigrations } from './migrations.js';
 
 /**
  * Makes sure that the schema is this code's. Applies pending migrations to an embedded database, and to any other one
- * if `MIGRATE_ON_START` is true.
+ * if `MIGRATE_ON_START` is true and there is no pooler.
  *
  * @throws OperatorError if the database at `url` cannot be used, or if migrations stay pending.
  */

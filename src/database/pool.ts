@@ -5,8 +5,8 @@ import { READ_ONLY, sqlState } from '../errors/database-error.js';
 import type { StatementForm } from './statement.js';
 
 /**
- * Time-outs of the connections that serve requests, in milliseconds. Each wait of a request is under 2 seconds. So
- * connections that still hang when the database returns do not delay the service's recovery.
+ * Time-outs of the connections that serve requests, in milliseconds. A request waits for each of them for less than 2
+ * seconds. So connections that still hang when the database responds again do not delay the service's recovery.
  */
 export const DATABASE_TIMEOUTS = {
   /** For a connection: an idle one of the pool, or a new one. */

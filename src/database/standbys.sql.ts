@@ -38,8 +38,8 @@ export const STANDBY_HAS_REPLAYED = new Statement(
 
 /**
  * Identifies a primary and its standbys: by the cluster, the database, and the OID of the table `pets`. The other
- * columns say whether the session may see the timeline that a standby receives, and whether it has its settings, which
- * poolers ignore.
+ * columns are: whether the session may see the timeline that a standby receives, its role, and whether it has the
+ * settings that this service sends when it connects. A pooler may ignore them.
  */
 export const SERVER_IDENTITY = new Statement(
   'server-identity',

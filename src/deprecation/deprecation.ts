@@ -1,6 +1,6 @@
 import type { Environment } from '../config/environment.js';
 
-/** The deprecation of one operation. Dates are the instants at which each takes effect. */
+/** The deprecation of one operation. */
 export interface Deprecation {
   /** When the operation became deprecated (RFC 9745). */
   since: Date;
@@ -15,7 +15,7 @@ export interface Deprecation {
 /** Metadata of a deprecated handler: its {@link Deprecation}. */
 export const DEPRECATION = 'deprecation';
 
-/** getPet's (interface, part 9): replaced by listPets with its `status` filter. */
+/** The deprecation of getPet (interface, part 9). Its successor is listPets with its `status` filter. */
 export const GET_PET_DEPRECATION: Deprecation = {
   since: new Date('2026-11-19T00:00:00Z'),
   sunset: new Date('2030-12-05T00:00:00Z'),
@@ -25,7 +25,7 @@ export const GET_PET_DEPRECATION: Deprecation = {
 
 /**
  * `Deprecation` (RFC 9745, section 2), `Sunset` (RFC 8594, section 3) and `Link` (RFC 5829, section 3.3, and RFC 9745,
- * section 3). Every response of the operation's handler has them, an error that it throws too.
+ * section 3). Every response of the operation's handler has them, also if the handler throws an error.
  */
 export function deprecationHeaders(
   { since, sunset, successor, guide }: Deprecation,

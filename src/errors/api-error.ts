@@ -1,8 +1,8 @@
 import type { ErrorCode } from './errors.js';
 
 /**
- * An error that is sent to the client. `message` is public: it names what is wrong with the request and never quotes a
- * stack, an SQL text or a driver. `cause` is for the log.
+ * An error that is sent to the client. `message` is sent too: it says what went wrong, and never contains a stack
+ * trace, SQL or a message of the database driver. `cause` is for the log.
  *
  * @param options.headers response headers that belong to this error, such as `WWW-Authenticate`.
  */

@@ -6,7 +6,11 @@ export const READ_ONLY = '25006';
 /** The message of the 503 whose reason is the database. */
 export const DATABASE_UNAVAILABLE = 'The database cannot be reached; try again.';
 
-/** What a client gets of an error that {@link isUnavailable}, or if there is no word from the database. */
+/**
+ * The error for the client if the database cannot be used.
+ *
+ * @param cause the error for which {@link isUnavailable} is true; missing if the database has not responded in time.
+ */
 export function databaseUnavailable(cause?: unknown): ApiError {
   return new ApiError('unavailable', DATABASE_UNAVAILABLE, { cause });
 }
@@ -18,12 +22,18 @@ export function sqlState(error: unknown): string | undefined {
 }
 
 /**
- * Whether `error` says that the database cannot serve now and may later: the client gets 503.
+ * Whether `error` says that the database cannot serve the request now, but may later. The client then gets 503. It is
+ * an error of the socket or of the connection pool, or one with these SQLSTATEs (PostgreSQL, appendix A):
  *
- * SQLSTATE (PostgreSQL, appendix A): class 08 connection; 28, 3D and 55000 a role, a database, or a database that takes
- * no connections, which only connecting meets; 25006 read-only, 53 resources (connections, memory, disk), 40001 and
- * 40P01 serialisation and deadlock, 55P03 lock not available, 57014 and 25P04 time-outs, 57P0x shutdown and recovery,
- * 58 system; otherwise an error of the socket or of the connection pool, which carry no SQLSTATE.
+ * - 08: the connection failed.
+ * - 28, 3D, 55000, only while connecting: the role is rejected; the database does not exist; it accepts no connections.
+ * - 25006: the server is read-only.
+ * - 53: connections, memory or disk are exhausted.
+ * - 40001, 40P01: a serialization failure; a deadlock.
+ * - 55P03: a lock is not available.
+ * - 57014, 25P04: a time limit is exceeded.
+ * - 57P0x: the server shuts down, or recovers.
+ * - 58: a system error.
  */
 export function isUnavailable(error: unknown): boolean {
   const state = sqlState(error);
@@ -37,12 +47,15 @@ export function isUnavailable(error: unknown): boolean {
   );
 }
 
-/** System calls that fail, for many reasons, while connecting: the file of a Unix socket may be missing. */
+/**
+ * The system calls of connecting. Their errors are recognized by the call, because there are many codes: for example
+ * `ENOENT` if the file of a Unix socket is missing.
+ */
 const CONNECTING = new Set<unknown>(['connect', 'getaddrinfo']);
 
 /**
  * Whether PostgreSQL rejected the values of one statement (SQLSTATE classes 22 data and 23 integrity, and P0001, which
- * a trigger raises): the statement did nothing, and others sent without those values may succeed.
+ * a trigger raises). The statement then did nothing. Without those values, it may succeed.
  */
 export function isRefusedValue(error: unknown): boolean {
   return /^(2[23]|P0001)/.test(sqlState(error) ?? '');

@@ -13,8 +13,8 @@ import { ApiError } from './api-error.js';
 import { databaseUnavailable, isUnavailable } from './database-error.js';
 
 /**
- * Turns every exception of a guard or handler into a response: `{code, message, status}` and the headers of its code.
- * An unknown exception becomes `internal_error`, its cause in the log only.
+ * Turns every exception of a guard, pipe or handler into a response: the body `{code, message, status}`, and the
+ * error's headers. An unknown exception becomes `internal_error`, and its cause is only logged.
  */
 @Catch()
 @Injectable()
@@ -32,7 +32,7 @@ export class ErrorFilter implements ExceptionFilter {
     this.host.httpAdapter.replyError(response, error.code, error.message);
   }
 
-  /** Logs the service's own errors, with their cause, and 503 unless the service is stopping. */
+  /** Logs `internal_error` with its cause, and `unavailable` unless the service is stopping. */
   private log({ code, message, cause }: ApiError, request: string): void {
     if (code === 'internal_error') {
       this.logger.error({ request, err: cause }, message);

@@ -1,9 +1,9 @@
 import { HTTP_LIMITS } from './limits.js';
 
 /**
- * Lets a bounded number of requests into their handlers at a time, in the order in which they came. A request holds
- * more memory in its handler than in the queue. With hundreds of requests in handlers, V8 copies most of its young
- * generation at each collection, and throughput falls to two thirds (docs/reliability.md, ten times the load).
+ * Lets {@link HTTP_LIMITS.handled} requests into their handlers at a time, in the order in which they came, and more
+ * only if they have waited too long. A request holds more memory in its handler than in the queue. With hundreds of
+ * requests in handlers, V8 copies most of its young generation at each collection, and throughput falls to two thirds.
  */
 export class AdmissionQueue {
   /** Requests in their handlers. */
@@ -20,16 +20,13 @@ export class AdmissionQueue {
     return { handled: this.handled, waiting: this.waiting.length };
   }
 
-  /** Calls `handle` when it is its turn. The caller must then call {@link leave}. */
+  /** Calls `handle` when it is its turn. The caller must call {@link leave} when the request gets its response. */
   enter(handle: () => void): void {
     this.waiting.push({ handle, since: performance.now() });
     this.letIn();
   }
 
-  /**
-   * Called when a request in its handler gets its response. The caller must then call {@link letIn}, once for all
-   * responses that are sent together.
-   */
+  /** The caller must then call {@link letIn}, once for all responses that are sent together. */
   leave(): void {
     this.handled -= 1;
   }

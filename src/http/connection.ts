@@ -8,7 +8,7 @@ import type { Response } from './response.js';
 
 /**
  * The state of one connection. Its requests are handled one at a time, in their order. So a list shows what an earlier
- * request created (RFC 9112, section 9.3.2), and pipelining gives no client an advantage.
+ * request of the same connection created (RFC 9112, section 9.3.2), and pipelining gives no client an advantage.
  */
 export class Connection {
   /** Requests that wait for the response to the one before them. */
@@ -62,7 +62,8 @@ export class Connection {
   }
 
   /**
-   * Called after `end()` of a response. The next request is handled once Node has written this response to the socket.
+   * Called when a whole response has been passed to Node. The next request is handled once Node has written this
+   * response to the socket.
    */
   sent(response: Response): void {
     if (response !== this.current) {
@@ -175,8 +176,9 @@ export class Connection {
   }
 
   /**
-   * Called after {@link HTTP_LIMITS.takeTimeout} without data in either direction. Closes the connection, unless the
-   * body of the current request is still arriving: Node's own time-out then leads to a 408.
+   * Called after {@link HTTP_LIMITS.takeTimeout}, or between requests after Node's keep-alive time-out, without data in
+   * either direction. Closes the connection, unless the body of the current request is still arriving: Node's own
+   * time-out then leads to a 408.
    */
   timedOut(): void {
     if (this.arriving === undefined || this.arriving !== this.current) {

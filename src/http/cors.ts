@@ -37,7 +37,8 @@ export class Cors {
   /**
    * Adds the headers of the response to a request.
    *
-   * @returns whether the request is a preflight of an allowed origin, which needs no other response.
+   * @returns whether the request is a preflight of an allowed origin. It then gets a 204, even if its path has no
+   *   route.
    */
   addTo(response: Response): boolean {
     const { method, headers } = response.req;

@@ -24,8 +24,8 @@ import { addHeaders, Response, sendBody, writeHead } from './response.js';
 import { traceIdOf } from './trace.js';
 
 /**
- * For a request without a body, Node then emits no `end` and `close` events. Versions before Node 24 ignore the option.
- * The types of Node 20, which this project uses, lack it.
+ * With this option, Node emits no `end` and `close` events for a request without a body. Versions before Node 24 ignore
+ * it. The types of Node 20, which this project uses, lack it.
  */
 const NODE_24_OPTIONS = { optimizeEmptyRequests: true };
 
@@ -125,11 +125,11 @@ export class HttpAdapter extends ExpressAdapter {
    * Prepares for {@link close}. First, all requests are still served, and only readiness says that the service is
    * stopping. Behind a balancer that checks readiness, no request is lost: it sends further requests elsewhere. After
    * that, the service stops listening and ends each connection with its next response. A balancer that does not check
-   * readiness gets its new connections refused, and can safely try another instance. Hardly any request is lost there
-   * (docs/reliability.md).
+   * readiness gets its new connections refused, and can safely try another instance. Hardly any request is lost behind
+   * such a balancer (docs/reliability.md).
    *
    * @param milliseconds how long readiness is 503 before the service stops listening.
-   * @param hurry skips the rest of this.
+   * @param hurry when it is aborted, this stops waiting and resolves.
    */
   async drain(milliseconds: number, hurry: AbortSignal): Promise<void> {
     this.stage = 'draining';
@@ -151,8 +151,8 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   /**
-   * Stops listening. Resolves when every request in progress has its response or has reached its time limit. All idle
-   * connections are closed, including those that become idle meanwhile, which Node would keep open for a next request.
+   * Stops listening. Resolves when all connections are closed: each as soon as it is idle, and the others after
+   * {@link HTTP_LIMITS.stopTimeout}. Node would keep a connection that becomes idle meanwhile open for a next request.
    */
   override async close(): Promise<void> {
     this.stage = 'closing';
@@ -230,9 +230,9 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   /**
-   * Responds to requests that Node's HTTP parser or its time limits reject. If the body is malformed, the handler gets
-   * the error, because another error may come first, such as an invalid key. After any other error, the connection
-   * ends, because the start of the next request is unknown (RFC 9112, section 2.2).
+   * Responds to requests that Node's HTTP parser or its time limits reject. An error in a body is thrown when the body
+   * is read, so that earlier checks, such as that of the API key, decide the response. In any case, the connection ends
+   * with the response, because the start of the next request is unknown (RFC 9112, section 2.2).
    */
   private rejectMalformed({ code = '' }: NodeJS.ErrnoException, socket: Socket): void {
     const connection = this.connections.of(socket);
@@ -253,7 +253,7 @@ export class HttpAdapter extends ExpressAdapter {
     }
   }
 
-  /** Responds with an Error to input that could not be parsed as a request, and ends its connection. */
+  /** Responds with an Error to CONNECT, or to input that could not be parsed as a request. Then ends the connection. */
   private refuse(socket: Socket, id: string, code: ErrorCode, message: string): void {
     const connection = this.connections.of(socket);
     connection?.refuse(id, code, message, (status) =>
@@ -291,8 +291,8 @@ export class HttpAdapter extends ExpressAdapter {
     this.instance.use(
       handler((_request, response, next) => {
         if (response.isPreflight) {
-          // After a preflight that failed, the browser would not send the request, and the web page could not read its
-          // 404.
+          // The preflight succeeds although there is no such path. Otherwise the browser would not send the request,
+          // and the web page could not read that the response is 404.
           this.reply(response, undefined, 204);
         } else {
           next(new ApiError('route_not_found', 'No such path.'));
@@ -355,9 +355,9 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   /**
-   * Whether the connection ends with this response. It does if the service is stopping and no other request has
-   * arrived; if the body is malformed; if the body is still arriving in chunks, which cost more to discard than a new
-   * connection; or if an HTTP/1.0 response has no body, and so no length.
+   * Whether the connection ends with this response. It does if the service has stopped listening and no later request
+   * of the connection has arrived; if the body is malformed; if the body is still arriving in chunks, which cost more
+   * to discard than a new connection; or if an HTTP/1.0 response has no body, and so no length.
    */
   private isLast(response: Response, body: unknown, connection: Connection): boolean {
     const { req: request } = response;
@@ -370,9 +370,9 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   /**
-   * Requests that share an SQL statement get their responses in the same turn of the event loop. These are written
-   * directly after each other, so that a client or proxy wakes up once for all of them. They are logged while it reads
-   * them.
+   * Requests that share an SQL statement get their responses in the same turn of the event loop. The responses are
+   * written directly after each other, so that a client or proxy wakes up once for all of them. They are logged
+   * afterwards, while the client reads.
    */
   private sendAll(): void {
     const responses = this.toSend;
@@ -422,7 +422,10 @@ interface Outgoing {
   connection: Connection | undefined;
 }
 
-/** The fields of a response's line in the log. `method` is missing if the input could not be parsed as a request. */
+/**
+ * The fields of a response's line in the log. `method` is missing for CONNECT, and for input that could not be parsed
+ * as a request.
+ */
 export interface LoggedResponse {
   request: string;
   method?: string;

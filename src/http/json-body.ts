@@ -13,8 +13,9 @@ import { type Request, requestOf } from './request.js';
  * It is read here, after the guard, and not by a middleware, so that a request without a key is rejected before its
  * body is read.
  *
- * @throws ApiError `unsupported_media_type`, `payload_too_large`, `invalid_json`, or `invalid_request` if the body is
- *   not an object, is nested deeper than the limit, or ends before its length.
+ * @throws ApiError `unsupported_media_type`, `payload_too_large`, `invalid_json` or `request_timeout`. Or
+ *   `invalid_request` if the body is not an object, is nested deeper than the limit, is not well-formed HTTP, or is
+ *   incomplete when the connection ends.
  */
 export const JsonBody = createParamDecorator(async (_data: unknown, context: ExecutionContext) => {
   const request = requestOf(context);
@@ -39,7 +40,7 @@ function requireJson({ bodyError, headers }: Request): void {
   const coding = headers['content-encoding'] || 'identity';
   const transfer = headers['transfer-encoding'] ?? 'chunked';
   if (coding.toLowerCase() !== 'identity' || transfer.toLowerCase() !== 'chunked') {
-    // Node's parser could not determine the end of the body (RFC 9112, section 6.3).
+    // Node may have rejected the body already: with some codings, its end is unknown (RFC 9112, section 6.3).
     if (bodyError !== undefined) {
       throw bodyError;
     }
@@ -80,8 +81,8 @@ const JSON_TYPE = /^application\/json[ \t]*/i;
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 
 /**
- * A semicolon, and a parameter or nothing (RFC 9110, section 5.6.6). Its parts never match the same text, so it does
- * not backtrack.
+ * A semicolon, and a parameter or nothing (RFC 9110, section 5.6.6). Adjacent parts cannot match the same character, so
+ * the time of a match is linear in the length of the text.
  */
 const PARAMETER = new RegExp(
   `;[ \\t]*(?:(${TOKEN})=(?:(${TOKEN})|"((?:[^"\\\\]|\\\\.)*)")[ \\t]*)?`,
@@ -89,8 +90,8 @@ const PARAMETER = new RegExp(
 );
 
 /**
- * Rejects if the body is over the limit, malformed or late, or if the connection ends before the body does. So a
- * request that gets 408 has changed nothing.
+ * Rejects if the body is over the limit, malformed or late, or if the connection ends before the body does. The
+ * controller's method starts only after the whole body has been read, so a request that gets 408 has changed nothing.
  */
 function readBody(request: Request): Promise<Buffer> {
   return new Promise((resolve, reject) => {

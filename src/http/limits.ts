@@ -8,18 +8,23 @@ export const HTTP_LIMITS = {
   /** Open connections; one more is closed at once. */
   connections: 10_000,
   /**
-   * Requests that are in their handlers or wait for them; one more is rejected with 503, unless it is for `/health`.
+   * Requests that are in their handlers or wait for them; one more is rejected with 503, unless its path begins with
+   * `/health/`.
    */
   requests: 6_000,
-  /** Requests that are in their handlers at a time. Further requests wait. */
+  /** Requests that are in their handlers at a time: from the guard to the response. Further requests wait. */
   handled: 128,
   /**
-   * Milliseconds after which a waiting request gets its handler, however many others are in theirs. It may be 250 more.
+   * Milliseconds after which a waiting request gets its handler, however many others are in theirs. This is checked
+   * every 250 milliseconds.
    */
   queueTime: 100,
   /** Milliseconds for which the connection of a request that was rejected by the limit `requests` is not read. */
   rejectedPause: 250,
-  /** Requests that wait for earlier requests of their connection, on all connections. One more closes a connection. */
+  /**
+   * Requests that wait for earlier requests of their connection, on all connections. One more closes the connection
+   * with most of them.
+   */
   waiting: 20_000,
   /** Bytes of a request body. A longer body is rejected with 413. */
   bodyBytes: 16 * 1024,
@@ -40,8 +45,8 @@ export const HTTP_LIMITS = {
    */
   responseTimeout: 4_250,
   /**
-   * Milliseconds after which a connection is closed if the client has read nothing of its response. If the client read
-   * something at first, it may be up to twice as long.
+   * Milliseconds without data in either direction after which a connection is closed, because the client does not read
+   * its response. If the client read something at first, it may be up to twice as long.
    */
   takeTimeout: 14_000,
   /** Milliseconds for which a connection may be idle between two requests. */
@@ -50,7 +55,7 @@ export const HTTP_LIMITS = {
   lingerTimeout: 1_000,
   /** Milliseconds for which connections stay open after listening has stopped, for requests that are still arriving. */
   lastRequestTime: 1_000,
-  /** Milliseconds for which a stopping service waits for a moment without new connections. */
+  /** The maximum of milliseconds for which a stopping service keeps listening until no new connection comes. */
   quietTime: 200,
   /** Milliseconds that requests in progress have when the service stops. */
   stopTimeout: 10_000,

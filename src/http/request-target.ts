@@ -1,12 +1,15 @@
 import { isUtf8 } from 'node:buffer';
 
 /**
- * A request target (RFC 9112, section 3.2) as Express routes it: the path and the query. The path can be decoded, and
- * its unreserved characters are decoded (RFC 3986, section 6.2.2.2).
+ * A request target (RFC 9112, section 3.2) as Express routes it: the path and the query. `decodeURIComponent` does not
+ * fail on the path, and its unreserved characters are decoded already (RFC 3986, section 6.2.2.2).
  */
 export const pathAndQuery = (target: string): string => withDecodablePath(originForm(target));
 
-/** A target has no fragment. The router would treat a `#` as the start of one. */
+/**
+ * The target without scheme and authority, so that it begins with `/`. A target may not contain a fragment, but the
+ * router would treat a `#` as the start of one. So `#` and what follows it is dropped.
+ */
 function originForm(target: string): string {
   if (target.startsWith('/') && !target.includes('#')) {
     return target;
@@ -15,7 +18,7 @@ function originForm(target: string): string {
   return local.startsWith('/') ? local : `/${local}`;
 }
 
-/** Percent-encodings that are not UTF-8 stand for themselves, as in a query. */
+/** A percent-encoding that is invalid or not UTF-8 stands for itself: its `%` becomes `%25`. */
 function withDecodablePath(url: string): string {
   if (!url.includes('%')) {
     return url;

@@ -10,7 +10,7 @@ export interface Caller {
   keyId: string;
 }
 
-/** Its type has the members that Express adds. {@link Request} has them at run time. */
+/** Node's class, with the type of Express's. At run time, {@link Request} has Express's members. */
 const ExpressRequest = IncomingMessage as unknown as Pick<
   typeof IncomingMessage,
   keyof typeof IncomingMessage
@@ -31,7 +31,7 @@ export class Request extends ExpressRequest {
   caller?: Caller = undefined;
   /** The reason why the body cannot be read, if that is known. */
   bodyError?: ApiError = undefined;
-  /** Called with {@link bodyError}, if the handler waits for the body. */
+  /** Called with {@link bodyError}, while `JsonBody` waits for the body. */
   onBodyError?: (error: ApiError) => void = undefined;
 
   failBody(error: ApiError): void {

@@ -8,7 +8,7 @@ import type { Request } from './request.js';
 /** Header fields by name, spelled as they are sent. */
 export type Headers = Record<string, string | number>;
 
-/** Its type has the members that Express adds. {@link Response} has them at run time. */
+/** Node's class, with the type of Express's. At run time, {@link Response} has Express's members. */
 const ExpressResponse = ServerResponse as unknown as Pick<
   typeof ServerResponse,
   keyof typeof ServerResponse
@@ -73,8 +73,8 @@ export function writeHead(
 }
 
 /**
- * Sends the body of a response whose head is written, and ends it. Head and body go to the socket as one string.
- * `end(data)` would add an empty buffer, and Node would need the slower writev for the two.
+ * Sends the body of a response whose head is written, and ends it. If the body is a string, head and body go to the
+ * socket as one string. `end(data)` would write an empty buffer too, and Node would use the slower `writev`.
  */
 export function sendBody(
   response: Response,

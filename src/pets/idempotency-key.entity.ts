@@ -22,7 +22,7 @@ export class IdempotencyKey {
   })
   key!: string;
 
-  /** SHA-256 of `contentOf` the pet: 32 bytes. */
+  /** SHA-256 of the pet's content (`contentOf` in pets.sql.ts): 32 bytes. */
   @Column({ name: 'body_hash', type: 'bytea' })
   bodyHash!: Buffer;
 

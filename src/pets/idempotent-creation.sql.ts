@@ -14,10 +14,10 @@ const IS_OLD = `created_at < now() - interval '24 hours'`;
  * Returns a row for each request, in any order: API key id, Idempotency-Key, body hash, `is_free`, and the id and the
  * JSON of the new pet, which are null if none was created.
  *
- * `is_free` is null if the key has a record of the last 24 hours. The statement then takes no lock for the key, because
- * another transaction may have locked the record. For any other key, `is_free` says whether its advisory lock was
- * available. If it was not, another transaction is about to record the key. The statement does not wait for the lock:
- * that would delay all requests of the batch.
+ * `is_free` is null if the key has a record of the last 24 hours. The statement then neither takes the key's advisory
+ * lock nor writes the record, so it does not wait for a transaction that has locked the record. For any other key,
+ * `is_free` says whether its advisory lock was available. If it was not, another transaction is about to record the
+ * key. The statement does not wait for the lock: that would delay all requests of the batch.
  */
 export const INSERT_PETS_ONCE = new Statement(
   'insert-pets-once',

@@ -41,12 +41,12 @@ interface Creation {
 const SWEEP_EVERY = 10 * 60_000;
 
 /**
- * createPet with an `Idempotency-Key`. The first request with the key creates an animal. Every request with the key in
- * the next 24 hours gets the same animal.
+ * createPet with an `Idempotency-Key`. The first request with the key creates an animal. In the next 24 hours, a
+ * request with the same key and body gets the same animal, and one with a different body is rejected with 422.
  *
  * One statement writes the animal and the record of its key, so neither is written without the other. If a second
- * request comes while the first is in progress, it gets the result of the first. In another process, it is rejected
- * with 409.
+ * request comes while the first is in progress in the same process, it gets the result of the first. If the first is in
+ * progress in another process, the second is rejected with 409.
  */
 @Injectable()
 export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
@@ -102,7 +102,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     return { pet: outcome.pet, isReplayed: outcome.isReplayed || first !== undefined };
   }
 
-  /** @param requests no two have the same key. */
+  /** @param requests no two have the same {@link scopedKey}. */
   private async createAll(requests: HashedRequest[]): Promise<(Creation | Error)[]> {
     const outcomes = await this.insert(requests);
     const others = requests.filter(({ apiKeyId, key }) => !outcomes.has(scopedKey(apiKeyId, key)));
@@ -112,7 +112,9 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     return requests.map(({ apiKeyId, key }) => outcomes.get(scopedKey(apiKeyId, key)) ?? expired());
   }
 
-  /** @returns outcomes by {@link scopedKey}. Keys that were recorded in the last 24 hours have no outcome. */
+  /**
+   * @returns outcomes by {@link scopedKey}. A key that an earlier request recorded in the last 24 hours has no outcome.
+   */
   private async insert(requests: HashedRequest[]): Promise<Map<string, Creation | Error>> {
     const rows = await run<
       [

@@ -3,8 +3,8 @@ import { NAME_LENGTH } from './new-pet.dto.js';
 import type { PetStatus } from './pet-status.js';
 
 /**
- * An animal as stored (interface, part 2). One index serves listPets without `status`, the other serves it with
- * `status`.
+ * An animal as stored (interface, part 2). The primary key serves listPets without `status`, and the other index serves
+ * it with `status`.
  */
 @Entity('pets')
 @Check('pets_name_check', `name <> ''`)

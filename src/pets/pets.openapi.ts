@@ -6,12 +6,11 @@ import type { OperationDescription } from '../openapi/operation.decorator.js';
 import { NAME_LENGTH, NewPet } from './new-pet.dto.js';
 import { PET_STATUSES } from './pet-status.js';
 
-/**
- * At least one character is not white space, and none is U+0000. White space is listed, because `\s` differs between
- * languages.
- */
+/** The white space characters of Unicode. They are listed, because `\s` differs between languages. */
 const WHITE_SPACE =
   '\\t-\\r \\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
+
+/** At least one character is not white space, and none is U+0000. */
 const NAME_PATTERN = `^[^\\u0000]*[^\\u0000${WHITE_SPACE}][^\\u0000]*$`;
 
 const NAME: OpenAPIV3_1.SchemaObject = {
@@ -30,12 +29,12 @@ const CATEGORY_ID: OpenAPIV3_1.SchemaObject = {
 
 const STATUS = { $ref: '#/components/schemas/PetStatus' };
 
-/** The maximum length of the header: 255 characters that are all escaped, in quotes. */
 const IDEMPOTENCY_KEY_PARAMETER: OpenAPIV3_1.ParameterObject = {
   name: 'Idempotency-Key',
   in: 'header',
   description:
     '1 to 255 visible ASCII characters, bare or as a quoted string. If the request is sent again within 24 hours with the same body, it creates nothing and gets the same animal.',
+  // 512 is the length of a quoted string of 255 characters, each escaped with a backslash.
   schema: { type: 'string', minLength: 1, maxLength: 512, pattern: '^[\\x21-\\x7e]+$' },
   example: 'c4a2e7c0-9d1f-4b0a-8f52-6d1f0e1b2a3c',
 };

@@ -13,8 +13,8 @@ export const newPetArguments = (pets: readonly NewPet[]) => [
 ];
 
 /**
- * @returns what a client sent of a pet, as text. Its hash is stored with an Idempotency-Key. If a later version of the
- *   service adds a field, the text may contain it only if the client sent it. Otherwise stored hashes would not match.
+ * @returns the content of a pet, as text. Its hash is stored with an Idempotency-Key. If a later version of the service
+ *   adds a field, the text may contain it only if the client sent it. Otherwise stored hashes would no longer match.
  */
 export const contentOf = ({
   name,
@@ -61,8 +61,9 @@ export const PET_PAGES_OF_STATUS = new PageStatement('pet-pages-of-status', {
 });
 
 /**
- * Inserts pets. The parameters are {@link newPetArguments}. Returns their rows in any order. All columns are text: if a
- * later migration changed the type of a returned column, PostgreSQL would reject the prepared statement.
+ * Inserts pets. The parameters are {@link newPetArguments}. Returns their rows in any order. All columns are cast to
+ * text, so that a later migration that changes the type of a column does not change the type of the result. Otherwise
+ * PostgreSQL would reject the prepared statement.
  */
 export const INSERT_PETS = new Statement(
   'insert-pets',

@@ -7,12 +7,18 @@ export const MayBeOmitted = () => ValidateIf((_object, value) => value !== undef
 export const Satisfies = (test: (value: any) => boolean, options: ValidationOptions) =>
   ValidateBy({ name: 'satisfies', validator: { validate: (value) => test(value) } }, options);
 
-/** Several decorators as one: Nest's `applyDecorators`, but a command does not wait until Nest is loaded. */
+/**
+ * Combines decorators into one, as Nest's `applyDecorators` does. It does not import Nest, so that the program's
+ * commands start without loading it.
+ */
 export const AllOf =
   (...decorators: PropertyDecorator[]): PropertyDecorator =>
   (target, property) =>
     decorators.forEach((decorate) => decorate(target, property));
 
-/** The property is an int64 as a bigint: class-validator knows numbers alone. */
+/**
+ * The property is an int64, as a bigint. Bodies and cursors are parsed to bigints only if they are int64s, so the range
+ * is not checked here. class-validator's `@IsInt` accepts only numbers.
+ */
 export const IsInt64 = (options: ValidationOptions) =>
   Satisfies((value) => typeof value === 'bigint', options);

@@ -17,8 +17,8 @@ export class RequestValidationPipe extends ValidationPipe {
   }
 
   /**
-   * Nest's own `transform` awaits between the two libraries, and searches nested values that no DTO here has: half of
-   * the time that validation takes.
+   * Replaces Nest's `transform`, which awaits class-transformer and class-validator, and searches the value for nested
+   * objects. No DTO here has nested objects, and these steps take half of the time of a validation.
    */
   override transform(value: any, metadata: ArgumentMetadata): any {
     if (metadata.metatype === undefined || !this.toValidate(metadata)) {

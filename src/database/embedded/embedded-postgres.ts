@@ -19,7 +19,10 @@ const START_TIMEOUT = 30_000;
 /** Milliseconds that a stop may take before it is left to itself. */
 const STOP_TIMEOUT = 15_000;
 
-/** The advisory lock that every process using this server holds shared, so that the last one stops it. */
+/**
+ * The advisory lock that every process that uses the server holds in shared mode. A process that gets it in exclusive
+ * mode is the last one, and stops the server.
+ */
 const IN_USE_LOCK = 7_236_102_512;
 
 const INVALID_PASSWORD = '28P01';
@@ -68,7 +71,7 @@ export class EmbeddedPostgres {
   /** Stops the server, unless another process still uses it. What was committed stays. */
   async stop(): Promise<void> {
     if (await this.releaseUse()) {
-      // PostgreSQL's fast shutdown. It ends the session, and with it the lock that keeps others from joining now.
+      // PostgreSQL's fast shutdown. Until it ends this session, the session's exclusive lock keeps others from joining.
       signal(this.processId, 'SIGINT');
       const deadline = Date.now() + STOP_TIMEOUT;
       while (signal(this.processId, 0) && Date.now() < deadline) {
@@ -86,8 +89,8 @@ export class EmbeddedPostgres {
       ]);
       return rows[0].is_last;
     } catch {
-      // The session is gone, so nobody knows whether the server is, or whose its process id is now. The next start
-      // stops what runs still.
+      // The session has ended, so the server may have ended too, and its process id may be that of another process. So
+      // no signal is sent. If the server still runs, the next start joins it.
       return false;
     }
   }
@@ -121,8 +124,9 @@ async function joinRunning(data: string) {
 }
 
 /**
- * Creates the server's data and password in a folder of this process, then moves it to its place, so that no half of it
- * is ever found, and no `initdb` that outlived another start gets in the way. The first one there wins.
+ * Creates the server's data and password in a folder of this process, and renames it to `data`. So `data` is never
+ * incomplete, and no `initdb` of another process writes to it. If several processes do this at once, all use the folder
+ * that is renamed first.
  */
 async function create(folder: string, data: string, binaries: string, account: Account) {
   await removeLeftovers(folder);
@@ -156,7 +160,7 @@ async function create(folder: string, data: string, binaries: string, account: A
   }
 }
 
-/** Deletes what processes that have ended left unfinished; an `initdb` of theirs may run yet, and fails. */
+/** Deletes what processes that have ended left unfinished. If an `initdb` of theirs still runs, it fails. */
 async function removeLeftovers(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
     const [, processId] = /^postgres\.([0-9]+)$/.exec(name) ?? [];
@@ -167,8 +171,8 @@ async function removeLeftovers(folder: string): Promise<void> {
 }
 
 /**
- * Starts the server and returns when it is ready, or has ended: after a crash the old one's lock may stand for a
- * moment, and starting again is the remedy.
+ * Starts the server. Returns when it is ready, when it has ended, or at the deadline. It may end because a server that
+ * crashed left its lock file: the caller then tries again.
  */
 async function launch(
   folder: string,
@@ -191,7 +195,7 @@ async function launch(
         env: ENVIRONMENT,
         ...account.ids,
         stdio: ['ignore', log.fd, log.fd],
-        // In a session of its own, so that Ctrl-C reaches us first and we stop it in order.
+        // In another process group, so that Ctrl-C reaches only this process, which then stops the server.
         detached: true,
       },
     );
@@ -217,14 +221,14 @@ async function launch(
 }
 
 /**
- * How PostgreSQL names its data folder. It may lie where PostgreSQL's account cannot enter, under root's home for one;
- * started within it, that account still reaches it as its working directory.
+ * The path of the data folder for PostgreSQL's programs. If they run as another account, this account may have no
+ * access to the folder by its path, for example under `/root`. But it has access to it as its working directory.
  */
 function fromWithin(data: string, account: Account): string {
   return account.ids.uid !== undefined && process.platform === 'linux' ? '/proc/self/cwd' : data;
 }
 
-/** PostgreSQL's programs need nothing of ours; messages in English, for `.data/postgres.log`. */
+/** The environment variables of PostgreSQL's programs. `LC_ALL` is for messages in English. */
 const ENVIRONMENT = { PATH: process.env['PATH'], LC_ALL: 'C', TZ: 'UTC' };
 
 async function give(path: string, { ids: { uid, gid } }: Account): Promise<void> {
