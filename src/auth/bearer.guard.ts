@@ -8,7 +8,7 @@ import { REALM } from './bearer.strategy.js';
 import { IS_PUBLIC } from './public.decorator.js';
 
 /**
- * Rejects requests without a valid API key, unless their handler is public.
+ * Rejects requests without a valid API key, unless their controller is public.
  *
  * passport-http-bearer checks every key that is not remembered. It gets only the `Authorization` header of the request,
  * because it would also accept a key in the query or the body.
@@ -23,8 +23,7 @@ export class BearerGuard extends AuthGuard('bearer') {
   }
 
   override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    const decorated = [context.getHandler(), context.getClass()];
-    if (this.reflector.getAllAndOverride<boolean | undefined>(IS_PUBLIC, decorated)) {
+    if (this.reflector.get<boolean | undefined>(IS_PUBLIC, context.getClass())) {
       return true;
     }
     const request = requestOf(context);

@@ -33,7 +33,7 @@ export class RateLimitGuard implements CanActivate {
     const http = context.switchToHttp();
     const { caller } = http.getRequest<Request>();
     if (caller === undefined) {
-      // A public handler.
+      // The controller is public.
       return true;
     }
     // `consume` rejects with the count if it is over the limit.

@@ -20,7 +20,7 @@ export class Connection {
   private isEnding = false;
   private isPausing = false;
   private isMalformed = false;
-  /** The start of the time that {@link overdue} measures: the time of `current`, or the idle time if there is none. */
+  /** When the period began that {@link overdue} limits: that of `current`, or the idle period if there is none. */
   private since = performance.now();
 
   /** @param onWaiting is called with the change in the number of waiting requests. */
@@ -176,9 +176,9 @@ export class Connection {
   }
 
   /**
-   * Called after {@link HTTP_LIMITS.takeTimeout}, or between requests after Node's keep-alive time-out, without data in
-   * either direction. Closes the connection, unless the body of the current request is still arriving: Node's own
-   * time-out then leads to a 408.
+   * Called if no data was sent or received for {@link HTTP_LIMITS.takeTimeout}, or between requests for
+   * {@link HTTP_LIMITS.keepAliveTimeout}. Closes the connection, unless the body of the current request is still
+   * arriving: that request gets 408 after {@link HTTP_LIMITS.requestTimeout}.
    */
   timedOut(): void {
     if (this.arriving === undefined || this.arriving !== this.current) {

@@ -45,7 +45,7 @@ export const HTTP_LIMITS = {
    */
   responseTimeout: 4_250,
   /**
-   * Milliseconds without data in either direction after which a connection is closed, because the client does not read
+   * Milliseconds without data in either direction after which a connection is closed, because the client does not take
    * its response. If the client read something at first, it may be up to twice as long.
    */
   takeTimeout: 14_000,

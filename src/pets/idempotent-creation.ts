@@ -78,8 +78,8 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   /**
    * @returns the animal, and whether an earlier request created it.
    * @throws ApiError `idempotency_key_reused` if the key was used with a different body; `idempotency_key_in_use` if
-   *   another process handles the first request; `unavailable` if the record of the key expires at this moment. Also
-   *   throws what `Batcher.ask` throws.
+   *   another process handles the first request; `unavailable` if the record of the key expires between the attempt to
+   *   insert it and its lookup. Also throws what `Batcher.ask` throws.
    */
   async create(request: IdempotentRequest): Promise<{ pet: StoredPet; isReplayed: boolean }> {
     const bodyHash = hash('sha256', contentOf(request.pet), 'hex');
