@@ -6,10 +6,6 @@ import service from './jest.config.js';
  */
 export default {
   ...service,
-  testMatch: [
-    '<rootDir>/test/process/**/*.spec.ts',
-    '<rootDir>/test/deploy/**/*spec.ts',
-    '<rootDir>/test/**/*.browser.e2e-spec.ts',
-  ],
+  testMatch: ['<rootDir>/test/operators/**/*spec.ts', '<rootDir>/test/**/*.browser.e2e-spec.ts'],
   testPathIgnorePatterns: [],
 };

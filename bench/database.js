@@ -6,8 +6,8 @@ import pg from 'pg';
 import { ApiKey } from '../dist/src/auth/api-key.entity.js';
 import { ApiKeys } from '../dist/src/auth/api-keys.js';
 import { administer } from '../dist/src/database/database.js';
-import { EmbeddedPostgres } from '../dist/src/database/embedded/embedded-postgres.js';
-import { runMigrations } from '../dist/src/database/migrations.js';
+import { EmbeddedPostgres } from '../dist/src/embedded-postgres/embedded-postgres.js';
+import { runMigrations } from '../dist/src/schema/migrations.js';
 import { Cursors } from '../dist/src/listing/cursors.js';
 import { pagesRead } from './pages-read.js';
 

@@ -18,6 +18,7 @@ if (existsSync(join(root, 'src'))) {
   const built = statSync(join(root, 'dist/src/main.js'), { throwIfNoEntry: false })?.mtimeMs ?? 0;
   const isStale = sources
     .flatMap((source) => filesUnder(join(root, source)))
+    .filter((file) => !file.endsWith('.spec.ts'))
     .some((file) => statSync(file).mtimeMs > built);
   if (isStale && !existsSync(join(root, 'node_modules/@nestjs/cli'))) {
     console.error('There is no build of these sources: npm ci --include=dev && npm run build');

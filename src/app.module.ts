@@ -8,7 +8,7 @@ import { BearerGuard } from './auth/bearer.guard.js';
 import { RateLimitGuard } from './auth/rate-limit.guard.js';
 import { Environment } from './config/environment.js';
 import { poolOf } from './database/data-source.js';
-import { Standbys } from './database/standbys.js';
+import { Standbys } from './standbys/standbys.js';
 import { DocsModule } from './docs/docs.module.js';
 import { ErrorFilter } from './errors/error.filter.js';
 import { HealthModule } from './health/health.module.js';

@@ -4,7 +4,7 @@ import { BATCH_LIMITS, Batcher } from '../database/batcher.js';
 import { run, Statement } from '../database/statement.js';
 import type { Caller } from '../http/request.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
-import { hashApiKey, isApiKey } from './api-key.js';
+import { hashApiKey, isApiKey } from '../api-key.js';
 
 /** Limits for accepting verified keys without a query, and for verifying keys again. */
 export const VERIFICATION = {

@@ -1,5 +1,5 @@
 import { IsNull, Raw, type Repository } from 'typeorm';
-import { hashApiKey, newApiKey } from './api-key.js';
+import { hashApiKey, newApiKey } from '../api-key.js';
 import type { ApiKey } from './api-key.entity.js';
 
 /** SQL for the time `lifetime` milliseconds from now, by PostgreSQL's clock. */

@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { KEY_PREFIX } from '../auth/api-key.js';
+import { KEY_PREFIX } from '../api-key.js';
 import { loadEnvironment } from '../config/environment.js';
 import { isUnavailable, sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';

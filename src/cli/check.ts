@@ -5,8 +5,8 @@ import { withoutPassword } from '../config/database-url.js';
 import { type Environment, loadEnvironment } from '../config/environment.js';
 import { administrativeDataSource, poolOf } from '../database/data-source.js';
 import { connected, connectToServe, describeDatabase } from '../database/database.js';
-import { appliedMigrations, pendingAfter } from '../database/bookkeeping.js';
-import { missingRights } from '../database/rights.js';
+import { appliedMigrations, pendingAfter } from '../schema/bookkeeping.js';
+import { missingRights } from '../schema/rights.js';
 import { createLogger } from '../logging/logger.js';
 import { onCommandDatabase } from './command-database.js';
 import { exitCodes } from './exit-codes.js';
@@ -95,7 +95,7 @@ async function checkSessions(url: string, environment: Environment): Promise<Che
 async function checkStandbys(dataSource: DataSource, environment: Environment): Promise<Check> {
   const name = 'standbys';
   const logger = createLogger('silent', { write: () => {} });
-  const { Standbys } = await import('../database/standbys.js');
+  const { Standbys } = await import('../standbys/standbys.js');
   const standbys = new Standbys(poolOf(dataSource), environment, logger);
   try {
     await standbys.onModuleInit();

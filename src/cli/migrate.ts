@@ -9,8 +9,8 @@ import {
   migrationHistory,
   pendingAfter,
   pendingMigrations,
-} from '../database/bookkeeping.js';
-import { downScript, upScript } from '../database/migration-script.js';
+} from '../schema/bookkeeping.js';
+import { downScript, upScript } from '../schema/migration-script.js';
 import {
   lastMigration,
   requireDirect,
@@ -18,7 +18,7 @@ import {
   revertMigration,
   rowsLostWith,
   runMigrations,
-} from '../database/migrations.js';
+} from '../schema/migrations.js';
 import { onCommandDatabase } from './command-database.js';
 import { exitCodes } from './exit-codes.js';
 

@@ -5,7 +5,7 @@ import { from as copyFrom } from 'pg-copy-streams';
 import { loadEnvironment } from '../config/environment.js';
 import { poolOf } from '../database/data-source.js';
 import { administer, describeDatabase } from '../database/database.js';
-import { requireMigrated } from '../database/pending-migrations.js';
+import { requireMigrated } from '../schema/pending-migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
 import type { PetStatus } from '../pets/pet-status.js';
 import { onCommandDatabase } from './command-database.js';

@@ -6,7 +6,7 @@ import { ApiKey } from '../auth/api-key.entity.js';
 import { Order } from '../orders/order.entity.js';
 import { IdempotencyKey } from '../pets/idempotency-key.entity.js';
 import { Pet } from '../pets/pet.entity.js';
-import { CITUS_FORMS, CITUS_SETTINGS } from './citus.js';
+import { CITUS_FORMS, CITUS_SETTINGS } from '../citus/citus.js';
 import { connectingToWritable, hostsOf } from './servers.js';
 import {
   DATABASE_TIMEOUTS,

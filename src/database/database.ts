@@ -4,9 +4,9 @@ import type { DataSource } from 'typeorm';
 import { type Environment, secretOf } from '../config/environment.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
 import { OperatorError } from '../errors/operator-error.js';
-import { isCitus, requireNoStandbys } from './citus.js';
+import { isCitus, requireNoStandbys } from '../citus/citus.js';
 import { serversOf, writableOf } from './servers.js';
-import { EmbeddedPostgres } from './embedded/embedded-postgres.js';
+import { EmbeddedPostgres } from '../embedded-postgres/embedded-postgres.js';
 import {
   administrativeDataSource,
   type Pooler,

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
-import { KEY_PREFIX } from '../auth/api-key.js';
+import { KEY_PREFIX } from '../api-key.js';
 
 /** The form of a valid `X-Request-Id`. */
 export const WELL_FORMED_ID = /^[A-Za-z0-9._~:/+=@-]{1,128}$/;

@@ -2,7 +2,7 @@ import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/com
 import { Pool } from 'pg';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { SENT_BATCHES, type SentBatch } from '../database/batcher.js';
-import { Standbys } from '../database/standbys.js';
+import { Standbys } from '../standbys/standbys.js';
 
 /** Measures the connections to the database, and how many requests share a statement. */
 @Injectable()

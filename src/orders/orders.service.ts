@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { Batcher } from '../database/batcher.js';
-import { Standbys } from '../database/standbys.js';
+import { Standbys } from '../standbys/standbys.js';
 import { findPages, type Page, type PageRequest } from '../listing/pages.js';
 import { ORDER_CURSORS } from './list-orders-query.dto.js';
 import { ORDER_PAGES } from './orders.sql.js';

@@ -3,7 +3,7 @@ import { InjectRepository } from '@nestjs/typeorm';
 import { Pool, type PoolClient } from 'pg';
 import { Repository } from 'typeorm';
 import { Batcher } from '../database/batcher.js';
-import { Standbys } from '../database/standbys.js';
+import { Standbys } from '../standbys/standbys.js';
 import { run, type Statement } from '../database/statement.js';
 import { ApiError } from '../errors/api-error.js';
 import type { PageStatement } from '../listing/pages.sql.js';

@@ -2,12 +2,12 @@ import { execFileSync, spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { postgresAccount } from '../../src/database/embedded/account.js';
-import { walk } from '../answers.js';
-import { CITUS_FOLDERS, CITUS_URL, nodes, onDatabaseAt } from '../citus.js';
-import { FULL_LENGTH } from '../full-length.js';
-import { until } from '../process/until.js';
-import { createDatabase, startService, type TestService } from '../service.js';
+import { postgresAccount } from '../../src/embedded-postgres/account.js';
+import { walk } from '../support/answers.js';
+import { CITUS_FOLDERS, CITUS_URL, nodes, onDatabaseAt } from '../support/citus.js';
+import { FULL_LENGTH } from '../support/full-length.js';
+import { until } from '../support/until.js';
+import { createDatabase, startService, type TestService } from '../support/service.js';
 
 if (CITUS_URL === undefined || CITUS_FOLDERS === undefined) {
   console.warn(

@@ -1,8 +1,8 @@
 import type { Pool } from 'pg';
 import type { DataSource } from 'typeorm';
-import { CITUS_FORMS } from '../../src/database/citus.js';
+import { CITUS_FORMS } from '../../src/citus/citus.js';
 import { poolOf, servingDataSource } from '../../src/database/data-source.js';
-import { runMigrations } from '../../src/database/migrations.js';
+import { runMigrations } from '../../src/schema/migrations.js';
 import { run, type Statement } from '../../src/database/statement.js';
 import { INT64_MIN } from '../../src/int64.js';
 import { ORDER_PAGES } from '../../src/orders/orders.sql.js';
@@ -18,7 +18,7 @@ import {
   PET_PAGES,
   PET_PAGES_OF_STATUS,
 } from '../../src/pets/pets.sql.js';
-import { createDatabase, dropDatabase } from '../service.js';
+import { createDatabase, dropDatabase } from '../support/service.js';
 
 /** Citus is not needed: its statements also run on PostgreSQL alone. test/database/citus.e2e-spec.ts runs them there. */
 describe('the form for Citus', () => {

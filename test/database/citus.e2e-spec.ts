@@ -3,12 +3,17 @@ import { ApiKey } from '../../src/auth/api-key.entity.js';
 import { ApiKeys } from '../../src/auth/api-keys.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { administer, connectToServe } from '../../src/database/database.js';
-import { revertMigration, runMigrations } from '../../src/database/migrations.js';
+import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
 import { createLogger } from '../../src/logging/logger.js';
 import { IdempotentCreation } from '../../src/pets/idempotent-creation.js';
-import { expectError, nextPage, walk } from '../answers.js';
-import { CITUS_URL, onDatabaseAt } from '../citus.js';
-import { createDatabase, dropDatabase, startService, type TestService } from '../service.js';
+import { expectError, nextPage, walk } from '../support/answers.js';
+import { CITUS_URL, onDatabaseAt } from '../support/citus.js';
+import {
+  createDatabase,
+  dropDatabase,
+  startService,
+  type TestService,
+} from '../support/service.js';
 
 if (CITUS_URL === undefined) {
   console.warn('Citus is not tested: TEST_CITUS_URL names no coordinator.');

@@ -1,7 +1,7 @@
 import type { DataSource } from 'typeorm';
-import { runMigrations } from '../../src/database/migrations.js';
+import { runMigrations } from '../../src/schema/migrations.js';
 import { administrativeDataSource } from '../../src/database/data-source.js';
-import { createDatabase, dropDatabase } from '../service.js';
+import { createDatabase, dropDatabase } from '../support/service.js';
 
 describe('the database itself', () => {
   let url: string;

@@ -3,9 +3,9 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
-import { EmbeddedPostgres } from '../../src/database/embedded/embedded-postgres.js';
-import { until } from '../process/until.js';
-import { ask } from './ask.js';
+import { EmbeddedPostgres } from '../../src/embedded-postgres/embedded-postgres.js';
+import { until } from '../support/until.js';
+import { ask } from '../support/ask.js';
 
 describe('EmbeddedPostgres', () => {
   let folder: string;

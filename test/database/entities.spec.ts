@@ -1,8 +1,8 @@
 import type { DataSource } from 'typeorm';
 import { administrativeDataSource } from '../../src/database/data-source.js';
-import { runMigrations } from '../../src/database/migrations.js';
-import { createDatabase, dropDatabase } from '../service.js';
-import { catalog } from './catalog.js';
+import { runMigrations } from '../../src/schema/migrations.js';
+import { createDatabase, dropDatabase } from '../support/service.js';
+import { catalog } from '../support/catalog.js';
 
 describe('the entities', () => {
   let migrated: string;

@@ -1,7 +1,7 @@
 import { Client } from 'pg';
 import { migrations } from '../../migrations/index.js';
 import type { Migration, SqlSession } from '../../migrations/migration.js';
-import { createDatabase, dropDatabase } from '../service.js';
+import { createDatabase, dropDatabase } from '../support/service.js';
 
 type Way = 'up' | 'down';
 

@@ -4,13 +4,13 @@ import { Client } from 'pg';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { administer } from '../../src/database/database.js';
-import { MIGRATION_LOCK, revertMigration, runMigrations } from '../../src/database/migrations.js';
-import { pendingMigrations } from '../../src/database/bookkeeping.js';
+import { MIGRATION_LOCK, revertMigration, runMigrations } from '../../src/schema/migrations.js';
+import { pendingMigrations } from '../../src/schema/bookkeeping.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
-import { until } from '../process/until.js';
-import { createDatabase, dropDatabase } from '../service.js';
-import { catalog } from './catalog.js';
-import { revertToOrders, UP_TO_ORDERS } from './revert-to-orders.js';
+import { until } from '../support/until.js';
+import { createDatabase, dropDatabase } from '../support/service.js';
+import { catalog } from '../support/catalog.js';
+import { revertToOrders, UP_TO_ORDERS } from '../support/revert-to-orders.js';
 
 describe('the migrations', () => {
   const names = MIGRATION_NAMES;

@@ -1,11 +1,11 @@
 import { Client } from 'pg';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { administer } from '../../src/database/database.js';
-import { revertMigration, runMigrations } from '../../src/database/migrations.js';
+import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
-import { Project } from '../process/project.js';
-import { createDatabase, dropDatabase } from '../service.js';
-import { hasPgBouncer, PgBouncer } from './pgbouncer.js';
+import { Project } from '../support/project.js';
+import { createDatabase, dropDatabase } from '../support/service.js';
+import { hasPgBouncer, PgBouncer } from '../support/pgbouncer.js';
 
 // A developer's machine may have no PgBouncer; in CI, where these tests must run, hasPgBouncer() fails without it.
 (hasPgBouncer() ? describe : describe.skip)(

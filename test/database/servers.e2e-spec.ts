@@ -3,12 +3,12 @@ import { type AddressInfo, createServer } from 'node:net';
 import { readEnvironment } from '../../src/config/environment.js';
 import { onDatabase } from '../../src/database/database.js';
 import { serversOf, writableOf } from '../../src/database/servers.js';
-import { expectError } from '../answers.js';
-import { until } from '../process/until.js';
-import { startService, type TestService } from '../service.js';
-import { ask } from './ask.js';
-import { Standby } from './standby.js';
-import { systemBinaries, SystemPostgres } from './system-postgres.js';
+import { expectError } from '../support/answers.js';
+import { until } from '../support/until.js';
+import { startService, type TestService } from '../support/service.js';
+import { ask } from '../support/ask.js';
+import { Standby } from '../support/standby.js';
+import { systemBinaries, SystemPostgres } from '../support/system-postgres.js';
 
 const BINARIES = await systemBinaries();
 if (BINARIES === undefined) {

@@ -5,12 +5,12 @@ import { Client } from 'pg';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { APPLICATION_NAME, requiredSettings } from '../../src/database/data-source.js';
 import { administer } from '../../src/database/database.js';
-import { withoutIndent } from '../../src/database/migration-script.js';
-import { runMigrations } from '../../src/database/migrations.js';
+import { withoutIndent } from '../../src/schema/migration-script.js';
+import { runMigrations } from '../../src/schema/migrations.js';
 import { DELETE_OLD_IDEMPOTENCY_KEYS } from '../../src/pets/idempotent-creation.sql.js';
-import { Project } from '../process/project.js';
-import { until } from '../process/until.js';
-import { systemBinaries, SystemPostgres } from './system-postgres.js';
+import { Project } from '../support/project.js';
+import { until } from '../support/until.js';
+import { systemBinaries, SystemPostgres } from '../support/system-postgres.js';
 
 const binaries = await systemBinaries();
 

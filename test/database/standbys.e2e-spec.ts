@@ -1,10 +1,10 @@
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { PET_CURSORS } from '../../src/pets/list-pets-query.dto.js';
-import { until } from '../process/until.js';
-import { startService, type TestService } from '../service.js';
-import { ask } from './ask.js';
-import { Standby } from './standby.js';
-import { systemBinaries, SystemPostgres } from './system-postgres.js';
+import { until } from '../support/until.js';
+import { startService, type TestService } from '../support/service.js';
+import { ask } from '../support/ask.js';
+import { Standby } from '../support/standby.js';
+import { systemBinaries, SystemPostgres } from '../support/system-postgres.js';
 
 const BINARIES = await systemBinaries();
 if (BINARIES === undefined) {

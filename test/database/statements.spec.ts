@@ -1,8 +1,8 @@
 import { type DataSource, type EntityTarget, type ObjectLiteral } from 'typeorm';
 import * as verifier from '../../src/auth/api-key-verifier.js';
 import { poolOf, servingDataSource } from '../../src/database/data-source.js';
-import { runMigrations } from '../../src/database/migrations.js';
-import * as standbys from '../../src/database/standbys.sql.js';
+import { runMigrations } from '../../src/schema/migrations.js';
+import * as standbys from '../../src/standbys/standbys.sql.js';
 import { run, type Statement } from '../../src/database/statement.js';
 import { Order } from '../../src/orders/order.entity.js';
 import * as orders from '../../src/orders/orders.sql.js';
@@ -10,7 +10,7 @@ import * as idempotentCreation from '../../src/pets/idempotent-creation.sql.js';
 import type { NewPet } from '../../src/pets/new-pet.dto.js';
 import { Pet } from '../../src/pets/pet.entity.js';
 import * as pets from '../../src/pets/pets.sql.js';
-import { createDatabase, dropDatabase } from '../service.js';
+import { createDatabase, dropDatabase } from '../support/service.js';
 
 const STATEMENTS = [verifier, orders, idempotentCreation, pets, standbys].flatMap((module) =>
   Object.values(module).filter(

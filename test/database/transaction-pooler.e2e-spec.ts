@@ -3,18 +3,18 @@ import { ApiKey } from '../../src/auth/api-key.entity.js';
 import { ApiKeys } from '../../src/auth/api-keys.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { administer, connectToServe } from '../../src/database/database.js';
-import { runMigrations } from '../../src/database/migrations.js';
+import { runMigrations } from '../../src/schema/migrations.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
-import { expectError } from '../answers.js';
+import { expectError } from '../support/answers.js';
 import {
   createDatabase,
   dropDatabase,
   onServer,
   startService,
   type TestService,
-} from '../service.js';
-import { Project } from '../process/project.js';
-import { hasPgBouncer, PgBouncer } from './pgbouncer.js';
+} from '../support/service.js';
+import { Project } from '../support/project.js';
+import { hasPgBouncer, PgBouncer } from '../support/pgbouncer.js';
 
 if (!hasPgBouncer()) {
   console.warn('Poolers are not tested: there is no PgBouncer.');

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import { DOCUMENTS } from './documents.js';
+import { DOCUMENTS } from '../support/documents.js';
 
 const read = (file: string) => readFileSync(join(PROJECT_ROOT, file), 'utf8');
 const { scripts }: { scripts: Record<string, string> } = JSON.parse(read('package.json'));

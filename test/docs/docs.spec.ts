@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { ERRORS } from '../../src/errors/errors.js';
-import { DOCUMENTS } from './documents.js';
+import { DOCUMENTS } from '../support/documents.js';
 
 const read = (file: string) => readFileSync(join(PROJECT_ROOT, file), 'utf8');
 /** Where variables are defined, beside the document itself. */
@@ -10,10 +10,10 @@ const VARIABLES_OF = [
   '.env.example',
   'docker-compose.yml',
   'docs/roles.sql',
-  'test/citus.ts',
-  'test/full-length.ts',
+  'test/support/citus.ts',
+  'test/support/full-length.ts',
   'test/http/fuzz.e2e-spec.ts',
-  'test/service.ts',
+  'test/support/service.ts',
 ];
 const packageJson = JSON.parse(read('package.json'));
 
@@ -108,13 +108,13 @@ describe('the documents', () => {
 
     /** A `*.module.ts` only lists what its folder has. */
     const sources = readdirSync(join(PROJECT_ROOT, 'src'), { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.isFile() && !entry.name.endsWith('.module.ts'))
+      .filter((entry) => entry.isFile() && !/\.(module|spec)\.ts$/.test(entry.name))
       .map(({ parentPath, name }) => relative(PROJECT_ROOT, join(parentPath, name)));
 
     it('name every file in src and src/http, and of every other file at least its folder', () => {
       const isNamed = (file: string) =>
         paths.includes(file) ||
-        paths.some((path) => /^src\/(?!http$)\w+$/.test(path) && file.startsWith(`${path}/`));
+        paths.some((path) => /^src\/(?!http$)[\w-]+$/.test(path) && file.startsWith(`${path}/`));
       expect(sources.filter((file) => !isNamed(file))).toEqual([]);
     });
   });

@@ -7,8 +7,8 @@ import { text } from 'node:stream/consumers';
 import { transform } from '@swc/core';
 import ts from 'typescript';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import { startService, type TestService } from '../service.js';
-import { GUIDES, readGuide, type Sample, samplesOf } from './samples.js';
+import { startService, type TestService } from '../support/service.js';
+import { GUIDES, readGuide, type Sample, samplesOf } from '../support/samples.js';
 
 const JACKSON = ['core', 'annotations', 'databind'].map(
   (part) => `/usr/share/java/jackson-${part}.jar`,
@@ -41,7 +41,7 @@ function isMissing(language: string): boolean {
   return error !== undefined || !needs.every((file) => existsSync(file));
 }
 
-/** Those of several files need generators: `test/clients/generators.e2e-spec.ts` runs them. */
+/** Those of several files need generators: `test/docs/generators.e2e-spec.ts` runs them. */
 const isRunHere = ({ file }: Sample) => file === undefined;
 
 async function run({ language, code }: Sample, folder: string, env = {}) {

@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import { exchange, request } from '../http/raw-http.js';
-import { startService } from '../service.js';
-import { DOCUMENTS } from './documents.js';
+import { exchange, request } from '../support/raw-http.js';
+import { startService } from '../support/service.js';
+import { DOCUMENTS } from '../support/documents.js';
 
 const ALERTS = join(PROJECT_ROOT, 'docs/observability/alerts.yaml');
 const read = (file: string) => readFileSync(join(PROJECT_ROOT, file), 'utf8');

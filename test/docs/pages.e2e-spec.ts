@@ -1,6 +1,6 @@
-import { expectError } from '../answers.js';
-import { exchange, request } from '../http/raw-http.js';
-import { startService, type TestService } from '../service.js';
+import { expectError } from '../support/answers.js';
+import { exchange, request } from '../support/raw-http.js';
+import { startService, type TestService } from '../support/service.js';
 
 const PAGES = [
   '/docs',

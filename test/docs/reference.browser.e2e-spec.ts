@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import type { AxeResults } from 'axe-core';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import { FULL_LENGTH } from '../full-length.js';
-import { startService, type TestService } from '../service.js';
+import { FULL_LENGTH } from '../support/full-length.js';
+import { startService, type TestService } from '../support/service.js';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import { startService, type TestService } from '../service.js';
+import { startService, type TestService } from '../support/service.js';
 
 const read = (file: string) => readFileSync(join(PROJECT_ROOT, file), 'utf8');
 

@@ -9,7 +9,14 @@ const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 
 export async function fullLengthTests() {
   for (const script of ['test', 'test:programs']) {
-    const args = ['run', '--silent', script, '--', '--findRelatedTests', 'test/full-length.ts'];
+    const args = [
+      'run',
+      '--silent',
+      script,
+      '--',
+      '--findRelatedTests',
+      'test/support/full-length.ts',
+    ];
     const tests = endsWithThis(
       spawn('npm', args, {
         cwd: PROJECT,

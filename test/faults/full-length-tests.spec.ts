@@ -7,7 +7,7 @@ import { PROJECT_ROOT } from '../../src/config/project-root.js';
 async function listed(config: string): Promise<string[]> {
   const { stdout } = await promisify(execFile)(
     'node_modules/.bin/jest',
-    ['--config', config, '--listTests', '--findRelatedTests', 'test/full-length.ts'],
+    ['--config', config, '--listTests', '--findRelatedTests', 'test/support/full-length.ts'],
     { cwd: PROJECT_ROOT },
   );
   return stdout.trim().split('\n');

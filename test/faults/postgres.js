@@ -6,13 +6,13 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import pg from 'pg';
-import { postgresAccount } from '../../dist/src/database/embedded/account.js';
-import { findBinaries } from '../../dist/src/database/embedded/binaries.js';
+import { postgresAccount } from '../../dist/src/embedded-postgres/account.js';
+import { findBinaries } from '../../dist/src/embedded-postgres/binaries.js';
 import { ApiKey } from '../../dist/src/auth/api-key.entity.js';
 import { ApiKeys } from '../../dist/src/auth/api-keys.js';
 import { APPLICATION_NAME } from '../../dist/src/database/data-source.js';
 import { administer } from '../../dist/src/database/database.js';
-import { runMigrations } from '../../dist/src/database/migrations.js';
+import { runMigrations } from '../../dist/src/schema/migrations.js';
 import { freePort } from '../../scripts/free-port.mjs';
 import { endsWithThis, family, signal } from './processes.js';
 
@@ -38,7 +38,7 @@ export class Postgres {
   /**
    * @param {string} folder
    * @param {number} port
-   * @param {import('../../dist/src/database/embedded/account.js').Account} account
+   * @param {import('../../dist/src/embedded-postgres/account.js').Account} account
    * @param {string} binaries
    */
   constructor(folder, port, account, binaries) {

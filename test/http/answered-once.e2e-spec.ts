@@ -1,10 +1,10 @@
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { expectError } from '../answers.js';
-import { until } from '../process/until.js';
-import { startService, type TestService } from '../service.js';
-import { exchange, RawConnection, request } from './raw-http.js';
-import { setLimits } from './set-limits.js';
+import { expectError } from '../support/answers.js';
+import { until } from '../support/until.js';
+import { startService, type TestService } from '../support/service.js';
+import { exchange, RawConnection, request } from '../support/raw-http.js';
+import { setLimits } from '../support/set-limits.js';
 
 describe('a request', () => {
   let service: TestService;

@@ -1,8 +1,8 @@
 import { connect } from 'node:net';
 import { HTTP_LIMITS } from '../../src/http/limits.js';
-import { startService, type TestService } from '../service.js';
-import { RawConnection, request } from './raw-http.js';
-import { setLimits } from './set-limits.js';
+import { startService, type TestService } from '../support/service.js';
+import { RawConnection, request } from '../support/raw-http.js';
+import { setLimits } from '../support/set-limits.js';
 
 describe('a service that is told to stop', () => {
   let service: TestService;

@@ -1,9 +1,9 @@
-import { until } from '../process/until.js';
-import { expectError } from '../answers.js';
+import { until } from '../support/until.js';
+import { expectError } from '../support/answers.js';
 import { HTTP_LIMITS } from '../../src/http/limits.js';
-import { startService, type TestService } from '../service.js';
-import { exchange, RawConnection, request } from './raw-http.js';
-import { setLimits } from './set-limits.js';
+import { startService, type TestService } from '../support/service.js';
+import { exchange, RawConnection, request } from '../support/raw-http.js';
+import { setLimits } from '../support/set-limits.js';
 
 describe('a connection', () => {
   let service: TestService;

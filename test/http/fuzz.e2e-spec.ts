@@ -1,11 +1,11 @@
 import { connect } from 'node:net';
 import { ERRORS } from '../../src/errors/errors.js';
-import { FULL_LENGTH } from '../full-length.js';
-import { heapInUse } from '../heap.js';
-import { startService, type TestService } from '../service.js';
-import { Chance, Mutator } from './fuzz.js';
+import { FULL_LENGTH } from '../support/full-length.js';
+import { heapInUse } from '../support/heap.js';
+import { startService, type TestService } from '../support/service.js';
+import { Chance, Mutator } from '../support/fuzz.js';
 
-/** Another run is `FUZZ_SEED=… npm test -- test/http/fuzz`. */
+/** Another run is `FUZZ_SEED=… npm test -- test/support/fuzz`. */
 const SEED = Number(process.env['FUZZ_SEED'] ?? 20_260_101);
 const ANSWERS = FULL_LENGTH ? 20_000 : 5_000;
 const CONNECTIONS = 16;

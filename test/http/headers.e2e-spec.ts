@@ -1,8 +1,8 @@
 import { gzipSync } from 'node:zlib';
-import { newApiKey } from '../../src/auth/api-key.js';
-import { expectError } from '../answers.js';
-import { startService, type TestService } from '../service.js';
-import { exchange, request } from './raw-http.js';
+import { newApiKey } from '../../src/api-key.js';
+import { expectError } from '../support/answers.js';
+import { startService, type TestService } from '../support/service.js';
+import { exchange, request } from '../support/raw-http.js';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 

@@ -1,7 +1,7 @@
 import { HTTP_LIMITS } from '../../src/http/limits.js';
-import { expectError } from '../answers.js';
-import { startService, type TestService } from '../service.js';
-import { exchange, RawConnection, request } from './raw-http.js';
+import { expectError } from '../support/answers.js';
+import { startService, type TestService } from '../support/service.js';
+import { exchange, RawConnection, request } from '../support/raw-http.js';
 
 describe('a request that is not well-formed HTTP', () => {
   let service: TestService;

@@ -1,6 +1,6 @@
-import { expectError } from '../answers.js';
-import { startService, type TestService } from '../service.js';
-import { exchange, RawConnection, request } from './raw-http.js';
+import { expectError } from '../support/answers.js';
+import { startService, type TestService } from '../support/service.js';
+import { exchange, RawConnection, request } from '../support/raw-http.js';
 
 const ROUTES = [
   ['/v1/pets', 'GET, HEAD, OPTIONS, POST'],

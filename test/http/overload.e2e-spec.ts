@@ -1,8 +1,8 @@
 import { Client } from 'pg';
-import { expectError } from '../answers.js';
-import { startService, type TestService } from '../service.js';
-import { RawConnection, request } from './raw-http.js';
-import { setLimits } from './set-limits.js';
+import { expectError } from '../support/answers.js';
+import { startService, type TestService } from '../support/service.js';
+import { RawConnection, request } from '../support/raw-http.js';
+import { setLimits } from '../support/set-limits.js';
 
 describe('under overload', () => {
   let service: TestService;

@@ -1,6 +1,6 @@
-import { expectError } from '../answers.js';
-import { startService, type TestService } from '../service.js';
-import { exchange, request } from './raw-http.js';
+import { expectError } from '../support/answers.js';
+import { startService, type TestService } from '../support/service.js';
+import { exchange, request } from '../support/raw-http.js';
 
 describe('the target of a request', () => {
   let service: TestService;

@@ -1,10 +1,10 @@
 import { connect } from 'node:net';
-import { newApiKey } from '../../src/auth/api-key.js';
-import { FULL_LENGTH } from '../full-length.js';
-import { until } from '../process/until.js';
-import { startService, type TestService } from '../service.js';
-import { RawConnection, request } from './raw-http.js';
-import { setLimits } from './set-limits.js';
+import { newApiKey } from '../../src/api-key.js';
+import { FULL_LENGTH } from '../support/full-length.js';
+import { until } from '../support/until.js';
+import { startService, type TestService } from '../support/service.js';
+import { RawConnection, request } from '../support/raw-http.js';
+import { setLimits } from '../support/set-limits.js';
 
 describe('a client that sends requests without waiting for answers', () => {
   const COUNT = FULL_LENGTH ? 2_000 : 800;

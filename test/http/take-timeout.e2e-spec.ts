@@ -1,9 +1,9 @@
 import { connect } from 'node:net';
-import { expectError } from '../answers.js';
-import { until } from '../process/until.js';
-import { startService, type TestService } from '../service.js';
-import { RawConnection, request } from './raw-http.js';
-import { setLimits } from './set-limits.js';
+import { expectError } from '../support/answers.js';
+import { until } from '../support/until.js';
+import { startService, type TestService } from '../support/service.js';
+import { RawConnection, request } from '../support/raw-http.js';
+import { setLimits } from '../support/set-limits.js';
 
 describe('where a client that takes nothing has a second', () => {
   let service: TestService;

@@ -1,5 +1,5 @@
-import { startService, type TestService } from '../service.js';
-import { exchange, request } from './raw-http.js';
+import { startService, type TestService } from '../support/service.js';
+import { exchange, request } from '../support/raw-http.js';
 
 /** The client that the log names for a request whose `X-Forwarded-For` are these. */
 async function loggedClient(service: TestService, forwardedFor: string[]): Promise<string> {

@@ -1,0 +1,138 @@
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import supertest from 'supertest';
+import { exchange, request } from '../support/raw-http.js';
+import { startService } from '../support/service.js';
+import { faultsOf, holdToDocument, type SentAnswer } from '../support/contract.js';
+
+const REX = '{"id":1,"name":"Rex","categoryId":7,"status":"sold"}';
+const HEADERS = {
+  'content-type': 'application/json; charset=utf-8',
+  'cache-control': 'no-store',
+  'x-request-id': 'abc',
+};
+const LIST: SentAnswer = {
+  method: 'GET',
+  path: '/v1/pets?limit=1',
+  status: 200,
+  headers: HEADERS,
+  text: `[${REX}]`,
+};
+const CREATE: SentAnswer = {
+  method: 'POST',
+  path: '/v1/pets',
+  status: 201,
+  headers: { ...HEADERS, location: '/v1/pets/1' },
+  text: REX,
+};
+const rexWith = (field: string, value: string) =>
+  REX.replace(new RegExp(`"${field}":[^,}]+`), `"${field}":${value}`);
+const error = (status: number, code: string) => JSON.stringify({ code, message: 'Words.', status });
+
+describe('holding an answer against the document', () => {
+  it.each<[string, SentAnswer]>([
+    ['a page', LIST],
+    ['a page for HEAD', { ...LIST, method: 'HEAD' }],
+    ['a creation', CREATE],
+    ['the least int64', { ...CREATE, text: rexWith('id', '-9223372036854775808') }],
+    ['the greatest int64', { ...CREATE, text: rexWith('categoryId', '9223372036854775807') }],
+    ['a listed error', { ...LIST, status: 400, text: error(400, 'invalid_request') }],
+    ['an error of no operation', { ...LIST, path: '/x', status: 404, text: error(404, 'x') }],
+    ['what is not of the interface', { ...LIST, path: '/health/live', text: '{}' }],
+  ])('finds nothing wrong in %s', (_title, answer) => {
+    expect(faultsOf(answer)).toEqual([]);
+  });
+
+  it.each<[string, SentAnswer, RegExp]>([
+    ['an unlisted status', { ...LIST, status: 202 }, /this status/],
+    [
+      'an error of another operation',
+      { ...LIST, status: 404, text: error(404, 'pet_not_found') },
+      /this status/,
+    ],
+    ['an unlisted operation', { ...LIST, path: '/v1/store' }, /this operation/],
+    ['an unlisted method', { ...LIST, method: 'PUT' }, /this operation/],
+    ['an unlisted code', { ...LIST, status: 400, text: error(400, 'invalid_json') }, /code/],
+    [
+      'a body with another status',
+      { ...LIST, status: 400, text: error(404, 'invalid_request') },
+      /status/,
+    ],
+    ['no Error', { ...LIST, path: '/x', status: 404, text: '{}' }, /required/],
+    ['one pet for many', { ...LIST, text: REX }, /array/],
+    ['a missing field', { ...LIST, text: '[{"id":1,"name":"Rex","categoryId":7}]' }, /status/],
+    ['an unlisted field', { ...CREATE, text: REX.replace('{', '{"colour":"red",') }, /additional/],
+    [
+      'an unlisted field in an error',
+      { ...LIST, status: 400, text: error(400, 'invalid_request').replace('{', '{"stack":"x",') },
+      /additional/,
+    ],
+    ['an unlisted value', { ...CREATE, text: rexWith('status', '"gone"') }, /status/],
+    ['an int64 in a string', { ...CREATE, text: rexWith('id', '"1"') }, /int64/],
+    ['a fraction', { ...CREATE, text: rexWith('id', '1.5') }, /int64/],
+    [
+      'a number under the range',
+      { ...CREATE, text: rexWith('id', '-9223372036854775809') },
+      /int64/,
+    ],
+    ['a number over the range', { ...CREATE, text: rexWith('id', '9223372036854775808') }, /int64/],
+    ['a name of white space', { ...CREATE, text: rexWith('name', '" "') }, /name/],
+    [
+      'another content type',
+      { ...LIST, headers: { ...HEADERS, 'content-type': 'text/html' } },
+      /content type/,
+    ],
+    ['a missing header', { ...CREATE, headers: HEADERS }, /location is missing/],
+    [
+      'a header with an unlisted value',
+      { ...LIST, headers: { ...HEADERS, 'cache-control': 'public' } },
+      /cache-control/,
+    ],
+    ['an unlisted header', { ...LIST, headers: { ...HEADERS, etag: 'x' } }, /header etag/],
+  ])('finds %s', (_title, answer, fault) => {
+    expect(faultsOf(answer).join()).toMatch(fault);
+  });
+
+  it.each<[string, RequestListener, RegExp]>([
+    [
+      'from the application',
+      (_request, response) =>
+        response.writeHead(200, { ...HEADERS, 'content-length': 2 }).end('{}'),
+      /array/,
+    ],
+    [
+      'on the bare socket',
+      ({ socket }) => socket.end('HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}'),
+      / 404: .*required property 'code'/,
+    ],
+  ])('happens to every answer of a server %s', async (_title, listener, fault) => {
+    const server = createServer(listener).listen(0, '127.0.0.1');
+    const faults = holdToDocument(server);
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    await supertest(`http://127.0.0.1:${port}`).get('/v1/pets');
+    await exchange(port, request('GET /v1/pets'));
+    expect(faults.filter((one) => fault.test(one))).toHaveLength(2);
+    server.close();
+  });
+
+  it('fails the end of every test service, not only of the first in a process', async () => {
+    const first = await startService();
+    await first.api.get('/v1/pets').expect(200);
+    await first.stop();
+    const second = await startService();
+    await second.query('alter table pets drop constraint pets_status_check');
+    await second.query(`insert into pets (name, category_id, status) values ('Rex', 7, 'gone')`);
+    await second.api.get('/v1/pets').expect(200);
+    await expect(second.stop()).rejects.toThrow(/GET \/v1\/pets\?*.* 200: data\/0\/status/);
+  });
+
+  it('an expected status that does not come shows the body', async () => {
+    const service = await startService();
+    await expect(service.api.post('/v1/pets').send({}).expect(201)).rejects.toThrow(
+      /expected 201, got 400: \{"code":"invalid_request",/,
+    );
+    await service.stop();
+  });
+});

@@ -1,0 +1,67 @@
+import { Client } from 'pg';
+import { nextPage, walk } from '../support/answers.js';
+import { startService, type TestService } from '../support/service.js';
+
+const WALKS = 5;
+
+describe('a walk through the pages of listPets', () => {
+  let services: [TestService, TestService];
+  beforeAll(async () => {
+    const one = await startService();
+    services = [one, await startService({}, one.databaseUrl)];
+  });
+  afterAll(async () => {
+    await services[1].stop();
+    await services[0].stop();
+  });
+
+  const create = async ({ api }: TestService): Promise<number> => {
+    const answer = await api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
+    return answer.body.id;
+  };
+  const idsOf = (pages: { text: string }[]): number[] =>
+    pages.flatMap(({ text }) => JSON.parse(text).map(({ id }: { id: number }) => id));
+
+  it('finds every animal that was created before it began, and none twice, while two processes create', async () => {
+    const created: number[] = [];
+    let isOver = false;
+    const writers = [...services, ...services].map(async (service) => {
+      while (!isOver) {
+        created.push(await create(service));
+      }
+    });
+    try {
+      for (let i = 0; i < WALKS; i += 1) {
+        const before = [...created, await create(services[i % 2]!)];
+        const path = i % 3 === 0 ? '/v1/pets?limit=7' : '/v1/pets?limit=5&status=available';
+        const ids = idsOf(await walk(services[(i + 1) % 2]!, path));
+        const found = new Set(ids);
+        expect(before.filter((id) => !found.has(id))).toEqual([]);
+        expect(ids).toEqual([...found].toSorted((a, b) => a - b));
+      }
+    } finally {
+      isOver = true;
+      await Promise.all(writers);
+    }
+  });
+
+  it('passes over an animal that is not committed yet, and the next walk finds it', async () => {
+    const [service] = services;
+    const writer = new Client({ connectionString: service.databaseUrl });
+    await writer.connect();
+    await writer.query('begin');
+    const {
+      rows: [{ id }],
+    } = await writer.query(`insert into pets (name, category_id) values ('Mia', 1) returning id`);
+    const created = [await create(service), await create(service)];
+    const all = await walk(service, '/v1/pets?limit=100');
+    expect(idsOf(all)).toEqual(expect.arrayContaining(created));
+    expect(idsOf(all)).not.toContain(Number(id));
+
+    const first = await service.api.get('/v1/pets?limit=1').expect(200);
+    await writer.query('commit');
+    await writer.end();
+    expect(idsOf(await walk(service, nextPage(first)!))).toContain(Number(id));
+    expect(idsOf(await walk(service, '/v1/pets?limit=100'))).toContain(Number(id));
+  });
+});

@@ -1,0 +1,22 @@
+import { type Answer, expectError } from '../support/answers.js';
+import { startService, type TestService } from '../support/service.js';
+
+describe('a fault of the service', () => {
+  let service: TestService;
+  beforeAll(async () => {
+    service = await startService();
+    await service.query('alter table pets rename to secret_name');
+  });
+  afterAll(() => service.stop());
+
+  it.each<[string, (service: TestService) => Promise<Answer>]>([
+    ['listPets', async ({ api }) => api.get('/v1/pets')],
+    ['createPet', async ({ api }) => api.post('/v1/pets').send({ name: 'a', categoryId: 1 })],
+    ['getPet', async ({ api }) => api.get('/v1/pets/1')],
+  ])('is told by %s in the same words, its cause only to the log', async (_operation, ask) => {
+    const answer = await ask(service);
+    expectError(answer, 500, 'internal_error');
+    expect(JSON.parse(answer.text).message).toBe('The service failed; the fault is ours.');
+    expect(service.log.join('')).toContain('relation \\"pets\\" does not exist');
+  });
+});

@@ -1,0 +1,83 @@
+import fc from 'fast-check';
+import { expectError, walk } from '../support/answers.js';
+import { startService, type TestService } from '../support/service.js';
+
+const WHITE_SPACE = [
+  ...'\t\n\v\f\r \u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a',
+  ...'\u2028\u2029\u202f\u205f\u3000',
+];
+
+const anyText = fc.string({ unit: 'binary', minLength: 1, maxLength: 255, size: 'max' });
+const shortText = fc.string({ unit: 'binary', maxLength: 20 });
+const name = fc
+  .oneof(anyText, fc.string({ unit: 'grapheme', minLength: 1, maxLength: 20 }))
+  .filter(
+    (text) =>
+      !text.includes('\0') && [...text].some((character) => !WHITE_SPACE.includes(character)),
+  );
+const int64 = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n });
+const status = fc.constantFrom('available', 'pending', 'sold');
+
+/** Names that no pet may have. */
+const badName = fc.oneof(
+  fc.string({ unit: fc.constantFrom(...WHITE_SPACE), maxLength: 255 }),
+  fc.tuple(shortText, shortText).map(([before, after]) => `${before}\0${after}`),
+  fc
+    .tuple(shortText, fc.integer({ min: 0xd800, max: 0xdfff }), fc.constantFrom('', 'a', '\ue000'))
+    .map(([before, surrogate, after]) => before + String.fromCharCode(surrogate) + after),
+  fc.string({ unit: 'binary', minLength: 256, maxLength: 1000, size: 'max' }),
+);
+
+describe('what is stored', () => {
+  let service: TestService;
+  beforeAll(async () => {
+    service = await startService();
+  });
+  afterAll(() => service.stop());
+
+  const post = (name: string, categoryId: bigint, status: string) =>
+    service.api
+      .post('/v1/pets')
+      .set('Content-Type', 'application/json')
+      .send(`{"name":${JSON.stringify(name)},"categoryId":${categoryId},"status":"${status}"}`);
+
+  it('comes back exactly from createPet, getPet and listPets', async () => {
+    const created = new Map<number, string>();
+    await fc.assert(
+      fc.asyncProperty(name, int64, status, async (name, categoryId, status) => {
+        const { text, headers } = await post(name, categoryId, status).expect(201);
+        const pet = JSON.parse(text);
+        expect(pet.name).toBe(name);
+        expect(text).toMatch(
+          new RegExp(
+            `^\\{"id":${pet.id},"name":.*,"categoryId":${categoryId},"status":"${status}"\\}$`,
+            'su',
+          ),
+        );
+        const found = await service.api.get(headers['location']!).expect(200);
+        expect(found.text).toBe(text);
+        created.set(pet.id, text);
+      }),
+      { numRuns: 300 },
+    );
+    const stored = [...created.values()];
+    const pages = await walk(service, '/v1/pets?limit=100');
+    pages.forEach(({ text }, i) => {
+      expect(text).toBe(`[${stored.slice(i * 100, (i + 1) * 100).join(',')}]`);
+    });
+    expect(pages).toHaveLength(Math.ceil(stored.length / 100));
+  });
+
+  it('is never a name that cannot be one', async () => {
+    const countPets = async () =>
+      (await service.query('select count(*)::int as pets from pets'))[0].pets;
+    const before = await countPets();
+    await fc.assert(
+      fc.asyncProperty(badName, async (name) => {
+        expectError(await post(name, 1n, 'sold'), 400, 'invalid_request', ['name']);
+      }),
+      { numRuns: 300 },
+    );
+    expect(await countPets()).toBe(before);
+  });
+});

@@ -1,0 +1,235 @@
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { lexer, type Tokens } from 'marked';
+import { PROJECT_ROOT } from '../../src/config/project-root.js';
+import { startService, type TestService } from '../support/service.js';
+
+const PACKAGE = join(PROJECT_ROOT, 'clients/typescript');
+const TSC = join(PROJECT_ROOT, 'node_modules/typescript/bin/tsc');
+
+const README = lexer(readFileSync(join(PACKAGE, 'README.md'), 'utf8'));
+const codeOf = (language: string) =>
+  (README.find((token) => token.type === 'code' && token['lang'] === language) as Tokens.Code).text;
+
+const PRELUDE = [
+  `import { AnimalStore } from 'animal-store-client';`,
+  `const store = new AnimalStore('', '');`,
+  `store.createPet({ name: 'Rex', categoryId: 1n });`,
+];
+
+/** Each uses the types in one way that they do not allow. */
+const MISTAKES = [
+  `store.createPet({ categoryId: 1n });`,
+  `store.createPet({ name: 'Rex' });`,
+  `store.createPet({ name: 'Rex', categoryId: 1 });`,
+  `store.createPet({ name: 'Rex', categoryId: '1' });`,
+  `store.createPet({ name: 1, categoryId: 1n });`,
+  `store.createPet({ name: 'Rex', categoryId: 1n, status: 'gone' });`,
+  `store.createPet({ name: 'Rex', categoryId: 1n, colour: 'red' });`,
+  `store.listPets({ status: 'gone' });`,
+  `store.listPets({ limit: '20' });`,
+  `store.listPets({ offset: 20 });`,
+  `(await store.createPet({ name: 'Rex', categoryId: 1n })).colour;`,
+  `const id: number = (await store.createPet({ name: 'Rex', categoryId: 1n })).id;`,
+  `for await (const pet of store.pages()) pet.name;`,
+  `store.getPet(1);`,
+  `store.deletePet(1n);`,
+];
+
+async function all<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
+  const read: Item[] = [];
+  for await (const item of items) {
+    read.push(item);
+  }
+  return read;
+}
+
+describe('the package of the TypeScript client', () => {
+  let service: TestService;
+  let folder: string;
+  let packed: string[];
+  /** Of the README's sample and of the mistakes. */
+  let errors: string[];
+  /** What the installed package exports. */
+  let client: any;
+
+  const run = async (file: string, args: string[], cwd: string, env = {}) =>
+    (await promisify(execFile)(file, args, { cwd, env: { ...process.env, ...env } })).stdout;
+  const open = (options = {}) =>
+    new client.AnimalStore(`${service.origin}/v1`, service.key, options);
+
+  beforeAll(async () => {
+    service = await startService();
+    folder = await mkdtemp(join(tmpdir(), 'animal-store-client-'));
+    const pack = async (cwd: string, ...args: string[]) => {
+      const output = await run(
+        'npm',
+        ['pack', '--json', '--pack-destination', folder, ...args],
+        cwd,
+      );
+      const [{ filename, files }] = JSON.parse(output.slice(output.search(/^\[/m)));
+      return { filename, files: files.map(({ path }: { path: string }) => path) };
+    };
+    const dependencies = ['openapi-fetch', 'openapi-typescript-helpers'].map((name) =>
+      pack(join(PROJECT_ROOT, 'node_modules', name), '--ignore-scripts'),
+    );
+    const packages = await Promise.all([pack(PACKAGE), ...dependencies]);
+    packed = packages[0].files;
+    await writeFile(join(folder, 'package.json'), '{ "private": true, "type": "module" }');
+    const compilerOptions = {
+      strict: true,
+      target: 'es2022',
+      module: 'nodenext',
+      skipLibCheck: true,
+      types: ['node'],
+      typeRoots: [join(PROJECT_ROOT, 'node_modules/@types')],
+    };
+    await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions }));
+    const archives = packages.map(({ filename }) => `./${filename}`);
+    await run('npm', ['install', '--offline', '--ignore-scripts', ...archives], folder);
+    await writeFile(join(folder, 'sample.ts'), codeOf('typescript'));
+    await writeFile(join(folder, 'mistakes.ts'), [...PRELUDE, ...MISTAKES].join('\n'));
+    const compilation = run(process.execPath, [TSC, '--pretty', 'false', '-p', '.'], folder);
+    errors = (await compilation.catch(({ stdout }) => stdout as string)).match(/^\S.*$/gm) ?? [];
+    client = await import(join(folder, 'node_modules/animal-store-client/dist/index.js'));
+  });
+  afterAll(() => Promise.all([service.stop(), rm(folder, { recursive: true, force: true })]));
+  beforeEach(() => service.query('truncate pets restart identity cascade'));
+
+  it('has its build, types and README, and brings openapi-fetch only', async () => {
+    expect(packed).toEqual(
+      expect.arrayContaining(['README.md', 'package.json', 'dist/index.js', 'dist/index.d.ts']),
+    );
+    expect(
+      packed.filter((path) => !/^(README\.md|package\.json|dist\/.+\.(js|d\.ts))$/.test(path)),
+    ).toEqual([]);
+    const installed = await readdir(join(folder, 'node_modules'));
+    expect(installed.filter((name) => !name.startsWith('.')).toSorted()).toEqual([
+      'animal-store-client',
+      'openapi-fetch',
+      'openapi-typescript-helpers',
+    ]);
+  });
+
+  it('compiles and does what its README shows', async () => {
+    expect(errors.filter((error) => error.startsWith('sample.ts'))).toEqual([]);
+    const env = { BASE: `${service.origin}/v1`, KEY: service.key };
+    const output = await run(process.execPath, ['sample.js'], folder, env);
+    expect(output.trim()).toBe(codeOf('text'));
+  });
+
+  it('does not compile if it is used with what the document does not have', () => {
+    const lines = errors.map((error) => Number(/^mistakes\.ts\((\d+),/.exec(error)?.[1]));
+    expect([...new Set(lines)]).toEqual(MISTAKES.map((_mistake, i) => PRELUDE.length + 1 + i));
+  });
+
+  it.each([0n, -1n, 9007199254740993n, 2n ** 63n - 1n, -(2n ** 63n)])(
+    'keeps every digit of an int64, in both directions: %s',
+    async (int64) => {
+      const name = '"id":1,"categoryId":"2"';
+      const created = await open().createPet({ name, categoryId: int64 });
+      expect(created).toEqual({ id: 1n, name, categoryId: int64, status: 'available' });
+      await service.query('truncate idempotency_keys');
+      await service.query('update pets set id = $1', [String(int64)]);
+      const listed = [{ id: int64, name, categoryId: int64, status: 'available' }];
+      expect(await all(open().listPets())).toEqual(listed);
+      expect(await open({ onDeprecation: () => {} }).getPet(int64)).toEqual(listed[0]);
+    },
+  );
+
+  it('knows every int64 of the OpenAPI document', async () => {
+    const { INT64_FIELDS } = await import(
+      join(folder, 'node_modules/animal-store-client/dist/int64.js')
+    );
+    const document = JSON.parse(await readFile(join(PROJECT_ROOT, 'docs/openapi.json'), 'utf8'));
+    const fields = Object.values<any>(document.components.schemas).flatMap(({ properties = {} }) =>
+      Object.keys(properties).filter((name) => properties[name].format === 'int64'),
+    );
+    expect(new Set(fields)).toEqual(new Set(INT64_FIELDS));
+  });
+
+  it('lists page by page, and only as far as it is read', async () => {
+    for (let i = 0; i < 5; i += 1) {
+      const status = i === 1 ? 'sold' : 'available';
+      await service.api.post('/v1/pets').send({ name: 'a', categoryId: 1, status }).expect(201);
+    }
+    const requests: string[] = [];
+    const fetch = (request: Request, init: RequestInit) => {
+      requests.push(new URL(request.url).search);
+      return globalThis.fetch(request, init);
+    };
+    const store = open({ fetch });
+    const ids = [];
+    for await (const page of store.pages({ limit: 2, status: 'available' })) {
+      ids.push(page.map(({ id }: { id: bigint }) => id));
+    }
+    expect(ids).toEqual([
+      [1n, 3n],
+      [4n, 5n],
+    ]);
+    expect(requests).toHaveLength(2);
+    for await (const { id } of store.listPets({ limit: 2 })) {
+      if (id === 2n) {
+        break;
+      }
+    }
+    expect(requests).toHaveLength(3);
+  });
+
+  it.each([
+    [400, 'invalid_request', { name: ' ', categoryId: 1n }, undefined],
+    [401, 'invalid_api_key', { name: 'Rex', categoryId: 1n }, 'no-key'],
+  ])('throws the error of a %s, after one attempt', async (status, code, pet, key) => {
+    const fetch = jest.fn(globalThis.fetch);
+    const store = new client.AnimalStore(`${service.origin}/v1`, key ?? service.key, { fetch });
+    const error = await store.createPet(pet).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(client.StoreError);
+    expect(error).toMatchObject({ status, code, message: expect.stringMatching(/\w/) });
+    expect(error.requestId).toMatch(/^[\w-]+$/);
+    expect(fetch).toHaveBeenCalledTimes(1);
+  });
+
+  it('says once for each operation that it is deprecated, until when, and where to read on', async () => {
+    await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
+    const deprecations: unknown[] = [];
+    const store = open({ onDeprecation: (deprecation: unknown) => deprecations.push(deprecation) });
+    await all(store.listPets());
+    await store.getPet(1n);
+    await expect(store.getPet(2n)).rejects.toMatchObject({ code: 'pet_not_found' });
+    expect(deprecations).toEqual([
+      {
+        operation: 'GET /pets/{petId}',
+        since: new Date('2026-11-19'),
+        sunset: new Date('2030-12-05'),
+        guide: `${service.origin}/docs/guides/deprecation`,
+      },
+    ]);
+    const warn = jest.spyOn(console, 'warn').mockImplementation(() => {});
+    await open().getPet(1n);
+    expect(warn.mock.calls).toEqual([
+      [
+        `GET /pets/{petId} is deprecated since 2026-11-19, to be removed on 2030-12-05 or later: ${service.origin}/docs/guides/deprecation`,
+      ],
+    ]);
+    warn.mockRestore();
+  });
+
+  it('adds one animal, although the response to the first attempt is lost', async () => {
+    const fetch = jest.fn(async (request: Request, init: RequestInit) => {
+      const response = await globalThis.fetch(request, init);
+      if (fetch.mock.calls.length === 1) {
+        throw new TypeError('terminated');
+      }
+      return response;
+    });
+    expect(await open({ fetch }).createPet({ name: 'Rex', categoryId: 1n })).toMatchObject({
+      id: 1n,
+    });
+    expect(fetch).toHaveBeenCalledTimes(2);
+    expect(await service.query('select id from pets')).toHaveLength(1);
+  });
+});

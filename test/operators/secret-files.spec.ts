@@ -1,0 +1,81 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { newApiKey } from '../../src/api-key.js';
+import { onServer } from '../support/service.js';
+import { statusWith } from '../support/pets.js';
+import { Project } from '../support/project.js';
+import { until } from '../support/until.js';
+
+describe('secrets in files', () => {
+  let project: Project;
+  let database: string;
+  let role: string;
+  let file: string;
+  const beforeHost = (password: string) =>
+    Object.assign(new URL(database), { username: role, password });
+  const asParameter = (password: string) => {
+    const url = Object.assign(new URL(database), { username: '', password: '' });
+    url.search = new URLSearchParams({ user: role, password }).toString();
+    return url;
+  };
+  const endSessions = () =>
+    onServer(`select pg_terminate_backend(pid) from pg_stat_activity where usename = '${role}'`);
+
+  beforeAll(async () => {
+    project = await Project.create();
+    database = await project.createDatabase();
+    const name = new URL(database).pathname.slice(1);
+    role = `${name}_owner`;
+    file = join(project.folder, 'url');
+    await onServer(`create role ${role} login`);
+    await onServer(`alter database ${name} owner to ${role}`);
+  });
+  afterAll(async () => {
+    await project.remove();
+    await onServer(`drop role ${role}`);
+  });
+
+  it.each([
+    ['before the host', beforeHost],
+    ['as a parameter', asParameter],
+  ])(
+    'let a changed password work without a restart, and admit a key: %s',
+    async (_where, urlOf) => {
+      const putPassword = (password: string) => writeFile(file, `${urlOf(password).href}\n`);
+      await onServer(`alter role ${role} password 'first'`);
+      await putPassword('first');
+      const variables = { DATABASE_URL_FILE: file, MIGRATE_ON_START: 'true' };
+      const { base, program } = await project.serve(variables);
+      const key = newApiKey();
+      const LOCAL_API_KEY_FILE = join(project.folder, 'key');
+      await writeFile(LOCAL_API_KEY_FILE, `${key}\n`);
+      const admit = ['admit', '--name', 'x'];
+      const more = { ...variables, LOCAL_API_KEY_FILE };
+      expect(await project.run('keys', admit, more)).toMatchObject({ code: 0 });
+      expect(await statusWith(base, key)).toBe(200);
+
+      await onServer(`alter role ${role} password '/se#cond'`);
+      await endSessions();
+      await until('a new connection is refused', async () => (await statusWith(base, key)) === 503);
+      await writeFile(file, 'postgres://');
+      expect(await statusWith(base, key)).toBe(503);
+      await putPassword('/se#cond');
+      expect(await statusWith(base, key)).toBe(200);
+
+      // Sessions that were opened before do not matter.
+      await endSessions();
+      await until('it serves again', async () => (await statusWith(base, key)) === 200);
+      const { stdout, stderr } = await program.end('SIGTERM');
+      expect(stdout + stderr).not.toMatch(/first@|=first|se%23cond|se#cond/);
+    },
+  );
+
+  it('are refused beside the variable itself', async () => {
+    const both = { DATABASE_URL_FILE: file, LOCAL_API_KEY: newApiKey(), LOCAL_API_KEY_FILE: file };
+    const { code, stderr } = await project.run('keys', ['admit', '--name', 'x'], both);
+    expect([code, stderr]).toEqual([
+      1,
+      'LOCAL_API_KEY_FILE must not be set beside LOCAL_API_KEY\n',
+    ]);
+  });
+});

@@ -1,0 +1,144 @@
+import { administer } from '../../src/database/database.js';
+import { runMigrations } from '../../src/schema/migrations.js';
+import { PET_STATUSES } from '../../src/pets/pet-status.js';
+import { Wire } from '../support/wire.js';
+import { createDatabase, dropDatabase, onServer, startService } from '../support/service.js';
+import { Project } from '../support/project.js';
+import { until } from '../support/until.js';
+
+describe('animal-store seed', () => {
+  let project: Project;
+  let DATABASE_URL: string;
+  beforeAll(async () => {
+    project = await Project.create();
+  });
+  afterAll(() => project.remove());
+  beforeEach(async () => {
+    DATABASE_URL = await createDatabase();
+    await runMigrations(DATABASE_URL);
+  });
+  afterEach(() => dropDatabase(DATABASE_URL));
+
+  const seed = (args: string[], variables = {}) =>
+    project.run('seed', args, { DATABASE_URL, ...variables });
+
+  const query = (sql: string) => administer(DATABASE_URL, (dataSource) => dataSource.query(sql));
+
+  async function stored(): Promise<number> {
+    return Number((await query('select count(*) from pets'))[0].count);
+  }
+
+  it('creates as many animals as it is told, all of them valid and of every kind', async () => {
+    const { pathname, host, username } = new URL(DATABASE_URL);
+    expect(await seed(['1001'])).toEqual({
+      code: 0,
+      stdout: 'Created 1001 animals.\n',
+      stderr: `Database ${pathname.slice(1)} at ${host}, role ${username}.\n`,
+    });
+    // Each of its responses is compared with the OpenAPI document.
+    const service = await startService({}, DATABASE_URL);
+    const pets: { name: string; categoryId: number; status: string }[] = [];
+    for (let path = '/v1/pets?limit=100'; path !== '';) {
+      const answer = await service.api.get(path).expect(200);
+      pets.push(...answer.body);
+      path = /<(.+)>/.exec(answer.get('Link') ?? '')?.[1] ?? '';
+    }
+    const distinct = <T>(values: T[]) => [...new Set(values)];
+    const names = distinct(pets.map(({ name }) => name));
+    await Promise.all(
+      names.map((name) => service.api.post('/v1/pets').send({ name, categoryId: 1 }).expect(201)),
+    );
+    await service.stop();
+    expect(pets).toHaveLength(1001);
+    expect(names.filter((name) => name !== name.trim())).toEqual([]);
+    expect(names.length).toBeGreaterThan(300);
+    expect(distinct(pets.map(({ categoryId }) => categoryId))).toHaveLength(500);
+    expect(distinct(pets.map(({ status }) => status)).toSorted()).toEqual([...PET_STATUSES]);
+  });
+
+  it('shows its progress on a terminal', async () => {
+    const program = project.onTerminal(['seed', '2500'], { DATABASE_URL });
+    const { code, stdout } = await program.outcome;
+    expect(code).toBe(0);
+    expect(stdout).toMatch(
+      /\r\[#{16}\.{24}\] 1000 of 2500\r.+\r\[#{40}\] 2500 of 2500\r\nCreated 2500 animals\.\r\n$/,
+    );
+  });
+
+  it('refuses other than a whole number in its range, with the usage', async () => {
+    const wrong = [[], ['0'], ['-1'], ['1.5'], ['1e3'], ['100000001'], ['many'], ['1', '2']];
+    for (const args of wrong) {
+      const { code, stdout, stderr } = await seed(args);
+      expect([args, code, stdout]).toEqual([args, 1, '']);
+      expect(stderr).toContain('Usage: animal-store seed');
+    }
+    expect(await stored()).toBe(0);
+  });
+
+  it('does nothing in production unless it is told twice', async () => {
+    const NODE_ENV = 'production';
+    const { code, stdout, stderr } = await seed(['1'], { NODE_ENV });
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toMatch(/^Database .+\nNODE_ENV is production.+--yes/);
+    expect(await stored()).toBe(0);
+    expect(await seed(['1', '--yes'], { NODE_ENV })).toMatchObject({ code: 0 });
+    expect(await stored()).toBe(1);
+  });
+
+  it('says that its role may not', async () => {
+    const { pathname } = new URL(DATABASE_URL);
+    const role = `${pathname.slice(1)}_reader`;
+    await onServer(`create role ${role} login password 'sekrit'`);
+    await query(`grant select on migrations to ${role}`);
+    const url = Object.assign(new URL(DATABASE_URL), { username: role, password: 'sekrit' });
+    const { code, stderr } = await seed(['1'], { DATABASE_URL: url.href });
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(/\nPostgreSQL reports: permission denied for table pets\n$/),
+    ]);
+    await query(`drop owned by ${role}; drop role ${role}`);
+  });
+
+  it('is not bound by the time that its role may take for a statement', async () => {
+    await query(`
+      create function require_time() returns trigger language plpgsql as $$
+        begin
+          if current_setting('statement_timeout') <> '0' then raise 'bound'; end if;
+          return null;
+        end $$;
+      create trigger pets_time before insert on pets execute function require_time()`);
+    await query(
+      `alter database ${new URL(DATABASE_URL).pathname.slice(1)} set statement_timeout = '1min'`,
+    );
+    expect(await seed(['1'])).toMatchObject({ code: 0 });
+  });
+
+  describe('while it creates', () => {
+    const isCopying = async () => {
+      const rows = await query(
+        'select from pg_stat_progress_copy where datname = current_database() and tuples_processed > 0',
+      );
+      return rows.length > 0;
+    };
+
+    it.each(['SIGINT', 'SIGTERM'] as const)('stops at %s, and has created none', async (signal) => {
+      const program = project.spawn('seed', ['100000000'], { DATABASE_URL });
+      await until('it copies', isCopying);
+      const { code, stdout, stderr } = await program.end(signal);
+      expect([code, stdout]).toEqual([1, '']);
+      expect(stderr).toMatch(/^Database .+\nStopped\. No animal was created\.\n$/);
+      expect(await stored()).toBe(0);
+    });
+
+    it('says that the database is gone, and has created none', async () => {
+      const wire = await Wire.to(DATABASE_URL);
+      const program = project.spawn('seed', ['100000000'], { DATABASE_URL: wire.url });
+      await until('it copies', isCopying);
+      wire.cut();
+      const { code, stdout, stderr } = await program.outcome;
+      expect([code, stdout]).toEqual([1, '']);
+      expect(stderr).toMatch(/^Database .+\nThe connection to the database was lost: .+\n$/);
+      expect(await stored()).toBe(0);
+    });
+  });
+});

@@ -1,0 +1,50 @@
+import { KEY_PREFIX } from '../../src/api-key.js';
+import type { TestService } from './service.js';
+
+/** An answer as far as tests look at it. */
+export interface Answer {
+  status: number;
+  headers: Record<string, any>;
+  text: string;
+}
+
+/**
+ * Expects an Error body and nothing else: `message` contains each of `words` and nothing of the service's inside. No API
+ * key is anywhere in the answer.
+ */
+export function expectError(answer: Answer, status: number, code: string, words: string[] = []) {
+  expect({ status: answer.status, body: JSON.parse(answer.text) }).toStrictEqual({
+    status,
+    body: { code, message: expect.any(String), status },
+  });
+  const { message } = JSON.parse(answer.text);
+  for (const word of words) {
+    expect(message).toContain(word);
+  }
+  expect(message).not.toMatch(INSIDE);
+  expect(answer.headers['content-type']).toBe('application/json; charset=utf-8');
+  expect(answer.text + JSON.stringify(answer.headers)).not.toContain(KEY_PREFIX);
+}
+
+/** Stacks, SQL, and what JSON parsers and drivers say. */
+const INSIDE =
+  /\n|    at |\.[jt]s:|node_modules|Error:|\b(?:select|insert|relation|constraint|bigint|syntax|token|unexpected)\b/i;
+
+/** @returns the path that the answer's `Link` names as the next page, or `undefined` without a `Link`. */
+export function nextPage({ headers }: Answer): string | undefined {
+  const link: string | undefined = headers['link'];
+  if (link === undefined) {
+    return undefined;
+  }
+  expect(link).toMatch(/^<[^<>]+>; rel="next"$/);
+  return link.slice(1, link.indexOf('>'));
+}
+
+/** Follows `Link` from `path` to the end. @returns every page. */
+export async function walk(service: TestService, path: string): Promise<Answer[]> {
+  const pages: Answer[] = [];
+  for (let next: string | undefined = path; next !== undefined; next = nextPage(pages.at(-1)!)) {
+    pages.push(await service.api.get(next).expect(200));
+  }
+  return pages;
+}

@@ -1,0 +1,216 @@
+import { readFileSync } from 'node:fs';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { join } from 'node:path';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import formats from 'ajv-formats';
+import { parse } from 'lossless-json';
+import { PROJECT_ROOT } from '../../src/config/project-root.js';
+
+/** An answer as the service sends it. */
+export interface SentAnswer {
+  method: string;
+  /** The request's path, with or without its query; empty where there never was a request. */
+  path: string;
+  status: number;
+  /** Names in lower case. */
+  headers: Record<string, string>;
+  text: string;
+}
+
+interface Response {
+  headers: Record<string, Header>;
+  content?: Record<string, { schema: object }>;
+}
+
+interface Header {
+  $ref?: string;
+  required?: boolean;
+  schema: { type: string };
+}
+
+/** Parses JSON without loss: an integer that a double cannot hold becomes a bigint. */
+export const parseExactly = (text: string): any =>
+  parse(text, null, {
+    parseNumber: (digits) =>
+      /^-?\d+$/.test(digits) && !Number.isSafeInteger(Number(digits))
+        ? BigInt(digits)
+        : Number(digits),
+  });
+
+const DOCUMENT = parseExactly(readFileSync(join(PROJECT_ROOT, 'docs/openapi.json'), 'utf8'));
+
+/** Where the document's paths begin. */
+const BASE = '/v1';
+
+/** Headers of HTTP itself and of the Fetch standard (CORS), which the document leaves out. */
+const UNNAMED =
+  /^(content-type|content-length|connection|x-content-type-options|vary|access-control-.+)$/;
+
+const ajv = new Ajv2020({ allErrors: true });
+formats.default(ajv);
+ajv.addVocabulary(['components', 'example']);
+// Ajv takes a bigint for no number.
+ajv.addKeyword({
+  keyword: 'int64',
+  compile:
+    ([least, most]: [string, string]) =>
+    (value: unknown) =>
+      (typeof value === 'bigint' || Number.isInteger(value)) &&
+      BigInt(value as bigint) >= BigInt(least) &&
+      BigInt(value as bigint) <= BigInt(most),
+});
+
+const compiled = new Map<object, ValidateFunction>();
+
+/** @returns what is wrong with `value` by a schema of the document. */
+export function faultsBySchema(schema: object, value: unknown): string[] {
+  let validate = compiled.get(schema);
+  if (validate === undefined) {
+    const { schemas } = DOCUMENT.components;
+    validate = ajv.compile(checkable({ ...schema, components: { schemas } }) as object);
+    compiled.set(schema, validate);
+  }
+  return validate(value) ? [] : validate.errors!.map((error) => ajv.errorsText([error]));
+}
+
+/**
+ * A schema in a form that Ajv checks fully: the keyword `int64` in the place of bounds that it cannot compare, and no
+ * fields beyond those of a whole object, which is one that names its required ones.
+ */
+function checkable(schema: unknown): unknown {
+  if (Array.isArray(schema)) {
+    return schema.map(checkable);
+  }
+  if (typeof schema !== 'object' || schema === null) {
+    return schema;
+  }
+  const { format, minimum, maximum, required } = schema as Record<string, unknown>;
+  if (format === 'int64') {
+    return { int64: [String(minimum), String(maximum)] };
+  }
+  return {
+    ...Object.fromEntries(Object.entries(schema).map(([name, value]) => [name, checkable(value)])),
+    ...(Array.isArray(required) && { additionalProperties: false }),
+  };
+}
+
+/** @returns how an answer differs from what the document says of its operation: nothing where it does not. */
+export function faultsOf(answer: SentAnswer): string[] {
+  const { method, status, headers, text } = answer;
+  const [target = ''] = answer.path.split('?');
+  // Letters mean the same percent-encoded (RFC 3986, section 6.2.2).
+  const path = target.replace(/%(?:[46][1-9a-f]|[57][0-9a])/gi, decodeURIComponent);
+  const isError = status >= 400;
+  const response = documentedResponse(method, path, status);
+  const faults: string[] = [];
+  if (response !== undefined) {
+    faults.push(...headerFaults(response, headers), ...bodyFaults(response, headers, text));
+  } else if (operation(method, path) !== undefined) {
+    faults.push('the document does not have this status');
+  } else if (isError) {
+    faults.push(...faultsBySchema(DOCUMENT.components.schemas.Error, parseExactly(text)));
+  } else if (path.startsWith(BASE) && method !== 'OPTIONS') {
+    faults.push('the document does not have this operation');
+  }
+  return faults.map((fault) => `${method} ${path} ${status}: ${fault}`);
+}
+
+function documentedResponse(method: string, path: string, status: number): Response | undefined {
+  return (
+    operation(method, path)?.responses[status] ??
+    (status === 405 ? pathItem(path)?.['x-method-not-allowed'] : undefined)
+  );
+}
+
+/** HEAD is answered as GET. */
+function operation(method: string, path: string) {
+  return pathItem(path)?.[method === 'HEAD' ? 'get' : method.toLowerCase()];
+}
+
+function pathItem(path: string) {
+  const template = Object.keys(DOCUMENT.paths).find((candidate) =>
+    new RegExp(`^${BASE}${candidate.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path),
+  );
+  return template && DOCUMENT.paths[template];
+}
+
+function headerFaults(response: Response, sent: Record<string, string>): string[] {
+  const documented = Object.entries(response.headers).map(
+    ([name, header]) => [name.toLowerCase(), resolved(header)] as const,
+  );
+  const faults = documented.flatMap(([name, { required, schema }]) => {
+    const value = sent[name];
+    if (value === undefined) {
+      return required ? [`${name} is missing`] : [];
+    }
+    const typed = schema.type === 'integer' ? Number(value) : value;
+    return faultsBySchema(schema, typed).map((fault) => `${name}: ${value}: ${fault}`);
+  });
+  const names = documented.map(([name]) => name);
+  const unknown = Object.keys(sent).filter((name) => !names.includes(name) && !UNNAMED.test(name));
+  return [...faults, ...unknown.map((name) => `the document does not have the header ${name}`)];
+}
+
+function resolved(header: Header): Header {
+  return header.$ref === undefined
+    ? header
+    : DOCUMENT.components.headers[header.$ref.split('/').at(-1)!];
+}
+
+function bodyFaults(response: Response, sent: Record<string, string>, text: string): string[] {
+  const type = sent['content-type']?.split(';')[0] ?? '';
+  const schema = response.content?.[type]?.schema;
+  return schema === undefined
+    ? [`the document does not have the content type ${type}`]
+    : faultsBySchema(schema, parseExactly(text)).map((fault) => `${fault} in ${text}`);
+}
+
+/**
+ * Compares every response of `server` with the document.
+ *
+ * @returns the differences. The array grows with each response, so whoever stops the server checks that it is empty.
+ */
+export function holdToDocument(server: Server): string[] {
+  const faults: string[] = [];
+  const check = (answer: SentAnswer) => faults.push(...faultsOf(answer));
+  server.prependListener('request', (request: IncomingMessage, response: ServerResponse) => {
+    const { writeHead, write, end } = response;
+    let sent: Record<string, unknown> = {};
+    let text = '';
+    response.writeHead = function (this: ServerResponse, ...args: any[]) {
+      sent = { ...this.getHeaders(), ...args.at(-1) };
+      return writeHead.apply(this, args as never);
+    } as typeof writeHead;
+    response.write = function (this: ServerResponse, ...args: any[]) {
+      text += args[0];
+      return write.apply(this, args as never);
+    } as typeof write;
+    response.end = function (this: ServerResponse, ...args: any[]) {
+      text += args[0] ?? '';
+      const { method = '', url = '' } = request;
+      check({ method, path: url, status: this.statusCode, headers: fields(sent), text });
+      return end.apply(this, args as never);
+    } as typeof end;
+  });
+  // What never became a request is answered on the bare socket.
+  server.on('connection', (socket: Socket) => {
+    const { end } = socket;
+    socket.end = function (this: Socket, ...args: any[]) {
+      const [, status, lines = '', text = ''] =
+        /^HTTP\/1\.1 (\d+).*?\r\n(.*?)\r\n\r\n(.*)$/s.exec(String(args[0])) ?? [];
+      if (status !== undefined) {
+        const headers = Object.fromEntries(lines.split('\r\n').map((line) => line.split(': ')));
+        check({ method: '', path: '', status: Number(status), headers: fields(headers), text });
+      }
+      return end.apply(this, args as never);
+    } as typeof end;
+  });
+  return faults;
+}
+
+function fields(headers: Record<string, unknown>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [name.toLowerCase(), String(value)]),
+  );
+}

@@ -1,0 +1,251 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, chown, cp, mkdir, mkdtemp, readdir, readFile, rm, symlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PROJECT_ROOT } from '../../src/config/project-root.js';
+import { createDatabase, dropDatabase } from './service.js';
+import { until } from './until.js';
+
+/** The built service in a project folder of its own, so that its programs leave the checkout's data alone. */
+export class Project {
+  private readonly programs: Program[] = [];
+  private readonly databases: string[] = [];
+
+  private constructor(
+    private readonly root: string,
+    private readonly ids: Ids,
+  ) {}
+
+  static async create({ mode = 0o755, ids = {} as Ids } = {}): Promise<Project> {
+    const project = new Project(await mkdtemp(join(tmpdir(), 'animal-store-project-')), ids);
+    const { root, folder, temporary } = project;
+    await cp(join(PROJECT_ROOT, 'dist'), join(folder, 'dist'), { recursive: true });
+    await cp(join(PROJECT_ROOT, 'package.json'), join(folder, 'package.json'));
+    await cp(join(PROJECT_ROOT, 'docs/guides'), join(folder, 'docs/guides'), { recursive: true });
+    await cp(join(PROJECT_ROOT, 'public'), join(folder, 'public'), { recursive: true });
+    await cp(join(PROJECT_ROOT, 'scripts'), join(folder, 'scripts'), { recursive: true });
+    await symlink(join(PROJECT_ROOT, 'node_modules'), join(folder, 'node_modules'));
+    await mkdir(temporary);
+    await chmod(root, 0o755);
+    await chmod(temporary, 0o1777);
+    await chmod(folder, mode);
+    if (ids.uid !== undefined && ids.gid !== undefined) {
+      await chown(folder, ids.uid, ids.gid);
+    }
+    return project;
+  }
+
+  /** Takes one of the packages away from its programs. */
+  async leaveOut(name: string): Promise<void> {
+    const [all, some] = [PROJECT_ROOT, this.folder].map((root) => join(root, 'node_modules'));
+    await rm(some!);
+    await mkdir(some!);
+    for (const entry of await readdir(all!)) {
+      if (entry !== name) {
+        await symlink(join(all!, entry), join(some!, entry));
+      }
+    }
+  }
+
+  get folder(): string {
+    return join(this.root, 'project');
+  }
+
+  /** The folder for temporary files that its programs are given: a killed one may leave some. */
+  private get temporary(): string {
+    return join(this.root, 'tmp');
+  }
+
+  /** @returns the URL of a new, empty database on the tests' server, which {@link remove} drops. */
+  async createDatabase(): Promise<string> {
+    const url = await createDatabase();
+    this.databases.push(url);
+    return url;
+  }
+
+  /** Starts the service; returns once it has announced itself. */
+  async serve(variables: Variables = {}): Promise<Service> {
+    const program = this.spawn('serve', [], variables);
+    // In plain text, or else in the log's first line.
+    const [, base] = await program.says(
+      /^(?:Animal Store Service at |.*"address":")(http[^"\s]+)/m,
+    );
+    return { program, base: base! };
+  }
+
+  /** Starts the service on its embedded PostgreSQL; returns once it has announced itself and its key. */
+  async serveEmbedded(variables: Variables = {}): Promise<EmbeddedService> {
+    const service = await this.serve(variables);
+    const [, key] = await service.program.says(/^API key: (\S+)$/m);
+    const [, curl] = await service.program.says(/^Try it: +(curl .+)$/m);
+    return { ...service, key: key!, curl: curl! };
+  }
+
+  /** Runs a command of `animal-store` to its end. */
+  async run(command: CommandName, args: string[], variables: Variables = {}): Promise<Outcome> {
+    return this.spawn(command, args, variables).outcome;
+  }
+
+  spawn(command: CommandName, args: string[] = [], variables: Variables = {}): Program {
+    const file = join(this.folder, 'dist/src/main.js');
+    return this.start(process.execPath, [file, command, ...args], variables);
+  }
+
+  /** Starts one of the scripts of `package.json`. */
+  npm(script: string, variables: Variables = {}): Program {
+    return this.start('npm', ['run', '--silent', script], variables);
+  }
+
+  /** Starts a command of `animal-store` on a terminal of its own, which is its standard output and error. */
+  onTerminal(args: string[], variables: Variables = {}): Program {
+    // With `exec`, so that Ctrl-C reaches no shell.
+    const command = ['exec', process.execPath, 'dist/src/main.js', ...args].join(' ');
+    const script =
+      process.platform === 'darwin'
+        ? ['-q', '/dev/null', 'sh', '-c', command]
+        : ['--quiet', '--return', '--command', command, '/dev/null'];
+    return this.start('script', script, variables);
+  }
+
+  /** Starts any program in the project's folder. */
+  start(command: string, args: string[], variables: Variables): Program {
+    const child = spawn(command, args, {
+      cwd: this.folder,
+      env: {
+        PATH: process.env['PATH'],
+        TMPDIR: this.temporary,
+        PORT: '0',
+        DRAIN_SECONDS: '0',
+        ...variables,
+      },
+      // A group of its own, for Ctrl-C to reach.
+      detached: true,
+      ...this.ids,
+    });
+    const program = new Program(child);
+    this.programs.push(program);
+    return program;
+  }
+
+  /** The process id of the embedded PostgreSQL, while it runs. */
+  async postmaster(): Promise<number | undefined> {
+    const file = join(this.folder, '.data/postgres/postmaster.pid');
+    const processId = parseInt(await readFile(file, 'utf8').catch(() => ''));
+    return commandOf(processId).includes('postgres') ? processId : undefined;
+  }
+
+  /** Ends whatever runs here still, and deletes the folder and the databases. */
+  async remove(): Promise<void> {
+    for (const program of this.programs) {
+      program.signalGroup('SIGKILL');
+    }
+    await Promise.all(this.programs.map(({ outcome }) => outcome));
+    const postmaster = await this.postmaster();
+    if (postmaster !== undefined) {
+      process.kill(postmaster, 'SIGQUIT');
+      await until('PostgreSQL ends', async () => (await this.postmaster()) === undefined);
+    }
+    await Promise.all(this.databases.map(dropDatabase));
+    await rm(this.root, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
+export type Variables = Record<string, string>;
+
+export interface Ids {
+  uid?: number;
+  gid?: number;
+}
+
+type CommandName = 'serve' | 'check' | 'keys' | 'migrate' | 'openapi' | 'psql' | 'seed';
+
+export interface Outcome {
+  /** `null` where a signal ended it. */
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+export interface Service {
+  program: Program;
+  /** Its base address, up to and with `/v1`. */
+  base: string;
+}
+
+export interface EmbeddedService extends Service {
+  key: string;
+  /** The command that it proposes. */
+  curl: string;
+}
+
+/** A program that runs, and what it wrote so far. */
+export class Program {
+  readonly outcome: Promise<Outcome>;
+  private stdout = '';
+  private stderr = '';
+
+  constructor(private readonly child: ChildProcess) {
+    child.stdout!.setEncoding('utf8').on('data', (text) => (this.stdout += text));
+    child.stderr!.setEncoding('utf8').on('data', (text) => (this.stderr += text));
+    this.outcome = once(child, 'close').then(([code]) => ({
+      code,
+      stdout: this.stdout,
+      stderr: this.stderr,
+    }));
+  }
+
+  get processId(): number {
+    return this.child.pid!;
+  }
+
+  /** Waits until standard output has what `pattern` matches. */
+  async says(pattern: RegExp): Promise<RegExpExecArray> {
+    const ended = this.outcome.then(() => 'ended');
+    for (;;) {
+      const match = pattern.exec(this.stdout);
+      if (match !== null) {
+        return match;
+      }
+      if ((await Promise.race([once(this.child.stdout!, 'data'), ended])) === 'ended') {
+        throw new Error(`ended without saying ${pattern}:\n${this.stdout}${this.stderr}`);
+      }
+    }
+  }
+
+  /** Types on the terminal that it has. */
+  type(text: string): void {
+    this.child.stdin!.write(text);
+  }
+
+  send(signal: NodeJS.Signals): void {
+    this.child.kill(signal);
+  }
+
+  /** Sends a signal and waits for the end. */
+  async end(signal: NodeJS.Signals): Promise<Outcome> {
+    this.send(signal);
+    return this.outcome;
+  }
+
+  /** Sends a signal to the program and to what it started, as a terminal does on Ctrl-C. */
+  signalGroup(signal: NodeJS.Signals): void {
+    try {
+      process.kill(-this.processId, signal);
+    } catch {
+      // All of them have ended.
+    }
+  }
+}
+
+/** The command line of a process; empty where there is none. */
+function commandOf(processId: number): string {
+  try {
+    return execFileSync('ps', ['-o', 'command=', '-p', String(processId)], {
+      encoding: 'utf8',
+      stdio: 'pipe',
+    });
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,139 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { PROJECT_ROOT } from '../../src/config/project-root.js';
+import { freePort } from './free-port.js';
+import { until } from './until.js';
+
+/** Where Debian has them, which `PATH` may not name. */
+const PATH = `${process.env['PATH']}:/usr/sbin`;
+
+export const PROXIES = ['haproxy', 'nginx'] as const;
+
+export type ProxyName = (typeof PROXIES)[number];
+
+/** Whether a proxy is installed; in CI it must be. */
+export function hasProxy(name: ProxyName): boolean {
+  const isInstalled = spawnSync(name, ['-v'], { env: { PATH } }).status === 0;
+  if (!isInstalled && process.env['CI']) {
+    throw new Error(`${name} is not installed`);
+  }
+  return isInstalled;
+}
+
+/** What its file in `deploy/` says. */
+export function configurationOf(name: ProxyName): Promise<string> {
+  const file = { haproxy: 'haproxy.cfg', nginx: 'nginx.conf' }[name];
+  return readFile(join(PROJECT_ROOT, 'deploy', file), 'utf8');
+}
+
+function expectValid(name: ProxyName, args: string[], env: Record<string, string> = {}): void {
+  const check = spawnSync(name, args, { env: { PATH, ...env }, encoding: 'utf8' });
+  expect(check).toMatchObject({ status: 0, stderr: expect.not.stringMatching(/warn|alert/i) });
+}
+
+const HAPROXY = join(PROJECT_ROOT, 'deploy/haproxy.cfg');
+
+/** Has haproxy verify its configuration with these variables. */
+export function checkHaproxy(env: Record<string, string>): void {
+  expectValid('haproxy', ['-c', '-f', HAPROXY], env);
+}
+
+/** A proxy with its configuration of `deploy/`, before two processes of this machine. */
+export class Proxy {
+  private constructor(
+    readonly port: number,
+    private readonly folder: string,
+    private readonly child: ChildProcess,
+  ) {}
+
+  /** @param ports those of the two processes. */
+  static async start(name: ProxyName, ports: [number, number]): Promise<Proxy> {
+    const folder = await mkdtemp(join(tmpdir(), `animal-store-${name}-`));
+    const port = await freePort();
+    const { args, env } = await { haproxy, nginx }[name](folder, port, ports);
+    if (name === 'nginx') {
+      expectValid(name, ['-t', ...args]);
+    } else {
+      checkHaproxy(env);
+    }
+    const child = spawn(name, args, { env: { PATH, ...env }, stdio: 'ignore' });
+    const proxy = new Proxy(port, folder, child);
+    await until(`${name} listens`, () => proxy.listens());
+    return proxy;
+  }
+
+  get origin(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  /** haproxy's: whether it sends requests to each of the processes. */
+  async areUp(): Promise<boolean[]> {
+    const socket = connect(join(this.folder, 'stats'));
+    socket.end('show stat -1 4 -1\n');
+    const rows = (await text(socket)).split('\n').map((line) => line.split(','));
+    const column = rows[0]!.indexOf('status');
+    return rows
+      .slice(1)
+      .flatMap((row) => row[column]?.split(' ')[0] ?? [])
+      .map((state) => state === 'UP');
+  }
+
+  async stop(): Promise<void> {
+    const ended = once(this.child, 'exit');
+    this.child.kill('SIGTERM');
+    await ended;
+    await rm(this.folder, { recursive: true, force: true });
+  }
+
+  private async listens(): Promise<boolean> {
+    const socket = connect(this.port, '127.0.0.1');
+    return once(socket, 'connect')
+      .then(() => true)
+      .catch(() => false)
+      .finally(() => socket.destroy());
+  }
+}
+
+async function haproxy(folder: string, port: number, ports: [number, number]) {
+  const test = join(folder, 'test.cfg');
+  await writeFile(test, `global\n  stats socket ${join(folder, 'stats')}\n`);
+  return {
+    args: ['-f', HAPROXY, '-f', test, '-db'],
+    env: {
+      LISTEN: `127.0.0.1:${port}`,
+      PROCESS_1: `127.0.0.1:${ports[0]}`,
+      PROCESS_2: `127.0.0.1:${ports[1]}`,
+    },
+  };
+}
+
+async function nginx(folder: string, port: number, ports: [number, number]) {
+  const replacements = [
+    ['listen 8080;', `listen 127.0.0.1:${port};`],
+    ['server 127.0.0.1:3000 ', `server 127.0.0.1:${ports[0]} `],
+    ['server 127.0.0.1:3001 ', `server 127.0.0.1:${ports[1]} `],
+  ] as const;
+  let site = await configurationOf('nginx');
+  for (const [from, to] of replacements) {
+    expect(site.split(from)).toHaveLength(2);
+    site = site.replace(from, to);
+  }
+  const folders = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'];
+  await writeFile(
+    join(folder, 'nginx.conf'),
+    `daemon off;
+    pid ${folder}/pid;
+    events {}
+    http {
+      access_log off;
+      ${folders.map((name) => `${name}_temp_path ${folder}/${name};`).join('\n')}
+      ${site}
+    }`,
+  );
+  return { args: ['-c', join(folder, 'nginx.conf'), '-e', join(folder, 'error.log')], env: {} };
+}

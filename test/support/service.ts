@@ -1,0 +1,161 @@
+import { randomBytes } from 'node:crypto';
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { promisify } from 'node:util';
+import type { Pool } from 'pg';
+import supertest from 'supertest';
+import { createApp } from '../../src/app.js';
+import { KEY_PREFIX } from '../../src/api-key.js';
+import { ApiKey } from '../../src/auth/api-key.entity.js';
+import { ApiKeys } from '../../src/auth/api-keys.js';
+import { readEnvironment } from '../../src/config/environment.js';
+import { runMigrations } from '../../src/schema/migrations.js';
+import { connectToServe } from '../../src/database/database.js';
+import { poolOf } from '../../src/database/data-source.js';
+import type { HttpAdapter } from '../../src/http/http-adapter.js';
+import { createLogger } from '../../src/logging/logger.js';
+import { MetricsServer } from '../../src/metrics/metrics-server.js';
+import { ask } from './ask.js';
+import { CITUS_URL, createOnCitus, dropOnCitus } from './citus.js';
+import { holdToDocument } from './contract.js';
+
+/**
+ * The whole service on a database of its own, listening on a port of its own. Each of its answers is held against
+ * `docs/openapi.json`.
+ */
+export interface TestService {
+  /** `http://127.0.0.1:<port>` */
+  origin: string;
+  port: number;
+  /** A valid API key. */
+  key: string;
+  databaseUrl: string;
+  /** The service's own connections. */
+  pool: Pool;
+  /** What an operator does with keys. */
+  keys: ApiKeys;
+  /** Runs a statement on one of them. @returns its rows. */
+  query(sql: string, values?: unknown[]): Promise<any[]>;
+  /** Every line that the service logged, as written. */
+  log: string[];
+  /** A request without a key. */
+  anonymous: ReturnType<typeof supertest.agent>;
+  /** A request with {@link key}. */
+  api: ReturnType<typeof supertest.agent>;
+  /** Whether anything is told of its responses, beside the log. */
+  observesResponses(): boolean;
+  /** The port of its metrics, if it has one. */
+  metricsPort(): number;
+  /** How many connections its HTTP server has. */
+  connections(): Promise<number>;
+  /** Also expects that no API key was logged, and that no response differed from the OpenAPI document. */
+  stop(): Promise<void>;
+}
+
+/** @param sharedUrl the database of another one, to share with it. */
+export async function startService(
+  variables: Record<string, string> = {},
+  sharedUrl?: string,
+): Promise<TestService> {
+  const databaseUrl = sharedUrl ?? (await createDatabase());
+  // They do not run through a pooler.
+  if (variables['DATABASE_POOLER'] === undefined) {
+    await runMigrations(databaseUrl);
+  }
+
+  const environment = readEnvironment({ DATABASE_URL: databaseUrl, ...variables });
+  const dataSource = await connectToServe(databaseUrl, environment);
+  const pool = poolOf(dataSource);
+  const keys = new ApiKeys(dataSource.getRepository(ApiKey));
+  const { key } = await keys.issue('test');
+  const log: string[] = [];
+  const leaks: string[] = [];
+  const write = (line: string) => {
+    log.push(line);
+    if (line.includes(KEY_PREFIX) || line.includes(key.slice(KEY_PREFIX.length))) {
+      leaks.push(line);
+    }
+  };
+  const logger = createLogger('trace', { write });
+  const app = await createApp({ environment, dataSource, logger }).catch(async (error) => {
+    await dataSource.destroy();
+    throw error;
+  });
+  const server: Server = app.getHttpServer();
+  const differences = holdToDocument(server);
+  await app.listen(0, '127.0.0.1');
+  const { port } = server.address() as AddressInfo;
+  const origin = `http://127.0.0.1:${port}`;
+  return {
+    origin,
+    port,
+    key,
+    databaseUrl,
+    pool,
+    keys,
+    query: async (sql, values) => (await pool.query(sql, values)).rows,
+    log,
+    anonymous: supertest.agent(origin).use(withBodyInFailures),
+    observesResponses: () => (app.getHttpAdapter() as HttpAdapter).observe !== undefined,
+    metricsPort: () => app.get(MetricsServer, { strict: false }).port,
+    api: supertest.agent(origin).use(withBodyInFailures).set('Authorization', `Bearer ${key}`),
+    connections: promisify(server.getConnections.bind(server)),
+    stop: async () => {
+      await app.close();
+      if (sharedUrl === undefined) {
+        await dropDatabase(databaseUrl);
+      }
+      expect({ leaks, differences }).toEqual({ leaks: [], differences: [] });
+    },
+  };
+}
+
+/** A plugin of superagent: if `expect(status)` fails, its message contains the body of the response. */
+function withBodyInFailures(request: any): void {
+  const { expect } = request;
+  request.expect = (...wanted: unknown[]) =>
+    expect.apply(
+      request,
+      wanted.length === 1 && typeof wanted[0] === 'number' ? [hasStatus(wanted[0])] : wanted,
+    );
+}
+
+const hasStatus = (wanted: number) => (response: supertest.Response) => {
+  if (response.status !== wanted) {
+    throw new Error(`expected ${wanted}, got ${response.status}: ${response.text}`);
+  }
+};
+
+/** @returns the URL of a new, empty database, at another address of the server if one is given. */
+export async function createDatabase(address = serverUrl()): Promise<string> {
+  const name = `test_${randomBytes(6).toString('hex')}`;
+  if (address === CITUS_URL) {
+    return createOnCitus(name);
+  }
+  await onServer(`create database ${name}`);
+  const url = new URL(address);
+  url.pathname = `/${name}`;
+  return url.href;
+}
+
+export async function dropDatabase(url: string): Promise<void> {
+  const name = new URL(url).pathname.slice(1);
+  if (CITUS_URL !== undefined && new URL(CITUS_URL).host === new URL(url).host) {
+    return dropOnCitus(name);
+  }
+  await onServer(`drop database if exists ${name} with (force)`);
+}
+
+/** Runs a statement on the server's own database. */
+export async function onServer(sql: string): Promise<void> {
+  await ask(serverUrl(), sql);
+}
+
+/** A PostgreSQL whose role may create databases and roles. */
+function serverUrl(): string {
+  const url = process.env['TEST_DATABASE_URL'];
+  if (url === undefined) {
+    throw new Error('TEST_DATABASE_URL is not set; the tests start with npm test');
+  }
+  return url;
+}
