@@ -1,11 +1,11 @@
 import { Inject, Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { Pool, type PoolClient } from 'pg';
 import type { DataSource } from 'typeorm';
+import { hostsOf } from '../config/database-url.js';
 import { Environment, secretOf } from '../config/environment.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { poolOf, standbyDataSource } from '../database/data-source.js';
-import { hostsOf } from '../database/servers.js';
 import { PRIMARY_POSITION, SERVER_IDENTITY, STANDBY_HAS_REPLAYED } from './standbys.sql.js';
 import { run } from '../database/statement.js';
 
