@@ -1,5 +1,4 @@
 import { Transform } from 'class-transformer';
-import { hostsOf } from '../database/servers.js';
 import { AllOf, MayBeOmitted, Satisfies } from '../validation/decorators.js';
 
 /** The values of `sslmode` that pg treats as `verify-full`. It warns that its next major version will not. */
@@ -55,6 +54,12 @@ function withFullTls(url: string): string {
   return [address, rest.join('?').replace(AS_FULL, 'sslmode=verify-full')]
     .filter(Boolean)
     .join('?');
+}
+
+/** A URL for each of the hosts, separated by commas, that `url` names. */
+export function hostsOf(url: string): string[] {
+  const [, before, hosts = '', after] = /^(\w+:\/\/(?:[^/?]*@)?)([^/?]*)(.*)$/s.exec(url) ?? [];
+  return hosts.split(',').map((host) => `${before}${host}${after}`);
 }
 
 /** Whether `url` is a valid `DATABASE_URL`. If it has several hosts, it requires `target_session_attrs=read-write`. */

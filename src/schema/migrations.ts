@@ -2,10 +2,10 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { type DataSource, MigrationExecutor, type QueryRunner } from 'typeorm';
 import { migrations } from '../../migrations/index.js';
 import type { Migration } from '../../migrations/migration.js';
+import type { Pooler } from '../config/environment.js';
 import { VERSION } from '../config/project-root.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { missingBookkeeping, pendingMigrations } from './bookkeeping.js';
-import type { Pooler } from '../database/data-source.js';
 import { administer } from '../database/database.js';
 import { inTransaction, outsideTransaction } from './table-locks.js';
 
@@ -24,7 +24,7 @@ export const MIGRATION_LOCK = 7_236_102_511;
  *   table for too long, or if a migration outside a transaction fails.
  */
 export async function runMigrations(url: string): Promise<string[]> {
-  return administer(url, async (dataSource) => {
+  return withMigrations(url, async (dataSource) => {
     await requireDirect(dataSource);
     await requireOneSchema(dataSource);
     const applied: string[] = [];
@@ -48,6 +48,9 @@ export async function runMigrations(url: string): Promise<string[]> {
     }
   });
 }
+
+const withMigrations = <T>(url: string, work: (dataSource: DataSource) => Promise<T>) =>
+  administer(url, work, { migrations: [...migrations] });
 
 /** Applies the pending migrations until one differs from `isOutside`. @returns their names. */
 async function apply(
@@ -80,7 +83,7 @@ async function apply(
  *   expected one.
  */
 export async function revertMigration(url: string, expected?: string): Promise<string | undefined> {
-  return administer(url, async (dataSource) => {
+  return withMigrations(url, async (dataSource) => {
     await requireDirect(dataSource);
     const name = expected ?? (await lastMigration(dataSource))?.name;
     if (name === undefined) {
