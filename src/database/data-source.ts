@@ -7,7 +7,9 @@ import { Order } from '../orders/order.entity.js';
 import { IdempotencyKey } from '../pets/idempotency-key.entity.js';
 import { Pet } from '../pets/pet.entity.js';
 import { CITUS_FORMS, CITUS_SETTINGS } from '../citus/citus.js';
-import { connectingToWritable, hostsOf } from './servers.js';
+import { hostsOf, parsable } from '../config/database-url.js';
+import type { Pooler } from '../config/environment.js';
+import { connectingToWritable } from './servers.js';
 import {
   DATABASE_TIMEOUTS,
   ServingPool,
@@ -29,12 +31,6 @@ const SERVING = {
   default_transaction_isolation: 'read committed',
   statement_timeout: String(DATABASE_TIMEOUTS.statement),
 };
-
-/**
- * The kind of pooler between the service and PostgreSQL. `transaction` is a pooler that gives each transaction any of
- * its sessions. The settings of such a session are the role's, and the service prepares no statements.
- */
-export type Pooler = 'transaction';
 
 /**
  * The settings that a session must have to serve requests; times in milliseconds. Through a pooler, the settings for
@@ -153,7 +149,7 @@ function clientWithCredentialsOf(urlNow: () => string): typeof Client {
 
 function withCredentials(url: string, urlNow: () => string): string {
   try {
-    const now = new URL(hostsOf(urlNow())[0]!);
+    const now = new URL(hostsOf(parsable(urlNow()))[0]!);
     const { username, password } = now;
     const changed = Object.assign(new URL(url), { username, password });
     // In a URL, the parameters `user` and `password` override the role and password before the host.

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { Client } from 'pg';
 import type { DataSource } from 'typeorm';
-import { type Environment, secretOf } from '../config/environment.js';
+import { type Environment, type Pooler, secretOf } from '../config/environment.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { isCitus, requireNoStandbys } from '../citus/citus.js';
@@ -9,7 +9,6 @@ import { serversOf, writableOf } from './servers.js';
 import { EmbeddedPostgres } from '../embedded-postgres/embedded-postgres.js';
 import {
   administrativeDataSource,
-  type Pooler,
   requiredSettings,
   servingDataSource,
 } from './data-source.js';

@@ -2,10 +2,10 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { type DataSource, MigrationExecutor, type QueryRunner } from 'typeorm';
 import { migrations } from '../../migrations/index.js';
 import type { Migration } from '../../migrations/migration.js';
+import type { Pooler } from '../config/environment.js';
 import { VERSION } from '../config/project-root.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { missingBookkeeping, pendingMigrations } from './bookkeeping.js';
-import type { Pooler } from '../database/data-source.js';
 import { administer } from '../database/database.js';
 import { inTransaction, outsideTransaction } from './table-locks.js';
 

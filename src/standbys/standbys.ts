@@ -1,11 +1,11 @@
 import { Inject, Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { Pool, type PoolClient } from 'pg';
 import type { DataSource } from 'typeorm';
+import { hostsOf } from '../config/database-url.js';
 import { Environment, secretOf } from '../config/environment.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { poolOf, standbyDataSource } from '../database/data-source.js';
-import { hostsOf } from '../database/servers.js';
 import { PRIMARY_POSITION, SERVER_IDENTITY, STANDBY_HAS_REPLAYED } from './standbys.sql.js';
 import { run } from '../database/statement.js';
 
@@ -149,7 +149,7 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
 const NOT_CHECKED = new Error('not checked yet');
 
 class Standby {
-  /** `host:port` */
+  /** `host:port`, or the folder of a Unix socket. */
   readonly server: string;
   /** Why the standby is not used. */
   reason: Error | undefined = NOT_CHECKED;
@@ -163,7 +163,8 @@ class Standby {
     private readonly url: string,
     private readonly environment: Environment,
   ) {
-    this.server = new URL(url).host;
+    const { host, searchParams } = new URL(url);
+    this.server = searchParams.get('host') ?? host;
   }
 
   /** @throws if `work` may not run on this standby, and whatever `work` throws. */
