@@ -7,11 +7,7 @@ import { OperatorError } from '../errors/operator-error.js';
 import { isCitus, requireNoStandbys } from '../citus/citus.js';
 import { serversOf, writableOf } from './servers.js';
 import { EmbeddedPostgres } from '../embedded-postgres/embedded-postgres.js';
-import {
-  administrativeDataSource,
-  requiredSettings,
-  servingDataSource,
-} from './data-source.js';
+import { administrativeDataSource, requiredSettings, servingDataSource } from './data-source.js';
 
 /** The folder of the embedded PostgreSQL and its files. */
 export const DATA_FOLDER = join(PROJECT_ROOT, '.data');
