@@ -4,12 +4,13 @@ import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { withoutPassword } from '../config/database-url.js';
 import { type Environment, loadEnvironment } from '../config/environment.js';
 import { administrativeDataSource, poolOf } from '../database/data-source.js';
-import { connected, connectToServe } from '../database/database.js';
+import { connected } from '../database/database.js';
 import { appliedMigrations } from '../schema/bookkeeping.js';
 import { findingsOf } from '../schema/schema-state.js';
 import { createLogger } from '../logging/logger.js';
 import { describe, onCommandDatabase } from './command-database.js';
 import { exitCodes } from './exit-codes.js';
+import { connectService } from './serving-database.js';
 
 /** PostgreSQL 14, as PostgreSQL numbers its versions. */
 const OLDEST_VERSION = 140_000;
@@ -111,7 +112,7 @@ async function checkSchema(dataSource: DataSource): Promise<Check[]> {
 async function checkSessions(url: string, environment: Environment): Promise<Check> {
   const name = 'sessions';
   try {
-    await (await connectToServe(url, environment)).destroy();
+    await (await connectService(url, environment)).destroy();
     return { name, isOk: true, message: 'have their settings' };
   } catch (error) {
     return { name, isOk: false, message: (error as Error).message };

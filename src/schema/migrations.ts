@@ -28,7 +28,7 @@ const LOCK_PAUSE = 100;
  *   table for too long, or if a migration outside a transaction fails.
  */
 export async function runMigrations(url: string): Promise<string[]> {
-  return administer(url, async (dataSource) => {
+  return withMigrations(url, async (dataSource) => {
     await requireDirect(dataSource);
     await requireOneSchema(dataSource);
     const applied: string[] = [];
@@ -80,6 +80,8 @@ export async function requireMigrated(
     throw new OperatorError(error.message);
   }
 }
+const withMigrations = <T>(url: string, work: (dataSource: DataSource) => Promise<T>) =>
+  administer(url, work, { migrations: [...migrations] });
 
 /** Applies the pending migrations until one differs from `isOutside`. @returns their names. */
 async function apply(
@@ -112,7 +114,7 @@ async function apply(
  *   expected one.
  */
 export async function revertMigration(url: string, expected?: string): Promise<string | undefined> {
-  return administer(url, async (dataSource) => {
+  return withMigrations(url, async (dataSource) => {
     await requireDirect(dataSource);
     const name = expected ?? (await lastMigration(dataSource))?.name;
     if (name === undefined) {

@@ -6,8 +6,7 @@ import { createServer, request as httpRequest, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ApiKey } from '../../src/auth/api-key.entity.js';
-import { ApiKeys } from '../../src/auth/api-keys.js';
+import { administerKeys } from '../../src/auth/api-keys.js';
 import { administer } from '../../src/database/database.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { HTTP_LIMITS } from '../../src/http/limits.js';
@@ -129,9 +128,7 @@ describe.each(PROXIES)('behind %s', (name: ProxyName) => {
       project = await Project.create();
       DATABASE_URL = await createDatabase();
       await runMigrations(DATABASE_URL);
-      ({ key } = await administer(DATABASE_URL, (dataSource) =>
-        new ApiKeys(dataSource.getRepository(ApiKey)).issue('test'),
-      ));
+      ({ key } = await administerKeys(DATABASE_URL, (keys) => keys.issue('test')));
       ports = [await freePort(), await freePort()];
       services = [await serve(ports[0]), await serve(ports[1])];
     });

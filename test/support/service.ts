@@ -10,7 +10,7 @@ import { ApiKey } from '../../src/auth/api-key.entity.js';
 import { ApiKeys } from '../../src/auth/api-keys.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { runMigrations } from '../../src/schema/migrations.js';
-import { connectToServe } from '../../src/database/database.js';
+import { connectService } from '../../src/cli/serving-database.js';
 import { poolOf } from '../../src/database/data-source.js';
 import type { HttpAdapter } from '../../src/http/http-adapter.js';
 import { createLogger } from '../../src/logging/logger.js';
@@ -64,7 +64,7 @@ export async function startService(
   }
 
   const environment = readEnvironment({ DATABASE_URL: databaseUrl, ...variables });
-  const dataSource = await connectToServe(databaseUrl, environment);
+  const dataSource = await connectService(databaseUrl, environment);
   const pool = poolOf(dataSource);
   const keys = new ApiKeys(dataSource.getRepository(ApiKey));
   const { key } = await keys.issue('test');
