@@ -78,7 +78,7 @@ const HTTP_LIMITS = new HttpLimits();
 
 /** Milliseconds: the longest wait in a batcher, for a connection and for a statement. */
 const RESPONSE_TIME =
-  BATCH_LIMITS.waitingTime + DATABASE_TIMEOUTS.connection + DATABASE_TIMEOUTS.silence;
+  BATCH_LIMITS.waitingTime + DATABASE_TIMEOUTS.connection + DATABASE_TIMEOUTS.use;
 
 describe('the limits of the proxies let the service respond first', () => {
   /** @returns what gives the value of a setting, in milliseconds or bytes. */
