@@ -7,7 +7,7 @@ import { poolOf } from '../database/data-source.js';
 import { administer, describeDatabase } from '../database/database.js';
 import { requireMigrated } from '../schema/pending-migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
-import type { PetStatus } from '../pets/pet-status.js';
+import type { PetStatus } from '../pets/pet.entity.js';
 import { onCommandDatabase } from './command-database.js';
 import { exitCodes } from './exit-codes.js';
 

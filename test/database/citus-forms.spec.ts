@@ -6,17 +6,15 @@ import { runMigrations } from '../../src/schema/migrations.js';
 import { run, type Statement } from '../../src/database/statement.js';
 import { INT64_MIN } from '../../src/int64.js';
 import { ORDER_PAGES } from '../../src/orders/orders.sql.js';
-import {
-  DELETE_OLD_IDEMPOTENCY_KEYS,
-  INSERT_PETS_ONCE,
-  PETS_BY_IDEMPOTENCY_KEY,
-} from '../../src/pets/idempotent-creation.sql.js';
 import type { NewPet } from '../../src/pets/new-pet.dto.js';
 import {
+  DELETE_OLD_IDEMPOTENCY_KEYS,
   INSERT_PETS,
+  INSERT_PETS_ONCE,
   newPetArguments,
   PET_PAGES,
   PET_PAGES_OF_STATUS,
+  PETS_BY_IDEMPOTENCY_KEY,
 } from '../../src/pets/pets.sql.js';
 import { createDatabase, dropDatabase } from '../support/service.js';
 
@@ -159,7 +157,6 @@ describe('the form for Citus', () => {
   it('is there for each statement that reads or writes animals, orders or Idempotency-Keys', async () => {
     const modules: Record<string, unknown>[] = await Promise.all([
       import('../../src/pets/pets.sql.js'),
-      import('../../src/pets/idempotent-creation.sql.js'),
       import('../../src/orders/orders.sql.js'),
     ]);
     const names = modules

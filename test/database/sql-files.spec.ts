@@ -7,12 +7,18 @@ import { APPLICATION_NAME, requiredSettings } from '../../src/database/data-sour
 import { administer } from '../../src/database/database.js';
 import { withoutIndent } from '../../src/schema/migration-script.js';
 import { runMigrations } from '../../src/schema/migrations.js';
-import { DELETE_OLD_IDEMPOTENCY_KEYS } from '../../src/pets/idempotent-creation.sql.js';
+import { DELETE_OLD_IDEMPOTENCY_KEYS, newPetArguments } from '../../src/pets/pets.sql.js';
+import { fullPet } from '../support/full-pet.js';
 import { Project } from '../support/project.js';
 import { until } from '../support/until.js';
 import { systemBinaries, SystemPostgres } from '../support/system-postgres.js';
 
 const binaries = await systemBinaries();
+
+/** The arguments for a new pet. */
+const NEW_PET = newPetArguments([fullPet(1, { name: 'Rex', status: 'available' })])
+  .map(([value]) => `'{${value}}'`)
+  .join(', ');
 
 /**
  * What each statement is for, by its name or by how it begins, in the order of docs/statements.sql; and the arguments of a
@@ -31,11 +37,11 @@ const STATEMENTS: readonly (readonly [statement: string, purpose: string, call?:
     `'{page}', '{null}', '{500000}', '{20}'`,
   ],
   ['pet-pages-of-status', 'listPets with a status.', `'{page}', '{pending}', '{500000}', '{20}'`],
-  ['insert-pets', 'createPet.', `'{Rex}', '{1}', '{available}'`],
+  ['insert-pets', 'createPet.', NEW_PET],
   [
     'insert-pets-once',
     'createPet with an Idempotency-Key.',
-    `'{1}', '{new}', array[encode(sha256('body'), 'hex')], '{Rex}', '{1}', '{available}'`,
+    `'{1}', '{new}', array[encode(sha256('body'), 'hex')], ${NEW_PET}`,
   ],
   [
     'pets-by-idempotency-key',

@@ -1,23 +1,28 @@
 import { type DataSource, type EntityTarget, type ObjectLiteral } from 'typeorm';
 import * as verifier from '../../src/auth/api-key-verifier.js';
+import { columnsOf } from '../../src/database/columns.js';
 import { poolOf, servingDataSource } from '../../src/database/data-source.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import * as standbys from '../../src/standbys/standbys.sql.js';
 import { run, type Statement } from '../../src/database/statement.js';
+import { INT64_MIN } from '../../src/int64.js';
 import { Order } from '../../src/orders/order.entity.js';
 import * as orders from '../../src/orders/orders.sql.js';
-import * as idempotentCreation from '../../src/pets/idempotent-creation.sql.js';
 import type { NewPet } from '../../src/pets/new-pet.dto.js';
 import { Pet } from '../../src/pets/pet.entity.js';
 import * as pets from '../../src/pets/pets.sql.js';
+import { fullPet } from '../support/full-pet.js';
 import { createDatabase, dropDatabase } from '../support/service.js';
 
-const STATEMENTS = [verifier, orders, idempotentCreation, pets, standbys].flatMap((module) =>
+const STATEMENTS = [verifier, orders, pets, standbys].flatMap((module) =>
   Object.values(module).filter(
     (value): value is Statement =>
       typeof value === 'object' && value !== null && 'text' in value && 'name' in value,
   ),
 );
+
+const FULL = fullPet(1, { name: 'Rex "the" cat', categoryId: INT64_MIN, status: 'sold' });
+const OPTIONAL = columnsOf(Pet).filter(({ isOptional }) => isOptional);
 
 describe('the statements', () => {
   let url: string;
@@ -26,9 +31,7 @@ describe('the statements', () => {
     url = await createDatabase();
     await runMigrations(url);
     dataSource = await servingDataSource(url, 1).initialize();
-    await dataSource.query(
-      `insert into pets (name, category_id, status) values ('Rex "the" cat', -9223372036854775808, 'sold')`,
-    );
+    await insertPets(FULL);
     await dataSource.query(
       `insert into orders (pet_id, placed_at) values (1, '2026-11-21T09:30Z')`,
     );
@@ -47,10 +50,12 @@ describe('the statements', () => {
   it.each(STATEMENTS.map(({ name, text }) => [name, text]))(
     'can be prepared on the migrated schema: %s',
     async (name, text) => {
-      await dataSource.query(`prepare "${name}" as ${text}`);
-      await dataSource.query(`deallocate "${name}"`);
+      await dataSource.query(`prepare "test of ${name}" as ${text}`);
     },
   );
+
+  const insertPets = (pet: NewPet) =>
+    run(poolOf(dataSource), pets.INSERT_PETS, pets.newPetArguments([pet]));
 
   const stored = async (entity: EntityTarget<ObjectLiteral>) => {
     const [found] = await dataSource.getRepository(entity).find({ order: { id: 'asc' }, take: 1 });
@@ -88,14 +93,21 @@ describe('the statements', () => {
     expect(withIntegersAsText(json)).toEqual({ ...(await stored(Pet)) });
   });
 
-  it('INSERT_PETS returns what the entity reads', async () => {
-    const bello: NewPet = { name: 'Bello', categoryId: 7n, status: 'pending' };
-    const [row] = await run(poolOf(dataSource), pets.INSERT_PETS, pets.newPetArguments([bello]));
-    const [id, ...values] = row as string[];
-    const json = values.pop();
-    const pet = await dataSource.getRepository(Pet).findOneByOrFail({ id: id! });
-    expect([id, ...values]).toEqual(Object.values(pet));
-    expect(json).toBe(`{"id":${id},"name":"Bello","categoryId":7,"status":"pending"}`);
+  it('INSERT_PETS stores each column of the entity, and newPetJson writes what PostgreSQL writes', async () => {
+    const repository = dataSource.getRepository(Pet);
+    const { categoryId, name, status } = FULL;
+    for (const pet of [FULL, { categoryId, name, status }]) {
+      const [[position, id]] = (await insertPets(pet)) as [[number, string]];
+      expect(position).toBe(1);
+      expect(await repository.findOneByOrFail({ id })).toEqual({
+        ...Object.fromEntries(OPTIONAL.map(({ property }) => [property, null])),
+        ...withIntegersAsText(JSON.stringify({ ...pet, categoryId: 'x' })),
+        categoryId: String(pet.categoryId),
+        id,
+      });
+      const rows = await run(poolOf(dataSource), pets.petsById(repository), [[id]]);
+      expect(rows).toEqual([[id, pets.newPetJson(id, pet)]]);
+    }
   });
 });
 
