@@ -48,5 +48,5 @@ export function jsonOf(columns: readonly EntityColumn[]): string {
     return isOptional ? `coalesce(${member}, '')` : member;
   });
   // Adjacent literals become one.
-  return `${members.join('\n    || ')} || '}'`.replace(/'\s+\|\| '/g, '');
+  return `${members.join(' || ')} || '}'`.replaceAll(`' || '`, '');
 }
