@@ -23,7 +23,7 @@ update api_keys
    and (last_used_at is null or last_used_at < now() - interval '1 minute');
 -- Plan of ('{500000}'):
 --   Update on api_keys (actual rows=0 loops=1)
---     Buffers: shared hit=20
+--     Buffers: shared hit=19
 --     ->  Index Scan using api_keys_pkey on api_keys (actual rows=1 loops=1)
 --           Index Cond: (id = ANY ($1))
 --           Filter: ((last_used_at IS NULL) OR (last_used_at < (now() - '00:01:00'::interval)))
@@ -33,8 +33,7 @@ update api_keys
  select wanted.key, page.items
    from unnest($1::text[], $2::text[], $3::bigint[], $4::int[]) as wanted (key, filter, start, size),
 lateral (
-         select string_agg('{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id
-         || ',"status":"' || status || '"}', E'\n' order by id) as items
+         select string_agg('{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}', E'\n' order by id) as items
            from (select *
                    from pets
                   where id >= wanted.start
@@ -57,8 +56,7 @@ lateral (
  select wanted.key, page.items
    from unnest($1::text[], $2::text[], $3::bigint[], $4::int[]) as wanted (key, filter, start, size),
 lateral (
-         select string_agg('{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id
-         || ',"status":"' || status || '"}', E'\n' order by status, id) as items
+         select string_agg('{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}', E'\n' order by status, id) as items
            from (select *
                    from pets
                   where (status, id) >= (wanted.filter, wanted.start) and (status, id) <= (wanted.filter, 9223372036854775807)
@@ -78,61 +76,86 @@ lateral (
 --                       Buffers: shared hit=24
 
 -- createPet. Prepared as insert-pets.
-insert into pets (name, category_id, status)
-select * from unnest($1::text[], $2::bigint[], $3::text[])
-returning id::text, name::text, category_id::text, status::text, '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id
-        || ',"status":"' || status || '"}' as json;
+with new as materialized (
+  select nextval('pets_id_seq') as id, request.*
+    from unnest($1::character varying[], $2::bigint[], $3::text[])
+         with ordinality as request (name, category_id, status, position)
+), stored as (
+  insert into pets (id, name, category_id, status)
+  select id, name, category_id, status from new
+  returning id, name, category_id, status
+)
+select new.position::int, new.id::text
+  from new
+  join stored on stored.id = new.id and (stored.name, stored.category_id, stored.status) is not distinct from (new.name, new.category_id, new.status);
 -- Plan of ('{Rex}', '{1}', '{available}'):
---   Insert on pets (actual rows=1 loops=1)
+--   Hash Join (actual rows=1 loops=1)
+--     Hash Cond: (new.id = stored.id)
+--     Join Filter: ((NOT ((stored.name)::text IS DISTINCT FROM (new.name)::text)) AND (NOT (stored.category_id IS DISTINCT FROM new.category_id)) AND (NOT (stored.status IS DISTINCT FROM new.status)))
 --     Buffers: shared hit=6
---     ->  Function Scan on unnest (actual rows=1 loops=1)
+--     CTE new
+--       ->  Function Scan on request (actual rows=1 loops=1)
+--             Buffers: shared hit=1
+--     CTE stored
+--       ->  Insert on pets (actual rows=1 loops=1)
+--             Buffers: shared hit=5
+--             ->  CTE Scan on new new_1 (actual rows=1 loops=1)
+--     ->  CTE Scan on new (actual rows=1 loops=1)
 --           Buffers: shared hit=1
+--     ->  Hash (actual rows=1 loops=1)
+--           Buckets: 1024  Batches: 1  Memory Usage: 9kB
+--           Buffers: shared hit=5
+--           ->  CTE Scan on stored (actual rows=1 loops=1)
+--                 Buffers: shared hit=5
 
 -- createPet with an Idempotency-Key. Prepared as insert-pets-once.
-with wanted as materialized (
-  select *,
-         case (select 1 from idempotency_keys as known
-                where known.api_key_id = request.api_key_id and known.key = request.key
-                  and not known.created_at < now() - interval '24 hours'
-                limit 1)
-           when 1 then null
+with new as materialized (
+  select request.*,
+         case (select created_at < now() - interval '24 hours' from idempotency_keys as known
+                where known.api_key_id = request.api_key_id and known.key = request.key)
+           when false then null
+           when true then exists (select from idempotency_keys as old
+                                   where old.api_key_id = request.api_key_id and old.key = request.key
+                                     for update skip locked)
+                      and pg_try_advisory_xact_lock(hashtextextended(api_key_id || ' ' || key, 0))
            else pg_try_advisory_xact_lock(hashtextextended(api_key_id || ' ' || key, 0))
          end as is_free
-    from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[])
-      as request (api_key_id, key, body_hash, name, category_id, status)
+    from unnest($1::bigint[], $2::text[], $3::text[], $4::character varying[], $5::bigint[], $6::text[])
+         with ordinality as request (api_key_id, key, body_hash, name, category_id, status, position)
 ), record as (
   insert into idempotency_keys as earlier (api_key_id, key, body_hash, pet_id)
-  select api_key_id, key, decode(body_hash, 'hex'), nextval(pg_get_serial_sequence('pets', 'id'))
-    from wanted
+  select api_key_id, key, decode(body_hash, 'hex'), nextval('pets_id_seq')
+    from new
    where is_free
   on conflict (api_key_id, key) do update
      set body_hash = excluded.body_hash, pet_id = excluded.pet_id, created_at = excluded.created_at
    where earlier.created_at < now() - interval '24 hours'
   returning api_key_id, key, pet_id
-), pets as (
+), stored as (
   insert into pets (id, name, category_id, status)
-  select pet_id, name, category_id, status from record join wanted using (api_key_id, key)
-  returning id, '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id
-        || ',"status":"' || status || '"}' as json
+  select pet_id, name, category_id, status from record join new using (api_key_id, key)
+  returning id, name, category_id, status
 )
-select api_key_id, key, wanted.body_hash, is_free, pets.id, pets.json
-  from wanted
+select new.position::int, is_free, pet_id::text, stored.id is not null
+  from new
   left join record using (api_key_id, key)
-  left join pets on pets.id = record.pet_id;
+  left join stored on stored.id = record.pet_id and (stored.name, stored.category_id, stored.status) is not distinct from (new.name, new.category_id, new.status);
 -- Plan of ('{1}', '{new}', array[encode(sha256('body'), 'hex')], '{Rex}', '{1}', '{available}'):
 --   Hash Left Join (actual rows=1 loops=1)
---     Hash Cond: ((wanted.api_key_id = record.api_key_id) AND (wanted.key = (record.key)::text))
---     Buffers: shared hit=22
---     CTE wanted
+--     Hash Cond: (record.pet_id = stored.id)
+--     Join Filter: ((NOT ((stored.name)::text IS DISTINCT FROM (new.name)::text)) AND (NOT (stored.category_id IS DISTINCT FROM new.category_id)) AND (NOT (stored.status IS DISTINCT FROM new.status)))
+--     Buffers: shared hit=19
+--     CTE new
 --       ->  Function Scan on request (actual rows=1 loops=1)
 --             Buffers: shared hit=5
 --             SubPlan 1
---               ->  Limit (actual rows=0 loops=1)
+--               ->  Index Scan using idempotency_keys_pkey on idempotency_keys known (actual rows=0 loops=1)
+--                     Index Cond: ((api_key_id = request.api_key_id) AND ((key)::text = request.key))
 --                     Buffers: shared hit=5
---                     ->  Index Scan using idempotency_keys_pkey on idempotency_keys known (actual rows=0 loops=1)
+--             SubPlan 2
+--               ->  LockRows (never executed)
+--                     ->  Index Scan using idempotency_keys_pkey on idempotency_keys old (never executed)
 --                           Index Cond: ((api_key_id = request.api_key_id) AND ((key)::text = request.key))
---                           Filter: (created_at >= (now() - '24:00:00'::interval))
---                           Buffers: shared hit=5
 --     CTE record
 --       ->  Insert on idempotency_keys earlier (actual rows=1 loops=1)
 --             Conflict Resolution: UPDATE
@@ -140,43 +163,41 @@ select api_key_id, key, wanted.body_hash, is_free, pets.id, pets.json
 --             Conflict Filter: (earlier.created_at < (now() - '24:00:00'::interval))
 --             Tuples Inserted: 1
 --             Conflicting Tuples: 0
---             Buffers: shared hit=12
+--             Buffers: shared hit=9
 --             ->  Subquery Scan on "*SELECT*" (actual rows=1 loops=1)
---                   Buffers: shared hit=4
---                   ->  CTE Scan on wanted wanted_1 (actual rows=1 loops=1)
+--                   Buffers: shared hit=1
+--                   ->  CTE Scan on new new_1 (actual rows=1 loops=1)
 --                         Filter: is_free
---                         Buffers: shared hit=4
---     CTE pets
---       ->  Insert on pets pets_1 (actual rows=1 loops=1)
+--                         Buffers: shared hit=1
+--     CTE stored
+--       ->  Insert on pets (actual rows=1 loops=1)
 --             Buffers: shared hit=5
 --             ->  Hash Join (actual rows=1 loops=1)
---                   Hash Cond: ((wanted_2.api_key_id = record_1.api_key_id) AND (wanted_2.key = (record_1.key)::text))
---                   ->  CTE Scan on wanted wanted_2 (actual rows=1 loops=1)
+--                   Hash Cond: ((new_2.api_key_id = record_1.api_key_id) AND (new_2.key = (record_1.key)::text))
+--                   ->  CTE Scan on new new_2 (actual rows=1 loops=1)
 --                   ->  Hash (actual rows=1 loops=1)
 --                         Buckets: 1024  Batches: 1  Memory Usage: 9kB
 --                         ->  CTE Scan on record record_1 (actual rows=1 loops=1)
---     ->  CTE Scan on wanted (actual rows=1 loops=1)
---           Buffers: shared hit=5
+--     ->  Hash Left Join (actual rows=1 loops=1)
+--           Hash Cond: ((new.api_key_id = record.api_key_id) AND (new.key = (record.key)::text))
+--           Buffers: shared hit=14
+--           ->  CTE Scan on new (actual rows=1 loops=1)
+--                 Buffers: shared hit=5
+--           ->  Hash (actual rows=1 loops=1)
+--                 Buckets: 1024  Batches: 1  Memory Usage: 9kB
+--                 Buffers: shared hit=9
+--                 ->  CTE Scan on record (actual rows=1 loops=1)
+--                       Buffers: shared hit=9
 --     ->  Hash (actual rows=1 loops=1)
 --           Buckets: 1024  Batches: 1  Memory Usage: 9kB
---           Buffers: shared hit=17
---           ->  Hash Left Join (actual rows=1 loops=1)
---                 Hash Cond: (record.pet_id = pets.id)
---                 Buffers: shared hit=17
---                 ->  CTE Scan on record (actual rows=1 loops=1)
---                       Buffers: shared hit=12
---                 ->  Hash (actual rows=1 loops=1)
---                       Buckets: 1024  Batches: 1  Memory Usage: 9kB
---                       Buffers: shared hit=5
---                       ->  CTE Scan on pets (actual rows=1 loops=1)
---                             Buffers: shared hit=5
---   Trigger for constraint idempotency_keys_api_key_id_fkey on idempotency_keys: calls=1
+--           Buffers: shared hit=5
+--           ->  CTE Scan on stored (actual rows=1 loops=1)
+--                 Buffers: shared hit=5
 --   Trigger for constraint idempotency_keys_pet_id_fkey on idempotency_keys: calls=1
 
 -- createPet with an Idempotency-Key that stands for an animal. Prepared as pets-by-idempotency-key.
-select wanted.api_key_id, wanted.key, encode(known.body_hash, 'hex'), id, '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id
-        || ',"status":"' || status || '"}'
-  from unnest($1::bigint[], $2::text[]) as wanted (api_key_id, key)
+select wanted.position::int, encode(known.body_hash, 'hex'), id::text, '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}'
+  from unnest($1::bigint[], $2::text[]) with ordinality as wanted (api_key_id, key, position)
  cross join lateral (
        select body_hash, pet_id from idempotency_keys as record
         where record.api_key_id = wanted.api_key_id and record.key = wanted.key
@@ -235,8 +256,7 @@ returning key;
 --                 Buffers: shared hit=4000
 
 -- getPet. Prepared as pets-by-id.
-SELECT pets.id::text AS "id", '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id
-          || ',"status":"' || status || '"}' AS "json" FROM "pets" "pets" WHERE "pets"."id" = any($1);
+SELECT pets.id::text AS "id", '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' AS "json" FROM "pets" "pets" WHERE "pets"."id" = any($1);
 -- Plan of ('{500000}'):
 --   Index Scan using pets_pkey on pets (actual rows=1 loops=1)
 --     Index Cond: (id = ANY ($1))
@@ -246,8 +266,7 @@ SELECT pets.id::text AS "id", '{"id":' || id || ',"name":' || to_json(name) || '
  select wanted.key, page.items
    from unnest($1::text[], $2::text[], $3::bigint[], $4::int[]) as wanted (key, filter, start, size),
 lateral (
-         select string_agg('{"id":' || id || ',"petId":' || pet_id || ',"status":"' || status
-         || '","placedAt":"' || to_char(placed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"}', E'\n' order by id) as items
+         select string_agg('{"id":' || id || ',"petId":' || pet_id || ',"status":"' || status || '","placedAt":"' || to_char(placed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"}', E'\n' order by id) as items
            from (select *
                    from orders
                   where id >= wanted.start
@@ -350,7 +369,7 @@ select privilege || ' on ' || relation as missing
 -- Readiness, and a start: which migrations are applied.
 select name from migrations;
 -- Plan of ():
---   Seq Scan on migrations (actual rows=5 loops=1)
+--   Seq Scan on migrations (actual rows=6 loops=1)
 --     Buffers: shared hit=1
 
 -- A start: whether the database can hold the tables.

@@ -4,7 +4,7 @@ import { isApiKey } from '../api-key.js';
 import type { ApiKey } from '../auth/api-key.entity.js';
 import { administerKeys, type ApiKeys } from '../auth/api-keys.js';
 import { loadEnvironment, secretOf } from '../config/environment.js';
-import { requireMigrated } from '../schema/pending-migrations.js';
+import { requireMigrated } from '../schema/migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { INT64_MAX } from '../int64.js';
 import { onCommandDatabase } from './command-database.js';

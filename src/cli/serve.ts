@@ -7,7 +7,7 @@ import { administerKeys, type ApiKeys } from '../auth/api-keys.js';
 import type { Environment } from '../config/environment.js';
 import { VERSION } from '../config/project-root.js';
 import { DATA_FOLDER, onDatabase } from '../database/database.js';
-import { requireMigrated } from '../schema/pending-migrations.js';
+import { requireMigrated } from '../schema/migrations.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
 import { createLogger, standardOutput } from '../logging/logger.js';
 import { MetricsServer } from '../metrics/metrics-server.js';

@@ -1,7 +1,7 @@
 import pg, { Client, type ClientConfig, Pool } from 'pg';
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import type { PostgresDriver } from 'typeorm/driver/postgres/PostgresDriver.js';
-import { hostsOf } from '../config/database-url.js';
+import { hostsOf, parsable } from '../config/database-url.js';
 import type { Pooler } from '../config/environment.js';
 import { connectingToWritable } from './servers.js';
 import {
@@ -165,7 +165,7 @@ function clientWithCredentialsOf(urlNow: () => string): typeof Client {
 
 function withCredentials(url: string, urlNow: () => string): string {
   try {
-    const now = new URL(hostsOf(urlNow())[0]!);
+    const now = new URL(hostsOf(parsable(urlNow()))[0]!);
     const { username, password } = now;
     const changed = Object.assign(new URL(url), { username, password });
     // In a URL, the parameters `user` and `password` override the role and password before the host.

@@ -3,8 +3,8 @@ import { GET_PET_DEPRECATION } from '../deprecation/deprecation.js';
 import { CURSOR_PARAMETER, LIMIT_PARAMETER, PAGE_HEADERS } from '../listing/list.openapi.js';
 import { INT64 } from '../openapi/int64.schema.js';
 import type { OperationDescription } from '../openapi/operation.decorator.js';
-import { NAME_LENGTH, NewPet } from './new-pet.dto.js';
-import { PET_STATUSES } from './pet-status.js';
+import { NewPet } from './new-pet.dto.js';
+import { NAME_LENGTH, PET_STATUSES } from './pet.entity.js';
 
 /** The white space characters of Unicode. They are listed, because `\s` differs between languages. */
 const WHITE_SPACE =

@@ -127,14 +127,15 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
 const NOT_CHECKED = new Error('not checked yet');
 
 class Standby {
-  /** `host:port` */
+  /** `host:port`, or the folder of a Unix socket. */
   readonly server: string;
   readonly pool: Pool;
   /** Why the standby is not used. */
   reason: Error | undefined = NOT_CHECKED;
 
   constructor(url: string, { DATABASE_READ_URL_FILE, DATABASE_POOL_SIZE }: Environment) {
-    this.server = new URL(url).host;
+    const { host, searchParams } = new URL(url);
+    this.server = searchParams.get('host') ?? host;
     const urlNow = () => secretOf('DATABASE_READ_URL', { DATABASE_READ_URL_FILE }) ?? url;
     this.pool = standbyPool(url, DATABASE_POOL_SIZE, urlNow);
   }

@@ -1,6 +1,6 @@
 import { administer } from '../../src/database/database.js';
 import { runMigrations } from '../../src/schema/migrations.js';
-import { PET_STATUSES } from '../../src/pets/pet-status.js';
+import { PET_STATUSES } from '../../src/pets/pet.entity.js';
 import { Wire } from '../support/wire.js';
 import { createDatabase, dropDatabase, onServer, startService } from '../support/service.js';
 import { Project } from '../support/project.js';
