@@ -7,7 +7,7 @@ import { walk } from '../support/answers.js';
 import { CITUS_FOLDERS, CITUS_URL, nodes, onDatabaseAt } from '../support/citus.js';
 import { FULL_LENGTH } from '../support/full-length.js';
 import { until } from '../support/until.js';
-import { createDatabase, startService, type TestService } from '../support/service.js';
+import { createMigratedDatabase, startService, type TestService } from '../support/service.js';
 
 if (CITUS_URL === undefined || CITUS_FOLDERS === undefined) {
   console.warn(
@@ -29,7 +29,7 @@ const CLIENTS = 8;
     const keyed = new Set<string>();
     const refusals: string[] = [];
     beforeAll(async () => {
-      service = await startService({}, await createDatabase(CITUS_URL));
+      service = await startService({}, await createMigratedDatabase(CITUS_URL));
       const end = new AbortController();
       const clients = Array.from({ length: CLIENTS }, (_, client) => load(client, end.signal));
       try {

@@ -2,7 +2,6 @@ import type { Pool } from 'pg';
 import type { DataSource } from 'typeorm';
 import { CITUS_FORMS } from '../../src/citus/citus.js';
 import { poolOf, servingDataSource } from '../../src/database/data-source.js';
-import { runMigrations } from '../../src/schema/migrations.js';
 import { run, type Statement } from '../../src/database/statement.js';
 import { INT64_MIN } from '../../src/int64.js';
 import { ORDER_PAGES } from '../../src/orders/orders.sql.js';
@@ -18,7 +17,7 @@ import {
   PET_PAGES,
   PET_PAGES_OF_STATUS,
 } from '../../src/pets/pets.sql.js';
-import { createDatabase, dropDatabase } from '../support/service.js';
+import { createMigratedDatabase, dropDatabase } from '../support/service.js';
 
 /** Citus is not needed: its statements also run on PostgreSQL alone. test/database/citus.e2e-spec.ts runs them there. */
 describe('the form for Citus', () => {
@@ -27,8 +26,7 @@ describe('the form for Citus', () => {
   let plain: Pool;
   let citus: Pool;
   beforeAll(async () => {
-    url = await createDatabase();
-    await runMigrations(url);
+    url = await createMigratedDatabase();
     dataSources = await Promise.all(
       [false, true].map((onCitus) =>
         servingDataSource(url, 2, undefined, [], undefined, onCitus).initialize(),

@@ -9,7 +9,7 @@ import { IdempotentCreation } from '../../src/pets/idempotent-creation.js';
 import { expectError, nextPage, walk } from '../support/answers.js';
 import { CITUS_URL, onDatabaseAt } from '../support/citus.js';
 import {
-  createDatabase,
+  createMigratedDatabase,
   dropDatabase,
   startService,
   type TestService,
@@ -29,8 +29,7 @@ describeOnCitus('the migrations on Citus', () => {
   let url: string;
   const ask = (...sql: string[]) => onDatabaseAt(url, ...sql);
   beforeEach(async () => {
-    url = await createDatabase(CITUS_URL);
-    await runMigrations(url);
+    url = await createMigratedDatabase(CITUS_URL);
   });
   afterEach(() => dropDatabase(url));
 
@@ -120,8 +119,7 @@ describeOnCitus('on Citus', () => {
   let service: TestService;
   let other: TestService;
   beforeAll(async () => {
-    const url = await createDatabase(CITUS_URL);
-    await runMigrations(url);
+    const url = await createMigratedDatabase(CITUS_URL);
     [service, other] = await Promise.all([startService({}, url), startService({}, url)]);
   });
   afterAll(async () => {

@@ -6,7 +6,7 @@ import { type Answer, expectError } from '../support/answers.js';
 import { setLimits } from '../support/set-limits.js';
 import { until } from '../support/until.js';
 import {
-  createDatabase,
+  createMigratedDatabase,
   dropDatabase,
   onServer,
   startService,
@@ -22,7 +22,7 @@ describe('while the database cannot serve', () => {
   let locker: Client;
   beforeAll(async () => {
     wire = await Wire.to(process.env['TEST_DATABASE_URL']!);
-    service = await startService({}, await createDatabase(wire.url));
+    service = await startService({}, await createMigratedDatabase(wire.url));
     await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
   });
   afterAll(async () => {

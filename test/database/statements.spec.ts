@@ -1,7 +1,6 @@
 import { type DataSource, type EntityTarget, type ObjectLiteral } from 'typeorm';
 import * as verifier from '../../src/auth/api-key-verifier.js';
 import { poolOf, servingDataSource } from '../../src/database/data-source.js';
-import { runMigrations } from '../../src/schema/migrations.js';
 import * as standbys from '../../src/standbys/standbys.sql.js';
 import { run, type Statement } from '../../src/database/statement.js';
 import { Order } from '../../src/orders/order.entity.js';
@@ -10,7 +9,7 @@ import * as idempotentCreation from '../../src/pets/idempotent-creation.sql.js';
 import type { NewPet } from '../../src/pets/new-pet.dto.js';
 import { Pet } from '../../src/pets/pet.entity.js';
 import * as pets from '../../src/pets/pets.sql.js';
-import { createDatabase, dropDatabase } from '../support/service.js';
+import { createMigratedDatabase, dropDatabase } from '../support/service.js';
 
 const STATEMENTS = [verifier, orders, idempotentCreation, pets, standbys].flatMap((module) =>
   Object.values(module).filter(
@@ -23,8 +22,7 @@ describe('the statements', () => {
   let url: string;
   let dataSource: DataSource;
   beforeAll(async () => {
-    url = await createDatabase();
-    await runMigrations(url);
+    url = await createMigratedDatabase();
     dataSource = await servingDataSource(url, 1).initialize();
     await dataSource.query(
       `insert into pets (name, category_id, status) values ('Rex "the" cat', -9223372036854775808, 'sold')`,

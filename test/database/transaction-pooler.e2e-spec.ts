@@ -3,11 +3,10 @@ import { ApiKey } from '../../src/auth/api-key.entity.js';
 import { ApiKeys } from '../../src/auth/api-keys.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { administer, connectToServe } from '../../src/database/database.js';
-import { runMigrations } from '../../src/schema/migrations.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { expectError } from '../support/answers.js';
 import {
-  createDatabase,
+  createMigratedDatabase,
   dropDatabase,
   onServer,
   startService,
@@ -31,8 +30,7 @@ if (!hasPgBouncer()) {
   let project: Project;
   beforeAll(async () => {
     project = await Project.create();
-    url = await createDatabase();
-    await runMigrations(url);
+    url = await createMigratedDatabase();
   });
   afterAll(async () => {
     await project.remove();

@@ -1,7 +1,6 @@
 import { ApiKey } from '../../src/auth/api-key.entity.js';
 import { ApiKeys } from '../../src/auth/api-keys.js';
 import { administer } from '../../src/database/database.js';
-import { runMigrations } from '../../src/schema/migrations.js';
 import { expectError } from '../support/answers.js';
 import { Wire } from '../support/wire.js';
 import { RawConnection, request } from '../support/raw-http.js';
@@ -13,8 +12,7 @@ let DATABASE_URL: string;
 let key: string;
 beforeAll(async () => {
   project = await Project.create();
-  DATABASE_URL = await project.createDatabase();
-  await runMigrations(DATABASE_URL);
+  DATABASE_URL = await project.createMigratedDatabase();
   ({ key } = await administer(DATABASE_URL, (dataSource) =>
     new ApiKeys(dataSource.getRepository(ApiKey)).issue('test'),
   ));

@@ -9,14 +9,13 @@ import { join } from 'node:path';
 import { ApiKey } from '../../src/auth/api-key.entity.js';
 import { ApiKeys } from '../../src/auth/api-keys.js';
 import { administer } from '../../src/database/database.js';
-import { runMigrations } from '../../src/schema/migrations.js';
 import { HTTP_LIMITS } from '../../src/http/limits.js';
 import { expectError } from '../support/answers.js';
 import { freePort } from '../support/free-port.js';
 import { exchange, request } from '../support/raw-http.js';
 import { Project, type Service } from '../support/project.js';
 import { until } from '../support/until.js';
-import { createDatabase, dropDatabase } from '../support/service.js';
+import { createMigratedDatabase, dropDatabase } from '../support/service.js';
 import {
   checkHaproxy,
   configurationOf,
@@ -127,8 +126,7 @@ describe.each(PROXIES)('behind %s', (name: ProxyName) => {
     let proxy: Proxy;
     beforeAll(async () => {
       project = await Project.create();
-      DATABASE_URL = await createDatabase();
-      await runMigrations(DATABASE_URL);
+      DATABASE_URL = await createMigratedDatabase();
       ({ key } = await administer(DATABASE_URL, (dataSource) =>
         new ApiKeys(dataSource.getRepository(ApiKey)).issue('test'),
       ));

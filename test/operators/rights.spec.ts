@@ -4,7 +4,7 @@ import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { administer } from '../../src/database/database.js';
 import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
 import { RIGHTS } from '../../src/schema/rights.js';
-import { createDatabase, dropDatabase } from '../support/service.js';
+import { createMigratedDatabase, dropDatabase } from '../support/service.js';
 import { revertToOrders } from '../support/revert-to-orders.js';
 import { Project } from '../support/project.js';
 
@@ -15,8 +15,7 @@ describe('a role with the rights of docs/grants.sql', () => {
   let DATABASE_URL: string;
   let project: Project;
   beforeAll(async () => {
-    owner = await createDatabase();
-    await runMigrations(owner);
+    owner = await createMigratedDatabase();
     const database = new URL(owner).pathname.slice(1);
     role = `${database}_service`;
     const file = await readFile(join(PROJECT_ROOT, 'docs/grants.sql'), 'utf8');

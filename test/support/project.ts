@@ -4,7 +4,7 @@ import { chmod, chown, cp, mkdir, mkdtemp, readdir, readFile, rm, symlink } from
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import { createDatabase, dropDatabase } from './service.js';
+import { createDatabase, createMigratedDatabase, dropDatabase } from './service.js';
 import { until } from './until.js';
 
 /** The built service in a project folder of its own, so that its programs leave the checkout's data alone. */
@@ -60,6 +60,13 @@ export class Project {
   /** @returns the URL of a new, empty database on the tests' server, which {@link remove} drops. */
   async createDatabase(): Promise<string> {
     const url = await createDatabase();
+    this.databases.push(url);
+    return url;
+  }
+
+  /** As {@link createDatabase}, with all migrations. */
+  async createMigratedDatabase(): Promise<string> {
+    const url = await createMigratedDatabase();
     this.databases.push(url);
     return url;
   }

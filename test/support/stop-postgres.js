@@ -1,4 +1,5 @@
 import { rm } from 'node:fs/promises';
+import { query } from './start-postgres.js';
 
 /** After all tests. */
 export default async function stop() {
@@ -6,5 +7,9 @@ export default async function stop() {
     const { server, folder } = globalThis.testPostgres;
     await server.stop();
     await rm(folder, { recursive: true, force: true });
+    // With --watch, the next run starts another one.
+    delete process.env.TEST_DATABASE_URL;
+  } else {
+    await query(`drop database if exists ${process.env.TEST_TEMPLATE}`);
   }
 }
