@@ -7,7 +7,8 @@ import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
 import { createLogger } from '../../src/logging/logger.js';
 import { IdempotentCreation } from '../../src/pets/idempotent-creation.js';
 import { expectError, nextPage, walk } from '../support/answers.js';
-import { CITUS_URL, onDatabaseAt } from '../support/citus.js';
+import { query } from '../support/ask.js';
+import { CITUS_URL } from '../support/citus.js';
 import {
   createMigratedDatabase,
   dropDatabase,
@@ -27,7 +28,7 @@ const describeOnCitus = CITUS_URL === undefined ? describe.skip : describe;
 
 describeOnCitus('the migrations on Citus', () => {
   let url: string;
-  const ask = (...sql: string[]) => onDatabaseAt(url, ...sql);
+  const ask = (...sql: string[]) => query(url, ...sql);
   beforeEach(async () => {
     url = await createMigratedDatabase(CITUS_URL);
   });

@@ -10,7 +10,7 @@ import { runMigrations } from '../../src/schema/migrations.js';
 import { DELETE_OLD_IDEMPOTENCY_KEYS } from '../../src/pets/idempotent-creation.sql.js';
 import { Project } from '../support/project.js';
 import { until } from '../support/until.js';
-import { systemBinaries, SystemPostgres } from '../support/system-postgres.js';
+import { Postgres, systemBinaries } from '../support/postgres.js';
 
 const binaries = await systemBinaries();
 
@@ -106,14 +106,13 @@ const MILLION = `
 // A developer's machine may have no PostgreSQL of its own; in CI, where these tests must run, systemBinaries() fails then.
 (binaries ? describe : describe.skip)('the SQL files of docs', () => {
   let project: Project;
-  let server: SystemPostgres;
+  let server: Postgres;
   beforeAll(async () => {
     project = await Project.create();
-    server = await SystemPostgres.start(binaries!, [
-      'log_statement=all',
-      'log_line_prefix=%a|',
-      'log_min_error_statement=panic',
-    ]);
+    server = await Postgres.start(
+      ['log_statement=all', 'log_line_prefix=%a|', 'log_min_error_statement=panic'],
+      binaries!,
+    );
     await runMigrations(server.url);
   });
   afterAll(async () => {
@@ -237,7 +236,7 @@ class Million {
     readonly version: string,
   ) {}
 
-  static async on({ url }: SystemPostgres): Promise<Million> {
+  static async on({ url }: Postgres): Promise<Million> {
     await administer(url, (dataSource) => dataSource.query('create database million'));
     const million = url.replace(/postgres$/, 'million');
     await runMigrations(million);

@@ -11,7 +11,7 @@ import { ApiKeys } from '../../src/auth/api-keys.js';
 import { administer } from '../../src/database/database.js';
 import { HTTP_LIMITS } from '../../src/http/limits.js';
 import { expectError } from '../support/answers.js';
-import { freePort } from '../support/free-port.js';
+import { freePort } from '../../scripts/free-port.mjs';
 import { exchange, request } from '../support/raw-http.js';
 import { Project, type Service } from '../support/project.js';
 import { until } from '../support/until.js';

@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { administer } from '../../src/database/database.js';
 import { FULL_LENGTH } from '../support/full-length.js';
 import { dropDatabase } from '../support/service.js';
-import { type Outcome, Project } from '../support/project.js';
+import type { Outcome } from '../support/program.js';
+import { Project } from '../support/project.js';
 
 const PASSWORD = 'sekrit';
 
