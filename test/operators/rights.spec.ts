@@ -1,36 +1,25 @@
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { administer } from '../../src/database/database.js';
 import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
 import { RIGHTS } from '../../src/schema/rights.js';
 import { createMigratedDatabase, dropDatabase } from '../support/service.js';
+import { createGrantedRole, dropGrantedRole, grantsTo, roleOf } from '../support/granted-role.js';
 import { revertToOrders } from '../support/revert-to-orders.js';
 import { Project } from '../support/project.js';
 
 describe('a role with the rights of docs/grants.sql', () => {
   let owner: string;
   let role: string;
-  let grants: string;
   let DATABASE_URL: string;
   let project: Project;
   beforeAll(async () => {
     owner = await createMigratedDatabase();
-    const database = new URL(owner).pathname.slice(1);
-    role = `${database}_service`;
-    const file = await readFile(join(PROJECT_ROOT, 'docs/grants.sql'), 'utf8');
-    grants = file
-      .match(/^grant .+ to animals;$/gm)!
-      .join('\n')
-      .replaceAll('to animals;', `to ${role};`);
-    await asOwner(`create role ${role} login password 'sekrit'`);
-    await asOwner(grants);
-    DATABASE_URL = Object.assign(new URL(owner), { username: role, password: 'sekrit' }).href;
+    role = roleOf(owner);
+    DATABASE_URL = await createGrantedRole(owner);
     project = await Project.create();
   });
   afterAll(async () => {
     await project.remove();
-    await asOwner(`drop owned by ${role}; drop role ${role}`);
+    await dropGrantedRole(owner);
     await dropDatabase(owner);
   });
 
@@ -95,7 +84,7 @@ describe('a role with the rights of docs/grants.sql', () => {
     await runMigrations(owner);
     expect(await ready()).toEqual([503, 'The database role lacks: select on orders.']);
     expect(await check()).toEqual([1, 'FAIL  rights: missing: select on orders']);
-    await asOwner(grants);
+    await asOwner(grantsTo(role));
     expect(await ready()).toEqual([200, undefined]);
     expect(await check()).toEqual(well);
   });
