@@ -3,12 +3,14 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
-import { HTTP_LIMITS } from '../../src/http/limits.js';
+import { HttpLimits } from '../../src/http/limits.js';
 import { query } from '../support/ask.js';
 import { until } from '../support/until.js';
 import { ask, most, percentile, Stream } from './clients.js';
 import { note } from './report.js';
 import { type Run, Service } from './service.js';
+
+const LIMITS = new HttpLimits();
 
 const PROMISE = 'A client that is too slow is cut off';
 
@@ -51,23 +53,23 @@ interface Kind {
 }
 
 const kinds = (key: string): Kind[] => [
-  { name: 'connections that send nothing', first: '', limit: HTTP_LIMITS.headersTimeout },
+  { name: 'connections that send nothing', first: '', limit: LIMITS.headersTimeout },
   {
     name: 'headers sent a byte a second',
     first: `GET /v1/pets HTTP/1.1\r\n${head(key)}X-Slow: `,
     dribbles: true,
-    limit: HTTP_LIMITS.headersTimeout,
+    limit: LIMITS.headersTimeout,
   },
   {
     name: 'bodies sent a byte a second',
     first: `POST /v1/pets HTTP/1.1\r\n${head(key)}Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n`,
     dribbles: true,
-    limit: HTTP_LIMITS.requestTimeout,
+    limit: LIMITS.requestTimeout,
   },
   {
     name: 'connections that are idle after a request',
     first: `GET /v1/pets?limit=1 HTTP/1.1\r\n${head(key)}\r\n`,
-    limit: HTTP_LIMITS.keepAliveTimeout,
+    limit: LIMITS.keepAliveTimeout,
   },
 ];
 
