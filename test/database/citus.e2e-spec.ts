@@ -6,10 +6,11 @@ import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
 import { createLogger } from '../../src/logging/logger.js';
 import { IdempotentCreation } from '../../src/pets/idempotent-creation.js';
 import { expectError, walk } from '../support/answers.js';
-import { CITUS_URL, onDatabaseAt } from '../support/citus.js';
+import { query } from '../support/ask.js';
+import { CITUS_URL } from '../support/citus.js';
 import { revertToOrders } from '../support/revert-to-orders.js';
 import {
-  createDatabase,
+  createMigratedDatabase,
   dropDatabase,
   startService,
   type TestService,
@@ -27,10 +28,9 @@ const describeOnCitus = CITUS_URL === undefined ? describe.skip : describe;
 
 describeOnCitus('the migrations on Citus', () => {
   let url: string;
-  const ask = (...sql: string[]) => onDatabaseAt(url, ...sql);
+  const ask = (...sql: string[]) => query(url, ...sql);
   beforeEach(async () => {
-    url = await createDatabase(CITUS_URL);
-    await runMigrations(url);
+    url = await createMigratedDatabase(CITUS_URL);
   });
   afterEach(() => dropDatabase(url));
 
@@ -120,8 +120,7 @@ describeOnCitus('on Citus', () => {
   let service: TestService;
   let other: TestService;
   beforeAll(async () => {
-    const url = await createDatabase(CITUS_URL);
-    await runMigrations(url);
+    const url = await createMigratedDatabase(CITUS_URL);
     [service, other] = await Promise.all([startService({}, url), startService({}, url)]);
   });
   afterAll(async () => {

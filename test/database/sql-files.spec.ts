@@ -12,7 +12,7 @@ import { DELETE_OLD_IDEMPOTENCY_KEYS, newPetArguments } from '../../src/pets/pet
 import { fullPet } from '../support/full-pet.js';
 import { Project } from '../support/project.js';
 import { until } from '../support/until.js';
-import { systemBinaries, SystemPostgres } from '../support/system-postgres.js';
+import { Postgres, systemBinaries } from '../support/postgres.js';
 
 const binaries = await systemBinaries();
 
@@ -114,14 +114,13 @@ const MILLION = `
 // A developer's machine may have no PostgreSQL of its own; in CI, where these tests must run, systemBinaries() fails then.
 (binaries ? describe : describe.skip)('the SQL files of docs', () => {
   let project: Project;
-  let server: SystemPostgres;
+  let server: Postgres;
   beforeAll(async () => {
     project = await Project.create();
-    server = await SystemPostgres.start(binaries!, [
-      'log_statement=all',
-      'log_line_prefix=%a|',
-      'log_min_error_statement=panic',
-    ]);
+    server = await Postgres.start(
+      ['log_statement=all', 'log_line_prefix=%a|', 'log_min_error_statement=panic'],
+      binaries!,
+    );
     await runMigrations(server.url);
   });
   afterAll(async () => {

@@ -40,6 +40,19 @@ export const parseExactly = (text: string): any =>
 
 const DOCUMENT = parseExactly(readFileSync(join(PROJECT_ROOT, 'docs/openapi.json'), 'utf8'));
 
+/** @returns the document's operations; `success` is the status of the response that is no error. */
+export function operations(): { operationId: string; method: string; success: number }[] {
+  return Object.values<object>(DOCUMENT.paths).flatMap((item) =>
+    Object.entries(item)
+      .filter(([, operation]) => operation.operationId !== undefined)
+      .map(([method, { operationId, responses }]) => ({
+        operationId,
+        method: method.toUpperCase(),
+        success: Number(Object.keys(responses).find((status) => status.startsWith('2'))),
+      })),
+  );
+}
+
 /** Where the document's paths begin. */
 const BASE = '/v1';
 
