@@ -1,6 +1,6 @@
 import { newApiKey } from '../../src/api-key.js';
 import { expectError } from '../support/answers.js';
-import { HTTP_LIMITS } from '../../src/http/limits.js';
+import { HttpLimits } from '../../src/http/limits.js';
 import { exchange, request } from '../support/raw-http.js';
 import { startService, type TestService } from '../support/service.js';
 
@@ -8,7 +8,7 @@ const CHALLENGE = 'Bearer realm="animal-store"';
 const INVALID_TOKEN = `${CHALLENGE}, error="invalid_token"`;
 
 /** With Host and two more there are as many as there may be. */
-const OTHERS = Array<string>(HTTP_LIMITS.headerFields - 3).fill('X: y');
+const OTHERS = Array<string>(new HttpLimits().headerFields - 3).fill('X: y');
 
 describe('the Authorization header', () => {
   let service: TestService;
@@ -143,11 +143,15 @@ describe('the Authorization header', () => {
   });
 
   describe.each([
-    ['no key', [], 'missing_api_key'],
-    ['an unknown key', [`Authorization: Bearer ${newApiKey()}`], 'invalid_api_key'],
-  ] as const)('with %s, is judged before', (_title, headers, code) => {
+    ['no key', [], 'missing_api_key', CHALLENGE],
+    ['an unknown key', [`Authorization: Bearer ${newApiKey()}`], 'invalid_api_key', INVALID_TOKEN],
+    ['a malformed key', ['Authorization: Bearer x'], 'invalid_api_key', INVALID_TOKEN],
+  ] as const)('with %s, is judged before', (_title, headers, code, challenge) => {
     const json = 'Content-Type: application/json';
+    beforeEach(() => service.query('truncate pets cascade'));
+
     it.each([
+      ['a valid body', 'POST /v1/pets', [json], '{"name":"Rex","categoryId":1}'],
       ['a broken JSON body', 'POST /v1/pets', [json], '{"name":'],
       ['a body of the wrong shape', 'POST /v1/pets', [json], '{}'],
       ['no body', 'POST /v1/pets', [], undefined],
@@ -160,13 +164,24 @@ describe('the Authorization header', () => {
       ['a bad cursor', 'GET /v1/pets?cursor=x', [], undefined],
       ['a malformed petId', 'GET /v1/pets/abc', [], undefined],
       ['an unknown petId', 'GET /v1/pets/404', [], undefined],
+      ['a bad limit of orders', 'GET /v1/store/orders?limit=0', [], undefined],
       ['a petId that does not decode', 'GET /v1/pets/%ff', [], undefined],
     ])('%s', async (_fault, line, more, body) => {
-      expectError(
-        await exchange(service.port, request(line, [...headers, ...more], body)),
-        401,
-        code,
-      );
+      const answer = await exchange(service.port, request(line, [...headers, ...more], body));
+      expectError(answer, 401, code);
+      expect(answer.headers['www-authenticate']).toBe(challenge);
+      expect(await service.query('select from pets')).toEqual([]);
     });
   });
+
+  it.each(['Basic YTpi', 'Token x', 'bearer_x'])(
+    'says that the scheme Bearer is missing, whatever the key: %s',
+    async (credential) => {
+      for (const sent of [credential, service.key]) {
+        const answer = await service.anonymous.get('/v1/pets').set('Authorization', sent);
+        expectError(answer, 401, 'invalid_api_key', ['scheme Bearer is missing']);
+        expect(answer.headers['www-authenticate']).toBe(INVALID_TOKEN);
+      }
+    },
+  );
 });

@@ -1,8 +1,7 @@
 import type { Pool } from 'pg';
 import type { DataSource } from 'typeorm';
-import { CITUS_FORMS } from '../../src/citus/citus.js';
+import { CITUS_FORMS, CITUS_SETTINGS } from '../../src/citus/citus.js';
 import { poolOf, servingDataSource } from '../../src/database/data-source.js';
-import { runMigrations } from '../../src/schema/migrations.js';
 import { run, type Statement } from '../../src/database/statement.js';
 import { INT64_MAX, INT64_MIN } from '../../src/int64.js';
 import { ORDER_PAGES } from '../../src/orders/orders.sql.js';
@@ -19,7 +18,7 @@ import {
   PETS_BY_IDEMPOTENCY_KEY,
 } from '../../src/pets/pets.sql.js';
 import { fullPet } from '../support/full-pet.js';
-import { createDatabase, dropDatabase } from '../support/service.js';
+import { createMigratedDatabase, dropDatabase } from '../support/service.js';
 
 /** Citus is not needed: its statements also run on PostgreSQL alone. test/database/citus.e2e-spec.ts runs them there. */
 describe('the form for Citus', () => {
@@ -28,11 +27,10 @@ describe('the form for Citus', () => {
   let plain: Pool;
   let citus: Pool;
   beforeAll(async () => {
-    url = await createDatabase();
-    await runMigrations(url);
+    url = await createMigratedDatabase();
     dataSources = await Promise.all(
-      [false, true].map((onCitus) =>
-        servingDataSource(url, 2, undefined, [], undefined, onCitus).initialize(),
+      [{}, { settings: CITUS_SETTINGS, forms: CITUS_FORMS }].map((engine) =>
+        servingDataSource(url, 2, engine).initialize(),
       ),
     );
     [plain, citus] = dataSources.map(poolOf) as [Pool, Pool];

@@ -1,16 +1,16 @@
 import { Client } from 'pg';
-import { ApiKey } from '../../src/auth/api-key.entity.js';
-import { ApiKeys } from '../../src/auth/api-keys.js';
+import { administerKeys } from '../../src/auth/api-keys.js';
 import { readEnvironment } from '../../src/config/environment.js';
-import { administer, connectToServe } from '../../src/database/database.js';
+import { connectService } from '../../src/cli/serving-database.js';
 import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
 import { createLogger } from '../../src/logging/logger.js';
 import { IdempotentCreation } from '../../src/pets/idempotent-creation.js';
 import { expectError, walk } from '../support/answers.js';
-import { CITUS_URL, onDatabaseAt } from '../support/citus.js';
+import { query } from '../support/ask.js';
+import { CITUS_URL } from '../support/citus.js';
 import { revertToOrders } from '../support/revert-to-orders.js';
 import {
-  createDatabase,
+  createMigratedDatabase,
   dropDatabase,
   startService,
   type TestService,
@@ -28,10 +28,9 @@ const describeOnCitus = CITUS_URL === undefined ? describe.skip : describe;
 
 describeOnCitus('the migrations on Citus', () => {
   let url: string;
-  const ask = (...sql: string[]) => onDatabaseAt(url, ...sql);
+  const ask = (...sql: string[]) => query(url, ...sql);
   beforeEach(async () => {
-    url = await createDatabase(CITUS_URL);
-    await runMigrations(url);
+    url = await createMigratedDatabase(CITUS_URL);
   });
   afterEach(() => dropDatabase(url));
 
@@ -121,8 +120,7 @@ describeOnCitus('on Citus', () => {
   let service: TestService;
   let other: TestService;
   beforeAll(async () => {
-    const url = await createDatabase(CITUS_URL);
-    await runMigrations(url);
+    const url = await createMigratedDatabase(CITUS_URL);
     [service, other] = await Promise.all([startService({}, url), startService({}, url)]);
   });
   afterAll(async () => {
@@ -150,7 +148,7 @@ describeOnCitus('on Citus', () => {
   it('does not start with standbys, and says why', async () => {
     const { databaseUrl } = service;
     const variables = { DATABASE_URL: databaseUrl, DATABASE_READ_URL: databaseUrl };
-    await expect(connectToServe(databaseUrl, readEnvironment(variables))).rejects.toThrow(
+    await expect(connectService(databaseUrl, readEnvironment(variables))).rejects.toThrow(
       /extension citus, so DATABASE_READ_URL must not be set/,
     );
   });
@@ -160,8 +158,7 @@ describeOnCitus('on Citus', () => {
   });
 
   it('manages keys, which each node has', async () => {
-    await administer(service.databaseUrl, async (dataSource) => {
-      const keys = new ApiKeys(dataSource.getRepository(ApiKey));
+    await administerKeys(service.databaseUrl, async (keys) => {
       const { id, key } = await keys.issue('citus', 3_600_000);
       const status = async () =>
         (await service.anonymous.get('/v1/pets').set('Authorization', `Bearer ${key}`)).status;

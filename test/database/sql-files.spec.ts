@@ -5,13 +5,14 @@ import { Client } from 'pg';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { APPLICATION_NAME, requiredSettings } from '../../src/database/data-source.js';
 import { administer } from '../../src/database/database.js';
+import { END_SESSIONS } from '../../src/database/pool.js';
 import { withoutIndent } from '../../src/schema/migration-script.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { DELETE_OLD_IDEMPOTENCY_KEYS, newPetArguments } from '../../src/pets/pets.sql.js';
 import { fullPet } from '../support/full-pet.js';
 import { Project } from '../support/project.js';
 import { until } from '../support/until.js';
-import { systemBinaries, SystemPostgres } from '../support/system-postgres.js';
+import { Postgres, systemBinaries } from '../support/postgres.js';
 
 const binaries = await systemBinaries();
 
@@ -61,15 +62,11 @@ const STATEMENTS: readonly (readonly [statement: string, purpose: string, call?:
     '',
   ],
   [
-    'standby-has-replayed',
-    'With DATABASE_READ_URL, on the standby before each read: whether it has replayed as much.',
-    `'0/0', '1'`,
+    'standby-state',
+    'With DATABASE_READ_URL, on the standby before each read: whether it is a copy, and has replayed as much.',
+    `'0/0', '1', 'identity'`,
   ],
-  [
-    'server-identity',
-    'With DATABASE_READ_URL, each second: whether the standbys are copies of the primary.',
-    '',
-  ],
+  ['end-sessions', 'Ends sessions that the service closed because they did not respond.'],
   ['show transaction_read_only', 'Readiness: whether the database takes writes.'],
   [
     "select privilege || ' on '",
@@ -83,6 +80,11 @@ const STATEMENTS: readonly (readonly [statement: string, purpose: string, call?:
     '',
   ],
   ['set datestyle', 'A command, and a start before it serves: dates that the driver reads.'],
+  [
+    "select to_regclass('pg_dist_local_group')",
+    'A start: whether the server may be a node of Citus. Then the start reads its number from that table.',
+    '',
+  ],
   [
     'select exists (select from pg_extension',
     'A start: whether the database is Citus, for which other statements replace some of these.',
@@ -112,14 +114,13 @@ const MILLION = `
 // A developer's machine may have no PostgreSQL of its own; in CI, where these tests must run, systemBinaries() fails then.
 (binaries ? describe : describe.skip)('the SQL files of docs', () => {
   let project: Project;
-  let server: SystemPostgres;
+  let server: Postgres;
   beforeAll(async () => {
     project = await Project.create();
-    server = await SystemPostgres.start(binaries!, [
-      'log_statement=all',
-      'log_line_prefix=%a|',
-      'log_min_error_statement=panic',
-    ]);
+    server = await Postgres.start(
+      ['log_statement=all', 'log_line_prefix=%a|', 'log_min_error_statement=panic'],
+      binaries!,
+    );
     await runMigrations(server.url);
   });
   afterAll(async () => {
@@ -184,8 +185,10 @@ const MILLION = `
     // The last one that it sends.
     await until('all is logged', () => server.log.includes('execute note-key-use'));
 
-    const { name, text } = DELETE_OLD_IDEMPOTENCY_KEYS;
-    const sent = statementsIn(server.log.slice(since)).set(name, text);
+    const sent = statementsIn(server.log.slice(since));
+    for (const { name, text } of [DELETE_OLD_IDEMPOTENCY_KEYS, END_SESSIONS]) {
+      sent.set(name, text);
+    }
     const listed = STATEMENTS.map(([statement]) => statement);
     expect([...sent.keys()].toSorted()).toEqual(listed.toSorted());
     expect(listed.filter((statement) => !isBeginning(statement)).toSorted()).toEqual(

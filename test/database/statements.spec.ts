@@ -1,8 +1,8 @@
 import { type DataSource, type EntityTarget, type ObjectLiteral } from 'typeorm';
 import * as verifier from '../../src/auth/api-key-verifier.js';
 import { columnsOf } from '../../src/database/columns.js';
+import { ENTITIES } from '../../src/entities.js';
 import { poolOf, servingDataSource } from '../../src/database/data-source.js';
-import { runMigrations } from '../../src/schema/migrations.js';
 import * as standbys from '../../src/standbys/standbys.sql.js';
 import { run, type Statement } from '../../src/database/statement.js';
 import { INT64_MIN } from '../../src/int64.js';
@@ -12,7 +12,7 @@ import type { NewPet } from '../../src/pets/new-pet.dto.js';
 import { Pet } from '../../src/pets/pet.entity.js';
 import * as pets from '../../src/pets/pets.sql.js';
 import { fullPet } from '../support/full-pet.js';
-import { createDatabase, dropDatabase } from '../support/service.js';
+import { createMigratedDatabase, dropDatabase } from '../support/service.js';
 
 const STATEMENTS = [verifier, orders, pets, standbys].flatMap((module) =>
   Object.values(module).filter(
@@ -28,9 +28,8 @@ describe('the statements', () => {
   let url: string;
   let dataSource: DataSource;
   beforeAll(async () => {
-    url = await createDatabase();
-    await runMigrations(url);
-    dataSource = await servingDataSource(url, 1).initialize();
+    url = await createMigratedDatabase();
+    dataSource = await servingDataSource(url, 1, { entities: ENTITIES }).initialize();
     await insertPets(FULL);
     await dataSource.query(
       `insert into orders (pet_id, placed_at) values (1, '2026-11-21T09:30Z')`,

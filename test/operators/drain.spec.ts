@@ -1,7 +1,4 @@
-import { ApiKey } from '../../src/auth/api-key.entity.js';
-import { ApiKeys } from '../../src/auth/api-keys.js';
-import { administer } from '../../src/database/database.js';
-import { runMigrations } from '../../src/schema/migrations.js';
+import { administerKeys } from '../../src/auth/api-keys.js';
 import { expectError } from '../support/answers.js';
 import { Wire } from '../support/wire.js';
 import { RawConnection, request } from '../support/raw-http.js';
@@ -13,11 +10,8 @@ let DATABASE_URL: string;
 let key: string;
 beforeAll(async () => {
   project = await Project.create();
-  DATABASE_URL = await project.createDatabase();
-  await runMigrations(DATABASE_URL);
-  ({ key } = await administer(DATABASE_URL, (dataSource) =>
-    new ApiKeys(dataSource.getRepository(ApiKey)).issue('test'),
-  ));
+  DATABASE_URL = await project.createMigratedDatabase();
+  ({ key } = await administerKeys(DATABASE_URL, (keys) => keys.issue('test')));
 });
 afterAll(() => project.remove());
 

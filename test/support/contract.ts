@@ -40,6 +40,19 @@ export const parseExactly = (text: string): any =>
 
 const DOCUMENT = parseExactly(readFileSync(join(PROJECT_ROOT, 'docs/openapi.json'), 'utf8'));
 
+/** @returns the document's operations; `success` is the status of the response that is no error. */
+export function operations(): { operationId: string; method: string; success: number }[] {
+  return Object.values<object>(DOCUMENT.paths).flatMap((item) =>
+    Object.entries(item)
+      .filter(([, operation]) => operation.operationId !== undefined)
+      .map(([method, { operationId, responses }]) => ({
+        operationId,
+        method: method.toUpperCase(),
+        success: Number(Object.keys(responses).find((status) => status.startsWith('2'))),
+      })),
+  );
+}
+
 /** Where the document's paths begin. */
 const BASE = '/v1';
 
@@ -179,8 +192,9 @@ export function holdToDocument(server: Server): string[] {
     let sent: Record<string, unknown> = {};
     let text = '';
     response.writeHead = function (this: ServerResponse, ...args: any[]) {
+      const written = writeHead.apply(this, args as never);
       sent = { ...this.getHeaders(), ...args.at(-1) };
-      return writeHead.apply(this, args as never);
+      return written;
     } as typeof writeHead;
     response.write = function (this: ServerResponse, ...args: any[]) {
       text += args[0];
@@ -188,9 +202,13 @@ export function holdToDocument(server: Server): string[] {
     } as typeof write;
     response.end = function (this: ServerResponse, ...args: any[]) {
       text += args[0] ?? '';
+      // Node calls `writeHead` in it.
+      const ended = end.apply(this, args as never);
       const { method = '', url = '' } = request;
-      check({ method, path: url, status: this.statusCode, headers: fields(sent), text });
-      return end.apply(this, args as never);
+      if (this.headersSent) {
+        check({ method, path: url, status: this.statusCode, headers: fields(sent), text });
+      }
+      return ended;
     } as typeof end;
   });
   // What never became a request is answered on the bare socket.

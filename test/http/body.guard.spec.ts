@@ -1,0 +1,247 @@
+import fc from 'fast-check';
+import { ApiError } from '../../src/errors/api-error.js';
+import { parseJson as parseWithin } from '../../src/http/body.guard.js';
+import { HttpLimits } from '../../src/http/limits.js';
+
+const parseJson = (bytes: Uint8Array) => parseWithin(bytes, new HttpLimits());
+
+const read = (text: string) => parseJson(Buffer.from(text));
+
+/** @returns the code of the ApiError that `parseJson` throws. */
+function refusal(bytes: Uint8Array): string {
+  try {
+    parseJson(bytes);
+  } catch (error) {
+    expect(error).toBeInstanceOf(ApiError);
+    return (error as ApiError).code;
+  }
+  throw new Error('not refused');
+}
+
+const refusalOf = (text: string) => refusal(Buffer.from(text));
+
+/** The value as text, keys in order; each number as JavaScript rounds it. */
+const canonical = (value: unknown) =>
+  JSON.stringify(value, (_key, part) => (typeof part === 'bigint' ? Number(part) : part));
+
+/** The value as text, every number alike: doubles round, so that only canonical numbers compare. */
+function withoutNumbers(value: unknown): string {
+  return JSON.stringify(value, (_key, part) =>
+    typeof part === 'bigint' || typeof part === 'number' ? 0 : part,
+  );
+}
+
+const whiteSpace = fc.string({ unit: fc.constantFrom(' ', '\t', '\n', '\r'), maxLength: 3 });
+
+const TOKENS = [
+  ' ',
+  ...'{ } [ ] , : " \\ "a" "__proto__" true false null - 0 1 9 . e E +'.split(' '),
+  ..."u0041 ud83d n / x ' NaN é 😀 // /* */ undefined".split(' '),
+  ...'\t\n\r\v\f\0\u001f\u007f\u00a0\u2028\ufeff',
+];
+const token = fc.constantFrom(...TOKENS);
+
+describe('parseJson against JSON.parse', () => {
+  const agrees = (text: string) => {
+    const bytes = Buffer.from(text);
+    let expected: string;
+    try {
+      expected = withoutNumbers(JSON.parse(new TextDecoder().decode(bytes)));
+    } catch {
+      expect(refusal(bytes)).toBe('invalid_json');
+      return;
+    }
+    expect(withoutNumbers(parseJson(bytes))).toBe(expected);
+  };
+
+  it('reads any JSON value as JSON.parse does', () =>
+    fc.assert(
+      fc.property(fc.json(), (text) => {
+        expect(canonical(read(text))).toBe(canonical(JSON.parse(text)));
+      }),
+      { numRuns: 1000 },
+    ));
+
+  it('reads JSON with white space as JSON.parse does', () =>
+    fc.assert(
+      fc.property(
+        fc.jsonValue(),
+        fc.constantFrom(' ', '\t', '\n\r'),
+        whiteSpace,
+        (value, indent, around) => agrees(around + JSON.stringify(value, null, indent) + around),
+      ),
+    ));
+
+  it('accepts and refuses JSON with a place changed as JSON.parse does', () =>
+    fc.assert(
+      fc.property(
+        fc.json(),
+        fc.nat(),
+        fc.nat(2),
+        fc.option(token),
+        (json, at, removed, inserted) => {
+          const start = at % (json.length + 1);
+          agrees(json.slice(0, start) + (inserted ?? '') + json.slice(start + removed));
+        },
+      ),
+      { numRuns: 3000 },
+    ));
+
+  it('accepts and refuses any sequence of tokens as JSON.parse does', () =>
+    fc.assert(
+      fc.property(fc.array(token, { maxLength: 12 }), (tokens) => agrees(tokens.join(''))),
+      { numRuns: 5000 },
+    ));
+
+  it('accepts and refuses strings of any characters as JSON.parse does', () =>
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), fc.array(token), (text, tokens) => {
+        agrees(`"${text}"`);
+        agrees(`"${tokens.join('')}"`);
+      }),
+      { numRuns: 1000 },
+    ));
+
+  it('accepts and refuses numbers as JSON.parse does', () =>
+    fc.assert(
+      fc.property(
+        fc.string({ unit: fc.constantFrom(...'0123456789-+.eE'), minLength: 1, maxLength: 8 }),
+        agrees,
+      ),
+      { numRuns: 3000 },
+    ));
+
+  it('takes the last of repeated keys at the first one’s place, as JSON.parse does', () =>
+    fc.assert(
+      fc.property(
+        fc.array(
+          fc.tuple(
+            fc.constantFrom('a', 'b', '1', '__proto__', 'constructor', 'toString'),
+            fc.jsonValue({ maxDepth: 1 }),
+          ),
+        ),
+        (entries) => {
+          const members = entries.map(([key, value]) => `"${key}":${JSON.stringify(value)}`);
+          agrees(`{${members.join(',')}}`);
+        },
+      ),
+      { numRuns: 1000 },
+    ));
+});
+
+describe('parseJson', () => {
+  it.each([
+    ['9007199254740991', 9007199254740991],
+    ['9007199254740993', 9007199254740993n],
+    ['-9223372036854775808', -(2n ** 63n)],
+    ['9223372036854775807', 2n ** 63n - 1n],
+    ['123456789012e7', 1234567890120000000n],
+    ['3.0', 3],
+    ['1e2', 100],
+    ['-0', -0],
+    ['9223372036854775808', 2 ** 63],
+    ['1.5', 1.5],
+    ['1.00000000000000000001', NaN],
+    ['1e400', Infinity],
+  ])('reads the number %s as %s', (text, value) => expect(read(text)).toBe(value));
+
+  it.each([
+    ['{"a":1,"a":2}', { a: 2 }],
+    ['{"a":1,"a":1}', { a: 1 }],
+    ['{"a":1,"a":null}', { a: null }],
+    ['{"a":1,"\\u0061":2}', { a: 2 }],
+    ['{"a":{"b":1},"a":{"c":2}}', { a: { c: 2 } }],
+    ['{"a":0.5,"a":0.5}', { a: 0.5 }],
+  ])('takes the last value of a repeated key: %s', (text, value) =>
+    expect(read(text)).toStrictEqual(value),
+  );
+
+  it.each(['{"__proto__":{"x":1}}', '{"__proto__":null}', '{"__proto__":1,"__proto__":{"x":1}}'])(
+    'reads __proto__ as a key like any other: %s',
+    (text) => {
+      const value = read(text) as object;
+      expect(Object.getPrototypeOf(value)).toBe(Object.prototype);
+      expect(Object.keys(value)).toEqual(['__proto__']);
+      expect(value).not.toHaveProperty('x');
+      expect({}).not.toHaveProperty('x');
+    },
+  );
+
+  it('skips one leading BOM of each body', () => {
+    const bom = '\ufeff{"a":1}';
+    expect(read(bom)).toEqual({ a: 1 });
+    expect(read(bom)).toEqual({ a: 1 });
+    expect(refusal(Buffer.from([0xef, 0xbb, 0xbf, 0xff]))).toBe('invalid_json');
+    expect(read(bom)).toEqual({ a: 1 });
+    expect(read('{}')).toEqual({});
+  });
+
+  it.each(['\ufeff\ufeff{}', '{\ufeff}', '{}\ufeff', '\ufeff'])('refuses %j: another BOM', (text) =>
+    expect(refusalOf(text)).toBe('invalid_json'),
+  );
+
+  it('keeps a BOM within a string', () => expect(read('"\ufeff"')).toBe('\ufeff'));
+
+  it.each([
+    ['a lone continuation byte', [0x80]],
+    ['an overlong form', [0xc0, 0xaf]],
+    ['a surrogate', [0xed, 0xa0, 0x80]],
+    ['a code point over U+10FFFF', [0xf4, 0x90, 0x80, 0x80]],
+    ['a cut sequence', [0xe2, 0x82]],
+    ['Latin-1', [0xe9]],
+  ])('refuses bytes that are not UTF-8: %s', (_what, bytes) => {
+    expect(refusal(Buffer.from([0x22, ...bytes, 0x22]))).toBe('invalid_json');
+    expect(refusal(Buffer.from(bytes))).toBe('invalid_json');
+  });
+
+  it('refuses bytes exactly where they are not UTF-8', () =>
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 6, min: 0x61 }), (letters) => {
+        const bytes = Buffer.concat([Buffer.from('"'), letters, Buffer.from('"')]);
+        const text = bytes.toString();
+        if (Buffer.from(text).equals(bytes)) {
+          expect(parseJson(bytes)).toBe(text.slice(1, -1));
+        } else {
+          expect(refusal(bytes)).toBe('invalid_json');
+        }
+      }),
+      { numRuns: 2000 },
+    ));
+
+  it.each([
+    ['arrays', '[', ']', ''],
+    ['objects', '{"a":', '}', '1'],
+    ['both', '{"a":[', ']}', ''],
+  ])('reads 32 levels of %s and refuses 33', (_what, open, close, inner) => {
+    const levels = open.includes('[') && open.includes('{') ? 2 : 1;
+    const nested = (depth: number) =>
+      open.repeat(depth / levels) + inner + close.repeat(depth / levels);
+    expect(() => read(nested(32))).not.toThrow();
+    expect(refusalOf(`[${nested(32)}]`)).toBe('invalid_request');
+  });
+
+  it('counts levels, not brackets', () => {
+    expect(read(`[${'[],'.repeat(1000)}[]]`)).toHaveLength(1001);
+    expect(read(JSON.stringify('[{"\\'.repeat(100)))).toBe('[{"\\'.repeat(100));
+    expect(read(`{${'"[":{},"]":[],'.repeat(100)}"\\"[":1}`)).toEqual({
+      '[': {},
+      ']': [],
+      '"[': 1,
+    });
+  });
+
+  it.each([
+    ['arrays', '['.repeat(2000) + ']'.repeat(2000)],
+    ['objects', '{"":'.repeat(2000) + '1' + '}'.repeat(2000)],
+    ['arrays that are never closed', '['.repeat(16 * 1024)],
+    ['arrays after a string', `["\\"${'['.repeat(2000)}",${'['.repeat(2000)}`],
+  ])('refuses 2,000 levels in 16 KiB: %s', (_what, text) => {
+    expect(text.length).toBeLessThanOrEqual(16 * 1024);
+    expect(refusalOf(text)).toBe('invalid_request');
+  });
+
+  it.each([']'.repeat(50) + '['.repeat(40), '"'.repeat(3) + '['.repeat(40), '\\"['])(
+    'refuses brackets out of order: %s',
+    (text) => expect(['invalid_json', 'invalid_request']).toContain(refusalOf(text)),
+  );
+});
