@@ -12,10 +12,8 @@ import { Standbys } from './standbys/standbys.js';
 import { DocsModule } from './docs/docs.module.js';
 import { ErrorFilter } from './errors/error.filter.js';
 import { HealthModule } from './health/health.module.js';
-import { IndexModule } from './index/index.module.js';
 import { LOGGER, type Logger } from './logging/logger.js';
 import { MetricsModule } from './metrics/metrics.module.js';
-import { OpenApiModule } from './openapi/openapi.module.js';
 import { OrdersModule } from './orders/orders.module.js';
 import { PetsModule } from './pets/pets.module.js';
 import { RequestValidationPipe } from './validation/request-validation.pipe.js';
@@ -53,9 +51,7 @@ export class AppModule {
         PetsModule,
         OrdersModule,
         HealthModule,
-        IndexModule,
-        OpenApiModule,
-        ...(environment.DOCS === 'on' ? [DocsModule] : []),
+        DocsModule.forRoot(environment),
         ...(environment.METRICS_PORT === undefined ? [] : [MetricsModule]),
       ],
       providers: [

@@ -2,9 +2,7 @@ import { Controller, Get, Inject, Query, Res } from '@nestjs/common';
 import { Environment } from '../config/environment.js';
 import type { JsonText } from '../http/representation.js';
 import { pageResponse } from '../listing/page-response.js';
-import { Operation } from '../openapi/operation.decorator.js';
 import { ListOrdersQuery } from './list-orders-query.dto.js';
-import { LIST_ORDERS } from './orders.openapi.js';
 import { OrdersService } from './orders.service.js';
 import type { Response } from '../http/response.js';
 
@@ -22,7 +20,6 @@ export class OrdersController {
 
   /** Experimental: the interface gives its name alone, so it may change without notice. */
   @Get()
-  @Operation(LIST_ORDERS)
   async listOrders(
     @Query() { limit, cursor }: ListOrdersQuery,
     @Res({ passthrough: true }) response: Response,
