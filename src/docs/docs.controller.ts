@@ -1,66 +1,32 @@
-import { Controller, Get, Param, Req, Res } from '@nestjs/common';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { extname, join } from 'node:path';
+import { Controller, Get, Param, Res } from '@nestjs/common';
 import { Public } from '../auth/public.decorator.js';
+import { PROJECT_ROOT } from '../config/project-root.js';
 import { ApiError } from '../errors/api-error.js';
-import { addHeaders, type Response, varyBy } from '../http/response.js';
 import { Representation } from '../http/representation.js';
-import type { Request } from '../http/request.js';
-import { type Asset, loadAssets } from './assets.js';
-import { loadGuides } from './guides.js';
-import { pageMaker } from './page.js';
+import { addHeaders, type Response } from '../http/response.js';
+import { renderPages } from './pages.js';
 
-/** Serves the reference page, the guides, and every file that they load. No key is needed. */
-@Public()
-@Controller('docs')
-export class DocsController {
-  private readonly reference: string;
-  private readonly guides: ReadonlyMap<string, string>;
-  private readonly assets: ReadonlyMap<string, Asset>;
+const { resolve } = createRequire(import.meta.url);
 
-  constructor() {
-    const assets = loadAssets();
-    const guides = loadGuides();
-    const pages = pageMaker(assets, guides);
-    this.reference = pages.reference();
-    this.guides = new Map(guides.map((guide) => [guide.name, pages.guide(guide)]));
-    this.assets = new Map(Object.values(assets).map((asset) => [asset.path, asset]));
-  }
+/** The files that pages load, by name. */
+const ASSETS = new Map([
+  ...['docs.css', 'reference.css', 'reference.js', 'guide.js', 'icon.svg'].map(
+    (name): [string, string] => [name, join(PROJECT_ROOT, 'public', name)],
+  ),
+  ...['swagger-ui.css', 'swagger-ui-bundle.js'].map((name): [string, string] => [
+    name,
+    resolve(`swagger-ui-dist/${name}`),
+  ]),
+]);
 
-  @Get()
-  getReference(@Res({ passthrough: true }) response: Response): Representation {
-    return page(this.reference, response);
-  }
-
-  @Get('guides/:name')
-  getGuide(
-    @Param('name') name: string,
-    @Res({ passthrough: true }) response: Response,
-  ): Representation {
-    return page(known(this.guides.get(name)), response);
-  }
-
-  @Get('assets/:digest/:name')
-  async getAsset(
-    @Param('digest') digest: string,
-    @Param('name') name: string,
-    @Req() request: Request,
-    @Res({ passthrough: true }) response: Response,
-  ): Promise<Representation> {
-    const asset = known(this.assets.get(`${digest}/${name}`));
-    const isGzip = request.acceptsEncodings('gzip') === 'gzip';
-    const bytes = isGzip ? await asset.gzip() : asset.bytes;
-    varyBy(response, 'Accept-Encoding');
-    addHeaders(response, {
-      'Cache-Control': 'public, max-age=31536000, immutable',
-      ...(isGzip ? { 'Content-Encoding': 'gzip' } : {}),
-    });
-    return new Representation(bytes, asset.mediaType);
-  }
-}
-
-function page(html: string, response: Response): Representation {
-  addHeaders(response, PAGE_HEADERS);
-  return new Representation(html, 'text/html; charset=utf-8');
-}
+const MEDIA_TYPES: Readonly<Record<string, string>> = {
+  '.css': 'text/css; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.svg': 'image/svg+xml',
+};
 
 /** A page loads files only from this service, connects only to it, and runs no inline scripts. */
 const PAGE_HEADERS = {
@@ -77,6 +43,42 @@ const PAGE_HEADERS = {
   ].join('; '),
   'Referrer-Policy': 'no-referrer',
 };
+
+/** Serves the reference page, the guides, and the files that they load. No key is needed. */
+@Public()
+@Controller('docs')
+export class DocsController {
+  private readonly pages = renderPages();
+
+  @Get()
+  getReference(@Res({ passthrough: true }) response: Response): Representation {
+    return this.page('docs', response);
+  }
+
+  @Get('guides/:name')
+  getGuide(
+    @Param('name') name: string,
+    @Res({ passthrough: true }) response: Response,
+  ): Representation {
+    return this.page(`docs/guides/${name}`, response);
+  }
+
+  @Get('assets/:name')
+  getAsset(
+    @Param('name') name: string,
+    @Res({ passthrough: true }) response: Response,
+  ): Representation {
+    const file = known(ASSETS.get(name));
+    addHeaders(response, { 'Cache-Control': 'public, max-age=3600' });
+    return new Representation(readFileSync(file), MEDIA_TYPES[extname(name)]!);
+  }
+
+  private page(path: string, response: Response): Representation {
+    const html = known(this.pages.get(path));
+    addHeaders(response, PAGE_HEADERS);
+    return new Representation(html, 'text/html; charset=utf-8');
+  }
+}
 
 function known<Thing>(thing: Thing | undefined): Thing {
   if (thing === undefined) {
