@@ -3,8 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import { ApiKey } from '../dist/src/auth/api-key.entity.js';
-import { ApiKeys } from '../dist/src/auth/api-keys.js';
+import { administerKeys } from '../dist/src/auth/api-keys.js';
 import { administer } from '../dist/src/database/database.js';
 import { EmbeddedPostgres } from '../dist/src/embedded-postgres/embedded-postgres.js';
 import { runMigrations } from '../dist/src/schema/migrations.js';
@@ -49,9 +48,7 @@ export async function openDatabase({ animals, sharedBuffers }) {
     const url = new URL(server.url);
     url.pathname = '/bench';
     await runMigrations(url.href);
-    const { key } = await administer(url.href, (dataSource) =>
-      new ApiKeys(dataSource.getRepository(ApiKey)).issue('bench'),
-    );
+    const { key } = await administerKeys(url.href, (keys) => keys.issue('bench'));
     client = new pg.Client({ connectionString: url.href });
     await client.connect();
     // Vacuumed after each load that creates, and at no other time.

@@ -12,6 +12,7 @@ export class CreateOrders1795222800000 implements Migration {
     down: { orders: 'ACCESS EXCLUSIVE', pets: 'ACCESS EXCLUSIVE' },
   } as const;
   drops = ['orders'];
+  isOptional = true as const;
 
   async up(session: SqlSession): Promise<void> {
     await session.query(`

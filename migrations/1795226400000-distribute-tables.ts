@@ -14,6 +14,7 @@ export class DistributeTables1795226400000 implements Migration {
   purpose = 'Distributes the tables if the database has the extension citus, else changes nothing.';
   locks = { up: {}, down: {} } as const;
   drops = [];
+  isOptional = true as const;
 
   /** Citus requires the sequential mode, because the foreign key to api_keys is to a reference table. */
   async up(session: SqlSession): Promise<void> {

@@ -26,6 +26,11 @@ export interface Migration extends MigrationInterface {
    * `table.column`.
    */
   drops: readonly string[];
+  /**
+   * True if listPets, createPet and getPet work without it. While it is pending, the service starts, and is ready, with a
+   * warning.
+   */
+  isOptional?: true;
 
   up(session: SqlSession): Promise<void>;
   down(session: SqlSession): Promise<void>;

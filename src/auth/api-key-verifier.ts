@@ -2,7 +2,6 @@ import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@ne
 import { Pool } from 'pg';
 import { BATCH_LIMITS, Batcher } from '../database/batcher.js';
 import { run, Statement } from '../database/statement.js';
-import type { Caller } from '../http/request.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { hashApiKey, isApiKey } from '../api-key.js';
 
@@ -21,11 +20,14 @@ export const VERIFICATION = {
   pauseAfterUnknown: 10,
 } as const;
 
-/** The currently valid keys among those whose hashes, in hexadecimal, are in `$1`. */
+/**
+ * The currently valid keys among those whose hashes, in hexadecimal, are in `$1`. The last column is the time until
+ * each expires, in milliseconds.
+ */
 export const VALID_KEYS = new Statement(
   'valid-keys',
   `
-  select id, encode(hash, 'hex'), extract(epoch from expires_at) * 1000
+  select id, encode(hash, 'hex'), (extract(epoch from expires_at) - extract(epoch from now())) * 1000
     from api_keys
    where hash = any (array(select decode(sent, 'hex') from unnest($1::text[]) as sent))
      and revoked_at is null and (expires_at is null or expires_at > now())`,
@@ -44,17 +46,22 @@ const NOTE_KEY_USE = new Statement(
      and (last_used_at is null or last_used_at < now() - interval '1 minute')`,
 );
 
+/** Whose API key it is: `api_keys.id`, an int64 in decimal. */
+export interface Caller {
+  keyId: string;
+}
+
 interface Remembered {
   caller: Caller;
-  /** Milliseconds since the epoch. */
+  /** `performance.now()`: the clock of the machine may be set back. */
   trustedUntil: number;
   isUsed: boolean;
 }
 
 interface ValidKey {
   id: string;
-  /** Milliseconds since the epoch; Infinity for a key that does not expire. */
-  expiresAt: number;
+  /** Milliseconds; Infinity for a key that does not expire. */
+  expiresIn: number;
 }
 
 /**
@@ -63,7 +70,7 @@ interface ValidKey {
  * A valid key is remembered by its hash. Every two seconds, a timer verifies the keys in use again, with one statement.
  * Requests do not wait for it. Invalid keys are not remembered and take no memory. A key with a wrong checksum is
  * rejected without a query. An attacker can generate unknown keys with a correct checksum. They are looked up together,
- * in one query on one connection, at most every ten milliseconds. So a flood of such keys does not keep the database
+ * in one query, at most every ten milliseconds. So a flood of such keys does not keep the database
  * busy. It delays a valid key that is not remembered yet by some twenty milliseconds at most.
  *
  * Keys are compared only by SHA-256, here and in the database. So the time of a comparison reveals nothing about a
@@ -75,7 +82,8 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
   private readonly lookups = new Batcher('api_keys', (hashes: string[]) => this.lookUp(hashes), {
     ...BATCH_LIMITS,
     size: BATCH_LIMITS.waiting,
-    inFlight: 1,
+    // The second one only if the first hangs.
+    inFlight: 2,
   });
   private pause = Promise.resolve();
   private refreshing?: NodeJS.Timeout;
@@ -97,7 +105,7 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
   /** The caller of a remembered key; `undefined` if the key is not remembered. */
   recall(key: string): Caller | undefined {
     const entry = this.remembered.get(hashApiKey(key));
-    if (entry === undefined || entry.trustedUntil <= Date.now()) {
+    if (entry === undefined || entry.trustedUntil <= performance.now()) {
       return undefined;
     }
     entry.isUsed = true;
@@ -109,7 +117,7 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
     if (!isApiKey(key)) {
       return undefined;
     }
-    const askedAt = Date.now();
+    const askedAt = performance.now();
     const hash = hashApiKey(key);
     const valid = await this.lookups.ask(hash);
     if (valid === undefined) {
@@ -152,7 +160,7 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
       return;
     }
     try {
-      const askedAt = Date.now();
+      const askedAt = performance.now();
       const valid = await this.findValid([...used.keys()]);
       for (const [hash, entry] of used) {
         const key = valid.get(hash);
@@ -174,17 +182,17 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
   }
 
   private async findValid(hashes: string[]): Promise<Map<string, ValidKey>> {
-    const rows = await run<[id: string, hash: string, expiresAt: string | null]>(
+    const rows = await run<[id: string, hash: string, expiresIn: string | null]>(
       this.pool,
       VALID_KEYS,
       [hashes],
     );
     return new Map(
-      rows.map(([id, hash, expiresAt]) => [hash, { id, expiresAt: Number(expiresAt ?? Infinity) }]),
+      rows.map(([id, hash, expiresIn]) => [hash, { id, expiresIn: Number(expiresIn ?? Infinity) }]),
     );
   }
 }
 
-function trustEnd({ expiresAt }: ValidKey, askedAt: number): number {
-  return Math.min(askedAt + VERIFICATION.trustedFor, expiresAt);
+function trustEnd({ expiresIn }: ValidKey, askedAt: number): number {
+  return askedAt + Math.min(VERIFICATION.trustedFor, expiresIn);
 }

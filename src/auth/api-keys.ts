@@ -1,11 +1,23 @@
 import { IsNull, Raw, type Repository } from 'typeorm';
 import { hashApiKey, newApiKey } from '../api-key.js';
-import type { ApiKey } from './api-key.entity.js';
+import { administer } from '../database/database.js';
+import { ApiKey } from './api-key.entity.js';
 
 /** SQL for the time `lifetime` milliseconds from now, by PostgreSQL's clock. */
 const after = (lifetime: number) => `now() + ${lifetime} * interval '1 millisecond'`;
 
 const hashOf = (key: string) => Buffer.from(hashApiKey(key), 'hex');
+
+/**
+ * Calls `work` with the keys of the database at `url`.
+ *
+ * @throws OperatorError if the database cannot be used; also throws what `work` throws.
+ */
+export function administerKeys<T>(url: string, work: (keys: ApiKeys) => Promise<T>): Promise<T> {
+  return administer(url, (dataSource) => work(new ApiKeys(dataSource.getRepository(ApiKey))), {
+    entities: [ApiKey],
+  });
+}
 
 /** The operator's actions on keys. */
 export class ApiKeys {

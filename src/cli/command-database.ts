@@ -1,5 +1,6 @@
+import type { DataSource } from 'typeorm';
 import type { Environment } from '../config/environment.js';
-import { DATA_FOLDER, onDatabase } from '../database/database.js';
+import { DATA_FOLDER, describeDatabase, onDatabase } from '../database/database.js';
 
 /**
  * Calls `work` with the URL of the database that a command uses. If `DATABASE_URL` is not set, prints on standard error
@@ -15,4 +16,10 @@ export function onCommandDatabase(
     }
     await work(url);
   });
+}
+
+/** Describes the database, the role and the schema in which it creates tables. */
+export async function describe(url: string, dataSource: DataSource): Promise<string> {
+  const [{ schema }] = await dataSource.query('select current_schema() as schema');
+  return `${describeDatabase(url)}, schema ${schema ?? 'none'}`;
 }

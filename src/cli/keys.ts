@@ -1,11 +1,10 @@
 import { writeSync } from 'node:fs';
 import { Argument, type Command, InvalidArgumentError, Option } from 'commander';
 import { isApiKey } from '../api-key.js';
-import { ApiKey } from '../auth/api-key.entity.js';
-import { ApiKeys } from '../auth/api-keys.js';
+import type { ApiKey } from '../auth/api-key.entity.js';
+import { administerKeys, type ApiKeys } from '../auth/api-keys.js';
 import { loadEnvironment, secretOf } from '../config/environment.js';
-import { administer } from '../database/database.js';
-import { requireMigrated } from '../schema/pending-migrations.js';
+import { requireMigrated } from '../schema/migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { INT64_MAX } from '../int64.js';
 import { onCommandDatabase } from './command-database.js';
@@ -82,7 +81,7 @@ async function withKeys(
 ): Promise<void> {
   await onCommandDatabase(environment, async (url) => {
     await requireMigrated(url, environment);
-    await administer(url, (dataSource) => work(new ApiKeys(dataSource.getRepository(ApiKey))));
+    await administerKeys(url, work);
   });
 }
 

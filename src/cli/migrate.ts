@@ -3,10 +3,11 @@ import type { Command } from 'commander';
 import type { DataSource } from 'typeorm';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { type Environment, loadEnvironment } from '../config/environment.js';
-import { administer, describeDatabase } from '../database/database.js';
+import { APPLICATION_NAME } from '../database/data-source.js';
+import { administer } from '../database/database.js';
 import {
   type AppliedMigration,
-  migrationHistory,
+  appliedMigrations,
   pendingAfter,
   pendingMigrations,
 } from '../schema/bookkeeping.js';
@@ -14,12 +15,12 @@ import { downScript, upScript } from '../schema/migration-script.js';
 import {
   lastMigration,
   requireDirect,
-  requireOneSchema,
   revertMigration,
   rowsLostWith,
   runMigrations,
 } from '../schema/migrations.js';
-import { onCommandDatabase } from './command-database.js';
+import { requireOneSchema } from '../schema/schema-state.js';
+import { describe, onCommandDatabase } from './command-database.js';
 import { exitCodes } from './exit-codes.js';
 
 /** Exit code of a revert that was not confirmed. */
@@ -89,8 +90,10 @@ async function onUrl(
 
 /** As {@link administer}, but first prints on standard error which database the command uses. */
 async function onNamed<T>(url: string, work: (dataSource: DataSource) => Promise<T>): Promise<T> {
-  console.error(`${describeDatabase(url)}.`);
-  return administer(url, work);
+  return administer(url, async (dataSource) => {
+    console.error(`${await describe(url, dataSource)}.`);
+    return work(dataSource);
+  });
 }
 
 async function run(url: string, { DATABASE_POOLER }: Environment): Promise<void> {
@@ -116,6 +119,7 @@ async function revert(
       console.error('Reverts nothing.');
       return undefined;
     }
+    const running = await runningSessions(dataSource);
     const lost = await rowsLostWith(migration, dataSource);
     const deletes = lost.size === 0 ? 'This deletes no data.' : 'This permanently deletes:';
     console.error(`Reverts ${migration.name}. ${deletes}`);
@@ -126,6 +130,8 @@ async function revert(
           : `  the table ${dropped} (rows: ${rows}) and the rights granted on it`,
       ),
     );
+    const effect = migration.isOptional ? 'which still serves pets' : 'whose readiness is then 503';
+    console.error(`Running service, ${effect}: ${running.join('; ') || 'none'}.`);
     return migration.name;
   });
   if (last === undefined) {
@@ -138,6 +144,20 @@ async function revert(
     return;
   }
   console.log(`Reverted ${await revertMigration(url, last)}.`);
+}
+
+/** The sessions of running processes of the service, by role and client. A role may not see the address of others. */
+async function runningSessions(dataSource: DataSource): Promise<string[]> {
+  const rows = await dataSource.query<{ sessions: string }[]>(
+    `select format('%s sessions of the role %s', count(*), usename) || coalesce(' from ' || host(client_addr), '')
+              as sessions
+       from pg_stat_activity
+      where application_name = $1 and datname = current_database() and pid <> pg_backend_pid()
+      group by usename, client_addr
+      order by 1`,
+    [APPLICATION_NAME],
+  );
+  return rows.map(({ sessions }) => sessions);
 }
 
 /** Asks on the terminal for confirmation. @returns whether it was given; false without a terminal. */
@@ -159,9 +179,9 @@ async function confirms(): Promise<boolean> {
 async function show(url: string, { check, json }: ShowOptions): Promise<void> {
   const applied = await onNamed(url, async (dataSource) => {
     console.error('Lists its migrations and changes nothing.');
-    return migrationHistory(dataSource);
+    return appliedMigrations(dataSource);
   });
-  const pending = pendingAfter(applied.map(({ name }) => name));
+  const pending = pendingAfter(applied);
   const list = [
     ...applied.map((it) => ({ ...it, isApplied: true })),
     ...pending.map((name) => ({ name, appliedAt: null, version: null, isApplied: false })),
@@ -171,13 +191,13 @@ async function show(url: string, { check, json }: ShowOptions): Promise<void> {
   if (json) {
     console.log(JSON.stringify(list, undefined, 2));
   } else {
-    list.forEach((it) => console.log(describe(it)));
+    list.forEach((it) => console.log(lineOf(it)));
   }
   process.exitCode = check && pending.length > 0 ? 1 : 0;
 }
 
 /** One line, its fields separated by tabs. */
-function describe({
+function lineOf({
   name,
   isApplied,
   appliedAt,

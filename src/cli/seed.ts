@@ -4,11 +4,11 @@ import { Argument, type Command, InvalidArgumentError } from 'commander';
 import { from as copyFrom } from 'pg-copy-streams';
 import { loadEnvironment } from '../config/environment.js';
 import { poolOf } from '../database/data-source.js';
-import { administer, describeDatabase } from '../database/database.js';
-import { requireMigrated } from '../schema/pending-migrations.js';
+import { administer } from '../database/database.js';
+import { requireMigrated } from '../schema/migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
 import type { PetStatus } from '../pets/pet-status.js';
-import { onCommandDatabase } from './command-database.js';
+import { describe, onCommandDatabase } from './command-database.js';
 import { exitCodes } from './exit-codes.js';
 
 /** The maximum number of animals that one run creates. */
@@ -52,7 +52,7 @@ export function addSeed(program: Command): void {
     .action(async (count: number, { yes }: { yes?: true }) => {
       const environment = loadEnvironment();
       await onCommandDatabase(environment, async (url) => {
-        console.error(`${describeDatabase(url)}.`);
+        console.error(`${await administer(url, (dataSource) => describe(url, dataSource))}.`);
         if (environment.NODE_ENV === 'production' && !yes) {
           throw new OperatorError(
             'NODE_ENV is production: nobody can delete these animals through the service. Add --yes to create them.',

@@ -2,17 +2,16 @@ import type { AddressInfo } from 'node:net';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
-import type { DataSource } from 'typeorm';
 import { createApp } from '../app.js';
-import { ApiKey } from '../auth/api-key.entity.js';
-import { ApiKeys } from '../auth/api-keys.js';
+import { administerKeys, type ApiKeys } from '../auth/api-keys.js';
 import type { Environment } from '../config/environment.js';
 import { VERSION } from '../config/project-root.js';
-import { administer, connectToServe, DATA_FOLDER, onDatabase } from '../database/database.js';
-import { requireMigrated } from '../schema/pending-migrations.js';
+import { DATA_FOLDER, onDatabase } from '../database/database.js';
+import { requireMigrated } from '../schema/migrations.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
 import { createLogger, standardOutput } from '../logging/logger.js';
 import { MetricsServer } from '../metrics/metrics-server.js';
+import { connectService } from './serving-database.js';
 
 /**
  * Milliseconds in which a second SIGTERM is ignored. npm forwards the signal, and a supervisor may send it to both npm
@@ -46,7 +45,7 @@ export async function serve(environment: Environment): Promise<void> {
   try {
     await onDatabase(environment, async ({ url, isEmbedded }) => {
       await requireMigrated(url, environment);
-      const key = isEmbedded ? await administer(url, localKey) : undefined;
+      const key = isEmbedded ? await administerKeys(url, localKey) : undefined;
       isServing = true;
       await serveFrom(url, environment, key, stopping.signal, hurrying.signal);
     });
@@ -59,10 +58,9 @@ export async function serve(environment: Environment): Promise<void> {
 }
 
 /** The API key for an embedded database. It is created on the first start and stored in a file beside the data. */
-async function localKey(dataSource: DataSource): Promise<string> {
+async function localKey(keys: ApiKeys): Promise<string> {
   const file = join(DATA_FOLDER, 'api-key');
   const kept = (await readFile(file, 'utf8').catch(() => '')).trim();
-  const keys = new ApiKeys(dataSource.getRepository(ApiKey));
   if (await keys.isLasting(kept)) {
     return kept;
   }
@@ -83,7 +81,7 @@ async function serveFrom(
   process.once('uncaughtExceptionMonitor', (err) =>
     logger.fatal({ err, reason: 'error' }, 'stopped'),
   );
-  const dataSource = await connectToServe(url, environment);
+  const dataSource = await connectService(url, environment);
   try {
     const app = await createApp({ environment, dataSource, logger });
     await app.listen(environment.PORT, environment.HOST);

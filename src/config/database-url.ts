@@ -1,5 +1,4 @@
 import { Transform } from 'class-transformer';
-import { hostsOf } from '../database/servers.js';
 import { AllOf, MayBeOmitted, Satisfies } from '../validation/decorators.js';
 
 /** The values of `sslmode` that pg treats as `verify-full`. It warns that its next major version will not. */
@@ -28,7 +27,7 @@ const URL_PARAMETERS: Readonly<Record<string, (value: string) => boolean>> = {
 export function DatabaseUrl(): PropertyDecorator {
   return AllOf(
     MayBeOmitted(),
-    Transform(({ value }) => withFullTls(value)),
+    Transform(({ value }) => parsable(withFullTls(value))),
     Satisfies(isDatabaseUrl, {
       message: `$property must be a postgres:// URL. Its parameters may be ${Object.keys(URL_PARAMETERS).join(', ')}, each at most once, and not both ssl and sslmode. sslmode may be ${SSL_MODES.join(', ')}. Several hosts require target_session_attrs=read-write`,
     }),
@@ -39,7 +38,7 @@ export function DatabaseUrl(): PropertyDecorator {
 export function ReadUrl(): PropertyDecorator {
   return AllOf(
     MayBeOmitted(),
-    Transform(({ value }) => withFullTls(value)),
+    Transform(({ value }) => parsable(withFullTls(value))),
     Satisfies(isReadUrl, {
       message:
         '$property must be a postgres:// URL of one or several hosts. It may have the parameters of DATABASE_URL except target_session_attrs',
@@ -56,6 +55,30 @@ function withFullTls(url: string): string {
     .filter(Boolean)
     .join('?');
 }
+
+/** A URL for each of the hosts, separated by commas, that `url` names. */
+export function hostsOf(url: string): string[] {
+  const [, before, hosts = '', after] = /^(\w+:\/\/(?:[^/?]*@)?)([^/?]*)(.*)$/s.exec(url) ?? [];
+  return hosts.split(',').map((host) => `${before}${host}${after}`);
+}
+
+/**
+ * Moves the user, the password and the port of a URL without a host to its parameters. `URL` accepts them only after a
+ * host, but PostgreSQL's URL of a Unix socket has none: `postgres://user@/database?host=/folder`.
+ */
+export function parsable(url: string): string {
+  const [, scheme, user = '', password, port, path = '', query] =
+    /^(\w+:\/\/)([^/?:]*)(?::([^/?]*))?@(?::([0-9]*))?(\/[^?]*)?(?:\?(.*))?$/s.exec(url) ?? [];
+  if (scheme === undefined) {
+    return url;
+  }
+  const moved = Object.entries({ user, password, port }).filter(([, value]) => value);
+  const parameters = moved.map(([name, value]) => `${name}=${inQuery(value!)}`);
+  return `${scheme}${path || '/'}?${[query || [], parameters].flat().join('&')}`;
+}
+
+/** Encodes the characters that a URL may have before its host, and that have a meaning in a query. */
+const inQuery = (text: string) => text.replace(/[+&=#]/g, encodeURIComponent);
 
 /** Whether `url` is a valid `DATABASE_URL`. If it has several hosts, it requires `target_session_attrs=read-write`. */
 function isDatabaseUrl(url: string): boolean {

@@ -286,6 +286,20 @@ describe('readEnvironment', () => {
     expect(faultsOf({ DATABASE_URL: `postgres://u@db.example/animals?${parameters}` })).toEqual([]);
   });
 
+  it.each([
+    ['postgres://u@/db?host=/run/pg', 'postgres:///db?host=/run/pg&user=u'],
+    [
+      'postgres://u:p%2F+@:5433/db?host=/run/pg',
+      'postgres:///db?host=/run/pg&user=u&password=p%2F%2B&port=5433',
+    ],
+    ['postgres://u@?host=/run/pg', 'postgres:///?host=/run/pg&user=u'],
+    ['postgres://%2Frun%2Fpg/db', 'postgres://%2Frun%2Fpg/db'],
+  ])('takes the URL of a Unix socket, %s, in a form that every part can parse', (url, parsable) => {
+    const read = readEnvironment({ DATABASE_URL: url, DATABASE_READ_URL: url });
+    expect([read.DATABASE_URL, read.DATABASE_READ_URL]).toEqual([parsable, parsable]);
+    expect(withoutPassword(read.DATABASE_URL!)).not.toContain('p%2F');
+  });
+
   it('takes several hosts, one of them for writes', () => {
     const DATABASE_URL =
       'postgres://u:p@a.example,b.example:5433/animals?target_session_attrs=read-write';

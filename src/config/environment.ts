@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { Transform } from 'class-transformer';
 import { IsBoolean, IsIn, IsString, Matches, Max, Min } from 'class-validator';
-import type { Pooler } from '../database/data-source.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { LOG_LEVELS, type LogLevel } from '../logging/logger.js';
 import { AllOf, MayBeOmitted, Satisfies } from '../validation/decorators.js';
@@ -62,6 +61,12 @@ function isSubnet(text: string): boolean {
   const version = isIP(address);
   return version !== 0 && Number(prefix) <= (version === 4 ? 32 : 128);
 }
+
+/**
+ * The kind of pooler between the service and PostgreSQL. `transaction` is a pooler that gives each transaction any of
+ * its sessions. The settings of such a session are the role's, and the service prepares no statements.
+ */
+export type Pooler = 'transaction';
 
 export const DEPLOYMENT_ENVIRONMENTS = ['production', 'staging', 'development'] as const;
 

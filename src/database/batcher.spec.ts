@@ -1,4 +1,5 @@
 import { setImmediate as endOfTurn } from 'node:timers/promises';
+import { type Clock, install } from '@sinonjs/fake-timers';
 import { Batcher, BATCH_LIMITS } from './batcher.js';
 
 /** Ends after whatever this turn of the event loop leaves for the end of it. */
@@ -53,6 +54,12 @@ const answered = (request: number) => ({ status: 'fulfilled', value: `answer ${r
 const refused = Object.assign(new Error('check'), { code: '23514' });
 
 describe('Batcher', () => {
+  let clock: Clock;
+  beforeEach(() => {
+    clock = install({ toFake: ['setTimeout', 'performance'] });
+  });
+  afterEach(() => clock.uninstall());
+
   it('asks once for all requests of a turn and gives each its own answer', async () => {
     const { batcher, calls, drain } = manual();
     const answers = askAll(batcher, [3, 1, 2, 1]);
@@ -96,22 +103,56 @@ describe('Batcher', () => {
     }
   });
 
-  it('keeps at most two full statements of 256 requests under way, and sends the rest as both have returned', async () => {
+  it('sends at most 256 requests in a statement, and the rest as it returns', async () => {
     const { batcher, calls, answer, drain } = manual();
-    const answers = askAll(batcher, upTo(3 * BATCH_LIMITS.size + 1));
+    const answers = askAll(batcher, upTo(BATCH_LIMITS.size + 1));
     await turn();
-    expect(calls.map(({ requests }) => requests.length)).toEqual([256, 256]);
-    answer(calls[1]!);
-    await turn();
-    expect(calls.map(({ requests }) => requests.length)).toEqual([256, 256, 256]);
+    expect(calls.map(({ requests }) => requests.length)).toEqual([256]);
     answer(calls[0]!);
     await turn();
-    expect(calls.map(({ requests }) => requests.length)).toEqual([256, 256, 256]);
-    answer(calls[2]!);
-    await turn();
-    expect(calls.map(({ requests }) => requests.length)).toEqual([256, 256, 256, 1]);
+    expect(calls.map(({ requests }) => requests.length)).toEqual([256, 1]);
     await drain();
-    expect(await answers).toEqual(upTo(3 * BATCH_LIMITS.size + 1).map(answered));
+    expect(await answers).toEqual(upTo(BATCH_LIMITS.size + 1).map(answered));
+  });
+
+  it('waits 25 ms for the response to the last batch, and sends at most three at a time', async () => {
+    const { batcher, calls, answer, drain } = manual();
+    const answers = [batcher.ask(1)];
+    await turn();
+    for (const sent of [2, 3]) {
+      answers.push(batcher.ask(sent));
+      clock.tick(24);
+      await turn();
+      expect(calls).toHaveLength(sent - 1);
+      clock.tick(1);
+      await turn();
+      expect(calls).toHaveLength(sent);
+    }
+    answers.push(batcher.ask(4), batcher.ask(5));
+    clock.tick(25);
+    await turn();
+    expect(calls).toHaveLength(3);
+    answer(calls[1]!);
+    await turn();
+    expect(calls.map(({ requests }) => requests)).toEqual([[1], [2], [3], [4, 5]]);
+    await drain();
+    expect(await Promise.all(answers)).toEqual([1, 2, 3, 4, 5].map((n) => `answer ${n}`));
+  });
+
+  it('lets each batch leave as the last one returns, while an earlier one is stuck', async () => {
+    const { batcher, calls, answer } = manual();
+    void batcher.ask(0);
+    await turn();
+    void batcher.ask(1);
+    clock.tick(25);
+    await turn();
+    expect(calls).toHaveLength(2);
+    for (let n = 2; n < 10; n += 1) {
+      void batcher.ask(n);
+      answer(calls.at(-1)!);
+      await turn();
+      expect(calls.at(-1)!.requests).toEqual([n]);
+    }
   });
 
   it('sends all that came meanwhile together when a statement returns, failed or not', async () => {
@@ -185,7 +226,7 @@ describe('Batcher', () => {
     void askAll(batcher, upTo(BATCH_LIMITS.waiting));
     expect(await refusal()).toBe('The service is overloaded; try again.');
     await turn();
-    void askAll(batcher, upTo(BATCH_LIMITS.inFlight * BATCH_LIMITS.size));
+    void askAll(batcher, upTo(BATCH_LIMITS.size));
     expect(await refusal()).toBe('The service is overloaded; try again.');
     const later = performance.now() + BATCH_LIMITS.waitingTime + 1;
     const clock = jest.spyOn(performance, 'now').mockReturnValue(later);
@@ -201,7 +242,7 @@ describe('Batcher', () => {
     const waiting = askAll(batcher, upTo(BATCH_LIMITS.waiting));
     await expect(batcher.ask(-1)).rejects.toMatchObject({ code: 'unavailable' });
     await turn();
-    expect(calls).toHaveLength(BATCH_LIMITS.inFlight);
+    expect(calls).toHaveLength(1);
     await drain();
     expect(await waiting).toEqual(upTo(BATCH_LIMITS.waiting).map(answered));
     expect(calls.flatMap(({ requests }) => requests)).not.toContain(-1);

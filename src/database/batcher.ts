@@ -11,8 +11,10 @@ import {
 export const BATCH_LIMITS = {
   /** The maximum number of requests in one statement. */
   size: 256,
+  /** Milliseconds after which the next batch does not wait for the response to the last one. */
+  patience: 25,
   /** The maximum number of concurrent statements. Each uses a connection. */
-  inFlight: 2,
+  inFlight: 3,
   /** Requests waiting for a statement; one more is rejected. */
   waiting: 6_000,
   /** Milliseconds that a request may wait for its statement; it is rejected if it waits longer. */
@@ -40,9 +42,13 @@ interface Waiting<Request, Result> {
 /**
  * Runs one statement for all requests that wait.
  *
- * At the end of a turn of the event loop, a batch is sent if no statement is in flight. A full batch is also sent if
- * fewer than {@link BATCH_LIMITS.inFlight} statements are in flight. A batch is sent after its requests arrived, and
- * its result is not cached. So a result is never older than its request. A single request is a batch of one.
+ * At the end of a turn of the event loop, the requests that wait are sent as a batch, if the last batch was answered.
+ * Few large batches cost less than many small ones. If the last batch is not answered within
+ * {@link BATCH_LIMITS.patience}, its session may hang or wait for a lock. The next batches then do not wait for it, and
+ * use other sessions, up to {@link BATCH_LIMITS.inFlight}.
+ *
+ * A batch is sent after its requests arrived, and its result is not cached. So a result is never older than its
+ * request. A single request is a batch of one.
  *
  * If PostgreSQL rejects a value, only the request that has it fails. The batch of n requests is sent again in √n parts
  * of √n requests. The requests of a rejected part are then sent one by one. That takes few statements if one value is
@@ -53,6 +59,10 @@ export class Batcher<Request, Result> {
   private waiting: Waiting<Request, Result>[] = [];
   private inFlight = 0;
   private isScheduled = false;
+  /** The last batch, while the next one waits for its response. */
+  private awaited: Waiting<Request, Result>[] | undefined;
+  /** Runs from the last batch on. */
+  private patience?: NodeJS.Timeout;
   /**
    * `performance.now()` when the first statement was sent after the database's last response; `undefined` if none was
    * sent since. A response is a result or an error, except errors that mean that the database is unavailable.
@@ -97,26 +107,35 @@ export class Batcher<Request, Result> {
 
   private send(): void {
     this.refuseOverdue();
-    while (this.waiting.length > 0 && this.mayLeave()) {
-      const batch = this.waiting.splice(0, this.limits.size);
-      this.inFlight += 1;
-      if (SENT_BATCHES.hasSubscribers) {
-        SENT_BATCHES.publish({ name: this.name, size: batch.length } satisfies SentBatch);
-      }
-      this.unansweredSince ??= performance.now();
-      void this.settle(batch).finally(() => {
-        this.inFlight -= 1;
-        this.schedule();
-      });
+    if (
+      this.waiting.length === 0 ||
+      this.awaited !== undefined ||
+      this.inFlight >= this.limits.inFlight
+    ) {
+      return;
     }
+    const batch = this.waiting.splice(0, this.limits.size);
+    this.inFlight += 1;
+    this.awaited = batch;
+    this.patience =
+      this.patience?.refresh() ??
+      setTimeout(() => this.stopAwaiting(this.awaited), this.limits.patience).unref();
+    if (SENT_BATCHES.hasSubscribers) {
+      SENT_BATCHES.publish({ name: this.name, size: batch.length } satisfies SentBatch);
+    }
+    this.unansweredSince ??= performance.now();
+    void this.settle(batch).finally(() => {
+      this.inFlight -= 1;
+      this.stopAwaiting(batch);
+    });
   }
 
-  /** Few large batches cost less than many small ones. So a second batch is only sent if it is full. */
-  private mayLeave(): boolean {
-    return (
-      this.inFlight === 0 ||
-      (this.inFlight < this.limits.inFlight && this.waiting.length >= this.limits.size)
-    );
+  /** Lets the next batch leave, unless it waits for another batch than this one. */
+  private stopAwaiting(batch: Waiting<Request, Result>[] | undefined): void {
+    if (this.awaited === batch) {
+      this.awaited = undefined;
+    }
+    this.schedule();
   }
 
   private refuseOverdue(): void {

@@ -1,19 +1,18 @@
 import pg, { Client, type ClientConfig, Pool } from 'pg';
-import { DataSource } from 'typeorm';
+import { DataSource, type DataSourceOptions } from 'typeorm';
 import type { PostgresDriver } from 'typeorm/driver/postgres/PostgresDriver.js';
-import { migrations } from '../../migrations/index.js';
-import { ApiKey } from '../auth/api-key.entity.js';
-import { Order } from '../orders/order.entity.js';
-import { IdempotencyKey } from '../pets/idempotency-key.entity.js';
-import { Pet } from '../pets/pet.entity.js';
-import { CITUS_FORMS, CITUS_SETTINGS } from '../citus/citus.js';
-import { connectingToWritable, hostsOf } from './servers.js';
+import { hostsOf, parsable } from '../config/database-url.js';
+import type { Pooler } from '../config/environment.js';
+import { connectingToWritable } from './servers.js';
 import {
   DATABASE_TIMEOUTS,
   ServingPool,
   type ServingPoolConfig,
   STANDBY_TIMEOUTS,
 } from './pool.js';
+
+/** The name of this service's sessions in `pg_stat_activity` and in PostgreSQL's log. */
+export const APPLICATION_NAME = 'animal-store';
 
 /**
  * Settings of the sessions that serve requests. `jit` is off: the estimated cost of a batch exceeds its threshold, and
@@ -30,112 +29,125 @@ const SERVING = {
   statement_timeout: String(DATABASE_TIMEOUTS.statement),
 };
 
-/**
- * The kind of pooler between the service and PostgreSQL. `transaction` is a pooler that gives each transaction any of
- * its sessions. The settings of such a session are the role's, and the service prepares no statements.
- */
-export type Pooler = 'transaction';
-
-/**
- * The settings that a session must have to serve requests; times in milliseconds. Through a pooler, the settings for
- * plans of prepared statements are not required: there each statement is planned for its values when it runs.
- */
-export function requiredSettings(pooler?: Pooler, onCitus = false): Record<string, string> {
-  const { jit, default_transaction_isolation, statement_timeout } = SERVING;
-  return pooler === undefined
-    ? settingsOf(onCitus)
-    : { jit, default_transaction_isolation, statement_timeout };
-}
-
-const settingsOf = (onCitus: boolean) => (onCitus ? { ...SERVING, ...CITUS_SETTINGS } : SERVING);
-
-/**
- * The connections that serve requests. {@link DataSource.initialize} opens the first one. Others are opened when they
- * are needed.
- *
- * @param url a `postgres://` URL; its parameters, including those for TLS, are pg's (`sslmode`, `sslrootcert`, …).
- * @param size the maximum number of connections.
- * @param pooler the kind of pooler, if there is one.
- * @param servers the URLs of several servers. If there are any, the one that accepts writes is used instead of `url`.
- * @param urlNow reads the URL with the current role and password for each new connection. If it throws, those of `url`
- *   are used.
- * @param onCitus whether the database has the extension `citus`.
- * @throws TypeError for a malformed URL.
- */
-export function servingDataSource(
-  url: string,
-  size: number,
-  pooler?: Pooler,
-  servers: string[] = [],
-  urlNow = () => url,
-  onCitus = false,
-): DataSource {
-  const ofSessions = (one: string) =>
-    pooler === undefined ? withSettings(one, settingsOf(onCitus)) : one;
-  const ServingClient = clientWithCredentialsOf(urlNow);
-  return dataSource(ServingPool, {
-    Client: ServingClient,
-    connectionString: ofSessions(url),
-    ...(servers.length > 0 ? connectingToWritable(servers.map(ofSessions), ServingClient) : {}),
-    sharesSessions: pooler !== undefined,
-    ...(onCitus ? { forms: CITUS_FORMS } : {}),
-    max: size,
-    connectionTimeoutMillis: DATABASE_TIMEOUTS.connection,
-    ...LASTING,
-  });
-}
-
-/**
- * The connections that read from one hot standby.
- *
- * @param url of that server; the other parameters are those of {@link servingDataSource}.
- * @throws TypeError for a malformed URL.
- */
-export function standbyDataSource(url: string, size: number, urlNow: () => string): DataSource {
-  return dataSource(ServingPool, {
-    Client: clientWithCredentialsOf(urlNow),
-    connectionString: withSettings(url, SERVING),
-    max: size,
-    connectionTimeoutMillis: STANDBY_TIMEOUTS.connection,
-    silence: STANDBY_TIMEOUTS.silence,
-    ...LASTING,
-  });
-}
-
-/** Settings of connections that stay open while the process serves. */
+/** Sessions that stay open while the process serves. */
 const LASTING = {
+  /** The number of idle sessions that stay open. pg-pool closes others after 10 seconds. */
+  min: 4,
   // Otherwise idle connections to a hanging server would keep the process from ending.
   allowExitOnIdle: true,
   keepAlive: true,
   keepAliveInitialDelayMillis: DATABASE_TIMEOUTS.keepAlive,
 };
 
+/** What TypeORM needs for repositories and for migrations. */
+export type Mapping = Pick<DataSourceOptions, 'entities' | 'migrations'>;
+
+/** What differs if the engine is not PostgreSQL itself. */
+export interface Engine extends Pick<ServingPoolConfig, 'forms'> {
+  /** Settings of its sessions. */
+  settings?: Record<string, string>;
+}
+
+export interface ServingOptions extends Mapping, Engine {
+  /** The kind of pooler, if there is one. */
+  pooler?: Pooler;
+  /** The URLs of several servers. If there are any, the one that accepts writes is used instead of the URL. */
+  servers?: string[];
+  /** Reads the URL with the current role and password for each new session. If it throws, the first URL is used. */
+  urlNow?: () => string;
+}
+
 /**
- * Connections for commands, and for the start before the service serves. Their statements may take long. The second
- * connection is opened only if the first is busy.
+ * The settings that a session must have to serve requests; times in milliseconds. Through a pooler, the settings for
+ * plans of prepared statements are not required: there each statement is planned for its values when it runs.
+ */
+export function requiredSettings({ pooler, settings }: ServingOptions = {}): Record<
+  string,
+  string
+> {
+  const { jit, default_transaction_isolation, statement_timeout } = SERVING;
+  return pooler === undefined
+    ? { ...SERVING, ...settings }
+    : { jit, default_transaction_isolation, statement_timeout };
+}
+
+/**
+ * The sessions that serve requests. {@link DataSource.initialize} opens the first one. Others are opened when they are
+ * needed.
+ *
+ * @param url a `postgres://` URL; its parameters, including those for TLS, are pg's (`sslmode`, `sslrootcert`, …).
+ * @param size the maximum number of sessions.
+ * @throws TypeError for a malformed URL.
+ */
+export function servingDataSource(
+  url: string,
+  size: number,
+  { pooler, servers = [], urlNow = () => url, settings, forms, ...mapping }: ServingOptions = {},
+): DataSource {
+  const ofSessions = (one: string) =>
+    pooler === undefined ? withSettings(one, { ...SERVING, ...settings }) : one;
+  const ServingClient = clientWithCredentialsOf(urlNow);
+  const config = {
+    Client: ServingClient,
+    connectionString: ofSessions(url),
+    ...(servers.length > 0 ? connectingToWritable(servers.map(ofSessions), ServingClient) : {}),
+    sharesSessions: pooler !== undefined,
+    forms,
+    max: size,
+    connectionTimeoutMillis: DATABASE_TIMEOUTS.connection,
+    ...LASTING,
+  };
+  return dataSource(ServingPool, config, mapping);
+}
+
+/**
+ * The sessions that read from one hot standby.
+ *
+ * @param url of that server; the other parameters are those of {@link servingDataSource}.
+ * @throws TypeError for a malformed URL.
+ */
+export function standbyPool(url: string, size: number, urlNow: () => string): Pool {
+  return new ServingPool({
+    Client: clientWithCredentialsOf(urlNow),
+    connectionString: withSettings(url, SERVING),
+    application_name: APPLICATION_NAME,
+    max: size,
+    connectionTimeoutMillis: STANDBY_TIMEOUTS.connection,
+    use: STANDBY_TIMEOUTS.use,
+    ...LASTING,
+  });
+}
+
+/**
+ * Sessions for commands, and for the start before the service serves. Their statements may take long. The second
+ * session is opened only if the first is busy.
  *
  * @throws TypeError for a malformed URL.
  */
-export function administrativeDataSource(url: string): DataSource {
-  return dataSource(Pool, {
+export function administrativeDataSource(url: string, mapping?: Mapping): DataSource {
+  const config: ServingPoolConfig = {
     connectionString: url,
     // pg parses dates in this style only. It is not a start-up parameter, because poolers reject or ignore those.
     onConnect: (client) => client.query(`set datestyle = 'ISO'`),
     max: 2,
     connectionTimeoutMillis: 10_000,
-  });
+  };
+  return dataSource(Pool, config, mapping);
 }
 
 /**
  * @param PoolClass the class of the pool. TypeORM creates the pool and connects before other code could add listeners.
  */
-function dataSource(PoolClass: typeof Pool, config: ServingPoolConfig): DataSource {
+function dataSource(
+  PoolClass: typeof Pool,
+  config: ServingPoolConfig,
+  mapping?: Mapping,
+): DataSource {
   return new DataSource({
     type: 'postgres',
     driver: { ...pg, Pool: PoolClass },
     extra: { ...config, application_name: APPLICATION_NAME },
-    entities: [Pet, IdempotencyKey, ApiKey, Order],
-    migrations: [...migrations],
+    ...mapping,
     installExtensions: false,
     // Called if an idle connection breaks. The pool has removed it and opens another one when it is needed.
     poolErrorHandler: () => {},
@@ -153,7 +165,7 @@ function clientWithCredentialsOf(urlNow: () => string): typeof Client {
 
 function withCredentials(url: string, urlNow: () => string): string {
   try {
-    const now = new URL(hostsOf(urlNow())[0]!);
+    const now = new URL(hostsOf(parsable(urlNow()))[0]!);
     const { username, password } = now;
     const changed = Object.assign(new URL(url), { username, password });
     // In a URL, the parameters `user` and `password` override the role and password before the host.
@@ -168,14 +180,6 @@ function withCredentials(url: string, urlNow: () => string): string {
   }
 }
 
-/** The pool of an initialized DataSource, for statements that do not go through a repository. */
-export function poolOf({ driver }: DataSource): Pool {
-  return (driver as PostgresDriver).master;
-}
-
-/** The name of this service's sessions in `pg_stat_activity` and in PostgreSQL's log. */
-export const APPLICATION_NAME = 'animal-store';
-
 /** Adds settings to the URL's `options`, which would otherwise override them. */
 function withSettings(url: string, settings: Record<string, string>): string {
   const changed = new URL(url);
@@ -185,4 +189,9 @@ function withSettings(url: string, settings: Record<string, string>): string {
   const options = [changed.searchParams.get('options') ?? [], added].flat().join(' ');
   changed.searchParams.set('options', options);
   return changed.href;
+}
+
+/** The pool of an initialized DataSource, for statements that do not go through a repository. */
+export function poolOf({ driver }: DataSource): Pool {
+  return (driver as PostgresDriver).master;
 }

@@ -4,15 +4,15 @@ import type { DataSource } from 'typeorm';
 import { type Environment, secretOf } from '../config/environment.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
 import { OperatorError } from '../errors/operator-error.js';
-import { isCitus, requireNoStandbys } from '../citus/citus.js';
-import { serversOf, writableOf } from './servers.js';
-import { EmbeddedPostgres } from '../embedded-postgres/embedded-postgres.js';
 import {
   administrativeDataSource,
-  type Pooler,
+  type Engine,
+  type Mapping,
   requiredSettings,
   servingDataSource,
+  type ServingOptions,
 } from './data-source.js';
+import { serversOf, writableOf } from './servers.js';
 
 /** The folder of the embedded PostgreSQL and its files. */
 export const DATA_FOLDER = join(PROJECT_ROOT, '.data');
@@ -38,6 +38,7 @@ export async function onDatabase(
     await work({ url: await serverOf(DATABASE_URL), isEmbedded: false });
     return;
   }
+  const { EmbeddedPostgres } = await import('../embedded-postgres/embedded-postgres.js');
   const server = await EmbeddedPostgres.start(DATA_FOLDER);
   try {
     await work({ url: server.url, isEmbedded: true });
@@ -70,13 +71,15 @@ export function describeDatabase(url: string): string {
 /**
  * Connects to the database at `url` while `work` runs.
  *
+ * @param mapping the entities and migrations that `work` uses.
  * @throws OperatorError if it cannot be used.
  */
 export async function administer<T>(
   url: string,
   work: (dataSource: DataSource) => Promise<T>,
+  mapping?: Mapping,
 ): Promise<T> {
-  const dataSource = await connected(() => administrativeDataSource(url));
+  const dataSource = await connected(() => administrativeDataSource(url, mapping));
   try {
     await requireFit(dataSource);
     return await work(dataSource);
@@ -113,43 +116,35 @@ async function requireFit(dataSource: DataSource): Promise<void> {
  * @throws OperatorError if the database at `url` cannot be used, or if there is a pooler that `DATABASE_POOLER` does
  *   not name.
  */
-export async function connectToServe(url: string, environment: Environment): Promise<DataSource> {
+export async function connectToServe(
+  url: string,
+  environment: Environment,
+  engineAndMapping: Engine & Mapping = {},
+): Promise<DataSource> {
   const { DATABASE_URL, DATABASE_URL_FILE, DATABASE_POOL_SIZE, DATABASE_POOLER } = environment;
   const known = serversOf(DATABASE_URL ?? '');
-  const servers = known.length > 0 ? [url, ...known.filter((server) => server !== url)] : [];
-  const urlNow = () => secretOf('DATABASE_URL', { DATABASE_URL_FILE }) ?? url;
-  const connect = (onCitus: boolean) =>
-    connected(() =>
-      servingDataSource(url, DATABASE_POOL_SIZE, DATABASE_POOLER, servers, urlNow, onCitus),
-    );
-  let dataSource = await connect(false);
+  const options: ServingOptions = {
+    ...engineAndMapping,
+    pooler: DATABASE_POOLER,
+    servers: known.length > 0 ? [url, ...known.filter((server) => server !== url)] : [],
+    urlNow: () => secretOf('DATABASE_URL', { DATABASE_URL_FILE }) ?? url,
+  };
+  const dataSource = await connected(() => servingDataSource(url, DATABASE_POOL_SIZE, options));
   try {
-    const onCitus = await isCitus(dataSource);
-    if (onCitus) {
-      requireNoStandbys(environment);
-      await dataSource.destroy();
-      dataSource = await connect(true);
-    }
-    await requireSettings(dataSource, DATABASE_POOLER, onCitus);
+    await requireSettings(dataSource, options);
     if (DATABASE_POOLER === undefined) {
       await requireOwnSessions(dataSource);
     }
     return dataSource;
   } catch (error) {
-    if (dataSource.isInitialized) {
-      await dataSource.destroy();
-    }
+    await dataSource.destroy();
     throw error;
   }
 }
 
 /** Most poolers reject or ignore the settings in a session's start-up packet. Missing settings show a pooler. */
-async function requireSettings(
-  dataSource: DataSource,
-  pooler: Pooler | undefined,
-  onCitus: boolean,
-): Promise<void> {
-  const required = requiredSettings(pooler, onCitus);
+async function requireSettings(dataSource: DataSource, options: ServingOptions): Promise<void> {
+  const required = requiredSettings(options);
   const found = await dataSource.query<{ name: string; setting: string; role: string }[]>(
     `select name, setting, quote_ident(current_user) as role from pg_settings where name = any($1)`,
     [Object.keys(required)],
@@ -158,7 +153,7 @@ async function requireSettings(
   if (wrong.length === 0) {
     return;
   }
-  if (pooler === undefined) {
+  if (options.pooler === undefined) {
     const settings = wrong.map(({ name, setting }) => `${name} is ${setting}`).join(', ');
     throw new OperatorError(
       `The database of DATABASE_URL ignores settings of the service's sessions (${settings}), as poolers do. ${POOLER_HINT}.`,

@@ -1,8 +1,6 @@
-import { connect, type Socket } from 'node:net';
 import { Pool, type PoolClient, type PoolConfig } from 'pg';
-import { serialize } from 'pg-protocol';
 import { READ_ONLY, sqlState } from '../errors/database-error.js';
-import type { StatementForm } from './statement.js';
+import { run, type SessionTraits, Statement, type StatementForm } from './statement.js';
 
 /**
  * Time-outs of the connections that serve requests, in milliseconds. A request waits for each of them for less than 2
@@ -14,10 +12,12 @@ export const DATABASE_TIMEOUTS = {
   /** For a statement, as PostgreSQL's `statement_timeout`. */
   statement: 1_500,
   /**
-   * For any data from PostgreSQL while a statement runs. It covers commits, which `statement_timeout` does not limit,
-   * and a server that hangs.
+   * For all that a session is taken from the pool for. It covers commits, which `statement_timeout` does not limit, and
+   * a server that hangs.
    */
-  silence: 1_750,
+  use: 1_750,
+  /** For the response of an idle session, after another session did not respond in time. */
+  proof: 250,
   /** Silence on a connection before TCP sends a keep-alive probe. */
   keepAlive: 10_000,
 } as const;
@@ -26,102 +26,97 @@ export const DATABASE_TIMEOUTS = {
  * The same for the connections to standbys. After a time-out, the primary serves the read. So these are shorter than
  * the time that a request may wait for its batch.
  */
-export const STANDBY_TIMEOUTS = { connection: 250, silence: 250 } as const;
+export const STANDBY_TIMEOUTS = { connection: 250, use: 250 } as const;
 
-export interface ServingPoolConfig extends PoolConfig {
-  /**
-   * Whether a pooler shares sessions among its clients. Prepared statements of one client would then collide with
-   * another's.
-   */
-  sharesSessions?: boolean;
-  /** The statements, by name, that run in another form on this engine. */
-  forms?: ReadonlyMap<string, StatementForm>;
+export interface ServingPoolConfig extends PoolConfig, SessionTraits {
   /** Milliseconds; {@link DATABASE_TIMEOUTS} has the default. */
-  silence?: number;
+  use?: number;
 }
 
-/**
- * A pool that closes a connection if PostgreSQL sends nothing for too long while a statement runs. Idle connections are
- * likely to hang too. The pool closes them as well, so that the next statements do not wait for each of them.
- *
- * It uses the time-out of the socket. pg's `query_timeout` would create a timer for each statement, and the objects
- * that a timer refers to would survive in V8's old generation.
- */
-export class ServingPool extends Pool {
-  readonly sharesSessions: boolean;
-  readonly forms?: ReadonlyMap<string, StatementForm>;
-  private readonly idle = new Set<PoolClient>();
-  private readonly hasSeveralServers: boolean;
+/** Ends sessions by their process ids, unless a session that was just opened has the same process id. */
+export const END_SESSIONS = new Statement(
+  'end-sessions',
+  `
+  select pg_terminate_backend(pid)
+    from pg_stat_activity
+   where pid = any($1::int[]) and usename = current_user and query_start < now() - interval '1 second'`,
+);
 
-  constructor(config: ServingPoolConfig) {
+/**
+ * A pool that closes a session that is in use for too long, because PostgreSQL does not respond. Idle sessions may hang
+ * too: each is checked before a statement gets it.
+ */
+export class ServingPool extends Pool implements SessionTraits {
+  readonly sharesSessions?: boolean;
+  readonly forms?: ReadonlyMap<string, StatementForm>;
+  private readonly deadlines = new WeakMap<PoolClient, NodeJS.Timeout>();
+  /** The process ids of the closed sessions that PostgreSQL may not have ended. */
+  private readonly abandoned = new Set<number>();
+
+  constructor(private readonly config: ServingPoolConfig) {
     super(config);
-    this.sharesSessions = config.sharesSessions ?? false;
+    this.sharesSessions = config.sharesSessions;
     this.forms = config.forms;
-    this.hasSeveralServers = config.onConnect !== undefined;
-    const { idle } = this;
-    this.on('acquire', (client) => idle.delete(client));
-    this.on('remove', (client) => idle.delete(client));
+    // An idle session broke. The pool has removed it, and opens another one when it is needed.
+    this.on('error', () => {});
+    // TypeORM adds its listener only after it gets the session. PostgreSQL may close the session before that.
+    this.on('connect', (client) => client.on('error', () => {}));
+    this.on('acquire', (client) => this.limit(client, config.use ?? DATABASE_TIMEOUTS.use));
     this.on('release', (error, client) => {
-      if (!error) {
-        idle.add(client);
-      } else if (sqlState(error) === READ_ONLY) {
+      clearTimeout(this.deadlines.get(client));
+      if (sqlState(error) === READ_ONLY) {
         this.leaveReadOnly();
       }
     });
-    this.on('connect', (client) => {
-      // TypeORM adds its listener only after it gets the connection. PostgreSQL may close the connection before that.
-      client.on('error', () => {});
-      endSilence(client as Session, idle, config.silence ?? DATABASE_TIMEOUTS.silence);
-    });
   }
 
   /**
-   * Called if the server is read-only. If there are several servers, new connections then look for one that accepts
-   * writes.
+   * Called if the server is read-only. If there are several servers, sessions with one that accepts writes replace the
+   * idle ones.
    */
   leaveReadOnly(): void {
-    if (this.hasSeveralServers) {
-      endAll(this.idle);
+    if (this.config.onConnect !== undefined) {
+      this.checkIdle();
     }
+  }
+
+  /** Closes the session if it is still in use after `milliseconds`. The statement that it runs fails. */
+  private limit(client: PoolClient, milliseconds: number): void {
+    clearTimeout(this.deadlines.get(client));
+    const close = () => {
+      // pg-pool does not use an ended session again.
+      void client.end();
+      this.abandoned.add((client as Session).processID);
+      this.checkIdle();
+      this.endAbandoned().catch(() => {});
+    };
+    this.deadlines.set(client, setTimeout(close, milliseconds));
+  }
+
+  /** Takes each idle session from the pool until it responds, and closes those that do not. */
+  private checkIdle(): void {
+    const check: (client: PoolClient) => unknown =
+      this.config.onConnect ?? ((client) => client.query('select'));
+    for (let { idleCount } = this; idleCount > 0; idleCount -= 1) {
+      this.connect((_error, client, release) => {
+        if (client !== undefined) {
+          this.limit(client, DATABASE_TIMEOUTS.proof);
+          Promise.resolve(check(client)).then(() => release(), release);
+        }
+      });
+    }
+  }
+
+  /**
+   * PostgreSQL does not notice that the client of a session has left while the session waits. A commit may wait forever
+   * for a standby that is gone, so sessions would accumulate.
+   */
+  private async endAbandoned(): Promise<void> {
+    const ids = [...this.abandoned];
+    await run(this, END_SESSIONS, [ids]);
+    ids.forEach((id) => this.abandoned.delete(id));
   }
 }
 
-/** Closes the sockets. pg-pool then removes the clients. */
-function endAll(idle: Set<PoolClient>): void {
-  idle.forEach((one) => (one as Session).connection.stream.destroy());
-}
-
-function endSilence(client: Session, idle: Set<PoolClient>, after: number): void {
-  const { stream } = client.connection;
-  stream.setTimeout(after).on('timeout', () => {
-    if (!idle.has(client)) {
-      cancelStatement(client);
-      stream.destroy(
-        Object.assign(new Error('PostgreSQL did not respond in time'), { code: 'ETIMEDOUT' }),
-      );
-      endAll(idle);
-    }
-  });
-}
-
-/**
- * Asks PostgreSQL to cancel a statement that no request waits for any more. `statement_timeout` does not limit a
- * commit, which may wait for a standby that is gone. PostgreSQL does not notice that the client has left, so sessions
- * would accumulate. The cancel request uses a separate connection, and PostgreSQL accepts it without TLS (PostgreSQL,
- * section 55.2.8). Errors are ignored: if PostgreSQL cannot be reached, there is nothing to cancel.
- */
-function cancelStatement({ host, port, processID, secretKey }: Session): void {
-  const socket = host.startsWith('/') ? connect(`${host}/.s.PGSQL.${port}`) : connect(port, host);
-  socket.on('error', () => {});
-  socket.setTimeout(DATABASE_TIMEOUTS.connection, () => socket.destroy());
-  socket.end(serialize.cancel(processID, secretKey));
-}
-
-/** Members that pg's types lack. */
-type Session = PoolClient & {
-  connection: { stream: Socket };
-  host: string;
-  port: number;
-  processID: number;
-  secretKey: number;
-};
+/** A member that pg's types lack. */
+type Session = PoolClient & { processID: number };

@@ -1,14 +1,9 @@
 import { Client, type ClientBase, type ClientConfig, type PoolConfig } from 'pg';
+import { hostsOf } from '../config/database-url.js';
 import { READ_ONLY, sqlState } from '../errors/database-error.js';
 
 /** Milliseconds for a connection to one server, and for its response whether it is read-only. */
 const CONNECTION_TIMEOUT = 2_000;
-
-/** A URL for each of the hosts, separated by commas, that `url` names. */
-export function hostsOf(url: string): string[] {
-  const [, before, hosts = '', after] = /^(\w+:\/\/(?:[^/?]*@)?)([^/?]*)(.*)$/s.exec(url) ?? [];
-  return hosts.split(',').map((host) => `${before}${host}${after}`);
-}
 
 /**
  * The URLs of the servers that a libpq URL names, one for each. Empty without `target_session_attrs=read-write`, which

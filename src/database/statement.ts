@@ -1,5 +1,4 @@
 import type { Pool, PoolClient, QueryArrayConfig } from 'pg';
-import type { ServingPool } from './pool.js';
 
 /**
  * A statement that is prepared under its name once per connection. Without a name, PostgreSQL would parse and plan it
@@ -20,17 +19,28 @@ export class Statement {
  */
 export type StatementForm = (pool: Pool, values: any) => Promise<unknown[][]>;
 
+/** How the sessions of a pool differ from PostgreSQL's own. */
+export interface SessionTraits {
+  /**
+   * Whether a pooler shares sessions among its clients. Prepared statements of one client would then collide with
+   * another's.
+   */
+  readonly sharesSessions?: boolean;
+  /** The statements, by name, that run in another form on this engine. */
+  readonly forms?: ReadonlyMap<string, StatementForm>;
+}
+
 /**
  * Runs `statement` on a free connection of a pool, or on one session. Rejects with pg's error.
  *
  * @returns its rows, each an array of its columns in the statement's order.
  */
 export async function run<Columns extends unknown[]>(
-  sessions: Pool | PoolClient,
+  sessions: (Pool | PoolClient) & SessionTraits,
   statement: Statement,
   values: unknown[] = [],
 ): Promise<Columns[]> {
-  const { forms, sharesSessions } = sessions as ServingPool;
+  const { forms, sharesSessions } = sessions;
   const form = forms?.get(statement.name);
   if (form !== undefined) {
     return (await form(sessions as Pool, values)) as Columns[];

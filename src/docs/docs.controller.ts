@@ -1,12 +1,10 @@
-import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { extname, join } from 'node:path';
+import { join } from 'node:path';
 import { Controller, Get, Param, Res } from '@nestjs/common';
+import type { Response } from 'express';
 import { Public } from '../auth/public.decorator.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
 import { ApiError } from '../errors/api-error.js';
-import { Representation } from '../http/representation.js';
-import { addHeaders, type Response } from '../http/response.js';
 import { renderPages } from './pages.js';
 
 const { resolve } = createRequire(import.meta.url);
@@ -21,12 +19,6 @@ const ASSETS = new Map([
     resolve(`swagger-ui-dist/${name}`),
   ]),
 ]);
-
-const MEDIA_TYPES: Readonly<Record<string, string>> = {
-  '.css': 'text/css; charset=utf-8',
-  '.js': 'text/javascript; charset=utf-8',
-  '.svg': 'image/svg+xml',
-};
 
 /** A page loads files only from this service, connects only to it, and runs no inline scripts. */
 const PAGE_HEADERS = {
@@ -51,32 +43,26 @@ export class DocsController {
   private readonly pages = renderPages();
 
   @Get()
-  getReference(@Res({ passthrough: true }) response: Response): Representation {
+  getReference(@Res({ passthrough: true }) response: Response): string {
     return this.page('docs', response);
   }
 
   @Get('guides/:name')
-  getGuide(
-    @Param('name') name: string,
-    @Res({ passthrough: true }) response: Response,
-  ): Representation {
+  getGuide(@Param('name') name: string, @Res({ passthrough: true }) response: Response): string {
     return this.page(`docs/guides/${name}`, response);
   }
 
   @Get('assets/:name')
-  getAsset(
-    @Param('name') name: string,
-    @Res({ passthrough: true }) response: Response,
-  ): Representation {
-    const file = known(ASSETS.get(name));
-    addHeaders(response, { 'Cache-Control': 'public, max-age=3600' });
-    return new Representation(readFileSync(file), MEDIA_TYPES[extname(name)]!);
+  getAsset(@Param('name') name: string, @Res() response: Response): void {
+    // A date would keep the files of a later release when an earlier one is deployed again.
+    const options = { lastModified: false, headers: { 'Cache-Control': 'public, max-age=3600' } };
+    response.sendFile(known(ASSETS.get(name)), options);
   }
 
-  private page(path: string, response: Response): Representation {
+  private page(path: string, response: Response): string {
     const html = known(this.pages.get(path));
-    addHeaders(response, PAGE_HEADERS);
-    return new Representation(html, 'text/html; charset=utf-8');
+    response.set(PAGE_HEADERS);
+    return html;
   }
 }
 

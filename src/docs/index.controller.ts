@@ -1,10 +1,9 @@
-import { Controller, Get, HttpStatus, Inject, Req, Res } from '@nestjs/common';
+import { Controller, Get, Header, HttpStatus, Inject, Req, Res } from '@nestjs/common';
+import type { Request, Response } from 'express';
 import { stringify } from 'lossless-json';
 import { Public } from '../auth/public.decorator.js';
 import { Environment } from '../config/environment.js';
-import { JsonText, Representation } from '../http/representation.js';
-import type { Request } from '../http/request.js';
-import { addHeaders, type Response, varyBy } from '../http/response.js';
+import { JsonText } from '../http/json-text.js';
 import { OpenApiDocument } from '../openapi/openapi-document.js';
 
 /** What the service is: an index of its addresses, and the OpenAPI document. No key is needed. */
@@ -14,12 +13,13 @@ export class IndexController {
   private readonly hasDocs: boolean;
   private readonly index: Readonly<Record<string, unknown>>;
   private readonly json: JsonText;
-  private readonly yaml: Representation;
 
-  constructor(@Inject(Environment) { DOCS, publicRoot }: Environment, document: OpenApiDocument) {
+  constructor(
+    @Inject(Environment) { DOCS, publicRoot }: Environment,
+    private readonly document: OpenApiDocument,
+  ) {
     const { title, version } = document.content.info;
     this.json = new JsonText(stringify(document.content)!);
-    this.yaml = new Representation(document.yaml, 'application/yaml');
     this.hasDocs = DOCS === 'on';
     this.index = {
       name: title,
@@ -34,10 +34,10 @@ export class IndexController {
   /** The index; for clients that prefer HTML to JSON, such as browsers, 303 to `/docs`. */
   @Get()
   getIndex(@Req() request: Request, @Res({ passthrough: true }) response: Response) {
-    varyBy(response, 'Accept');
+    response.vary('Accept');
     if (this.hasDocs && request.accepts(['json', 'html']) === 'html') {
       // Relative to the request's address, so that it is valid behind any proxy.
-      addHeaders(response, { Location: './docs' });
+      response.setHeader('Location', './docs');
       response.statusCode = HttpStatus.SEE_OTHER;
     }
     return this.index;
@@ -49,7 +49,8 @@ export class IndexController {
   }
 
   @Get('openapi.yaml')
-  getYaml(): Representation {
-    return this.yaml;
+  @Header('Content-Type', 'application/yaml')
+  getYaml(): string {
+    return this.document.yaml;
   }
 }

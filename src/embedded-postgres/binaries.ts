@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { chmod, cp, mkdir, readFile, rename, rm, stat, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { promisify } from 'node:util';
 import type { Account } from './account.js';
 import { NoEmbeddedPostgres } from './no-embedded-postgres.js';
@@ -11,61 +11,45 @@ import { NoEmbeddedPostgres } from './no-embedded-postgres.js';
  * Finds PostgreSQL's programs in the package for this platform, creates the missing links to their libraries, and makes
  * sure that `account` can run them.
  *
- * @returns the folder that holds `initdb` and `postgres`.
+ * @returns the folder that holds `initdb`, `pg_ctl` and `postgres`.
  * @throws NoEmbeddedPostgres
  */
 export async function findBinaries(account: Account): Promise<string> {
   const packageName = `@embedded-postgres/${process.platform}-${process.arch}`;
-  let native: string;
+  let root: string;
   try {
-    const entry = createRequire(import.meta.url).resolve(packageName);
-    native = join(dirname(dirname(entry)), 'native');
+    root = dirname(dirname(createRequire(import.meta.url).resolve(packageName)));
   } catch {
     throw new NoEmbeddedPostgres(
       `There is no PostgreSQL to embed on ${process.platform} ${process.arch} (${packageName} is not installed).`,
     );
   }
-  const inPlace = await run(native, account);
-  if (inPlace === undefined) {
-    return join(native, 'bin');
-  }
-  const copy = await copyForEveryone(native);
-  const copied = await run(copy, account);
-  if (copied !== undefined) {
-    throw new NoEmbeddedPostgres(`The embedded PostgreSQL does not run here: ${copied}`);
-  }
-  return join(copy, 'bin');
-}
-
-/** @returns why `account` cannot run the programs under `native`, or `undefined` if it can. */
-async function run(native: string, account: Account): Promise<string | undefined> {
-  try {
-    await linkLibraries(native);
-    await promisify(execFile)(join(native, 'bin', 'postgres'), ['--version'], { ...account.ids });
-    return undefined;
-  } catch (error) {
-    return error instanceof Error ? error.message : String(error);
-  }
+  const runs = async (folder: string) => {
+    await linkLibraries(folder);
+    const bin = join(folder, 'native', 'bin');
+    await promisify(execFile)(join(bin, 'postgres'), ['--version'], account.ids);
+    return bin;
+  };
+  return runs(root)
+    .catch(async () => runs(await copyForEveryone(root)))
+    .catch((error: Error) => {
+      throw error instanceof NoEmbeddedPostgres
+        ? error
+        : new NoEmbeddedPostgres(`The embedded PostgreSQL does not run here: ${error.message}`);
+    });
 }
 
 /**
  * Makes the links to the shared libraries, which a registry package cannot hold. The package's install script does so
  * too, but npm may have been told not to run any.
  */
-async function linkLibraries(native: string): Promise<void> {
+async function linkLibraries(root: string): Promise<void> {
   const links: { source: string; target: string }[] = JSON.parse(
-    await readFile(join(native, 'pg-symlinks.json'), 'utf8').catch(() => '[]'),
+    await readFile(join(root, 'native', 'pg-symlinks.json'), 'utf8').catch(() => '[]'),
   );
   for (const { source, target } of links) {
-    const [from, to] = [source, target].map((path) => path.replace(/^native\//, '')) as [
-      string,
-      string,
-    ];
-    const folder = dirname(to);
-    const relative = from.startsWith(`${folder}/`)
-      ? from.slice(folder.length + 1)
-      : join('..', from);
-    await symlink(relative, join(native, to)).catch((error: NodeJS.ErrnoException) => {
+    const link = symlink(relative(dirname(target), source), join(root, target));
+    await link.catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'EEXIST') {
         throw error;
       }
@@ -77,10 +61,10 @@ async function linkLibraries(native: string): Promise<void> {
  * Copies the programs to a folder that every account can read. The project may be in a folder that only its owner can
  * read. A copy that another account could have made or changed is not used.
  */
-async function copyForEveryone(native: string): Promise<string> {
-  const { version } = JSON.parse(await readFile(join(dirname(native), 'package.json'), 'utf8'));
+async function copyForEveryone(root: string): Promise<string> {
+  const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'));
   const owner = process.getuid?.() ?? 0;
-  const copy = join(tmpdir(), `animal-store-postgresql-${version}-${owner}`);
+  const copy = join(tmpdir(), `animal-store-postgres-${version}-${owner}`);
   const existing = await stat(copy).catch(() => undefined);
   if (existing?.uid === owner && (existing.mode & 0o022) === 0) {
     return copy;
@@ -90,7 +74,9 @@ async function copyForEveryone(native: string): Promise<string> {
   }
   const unfinished = `${copy}.${process.pid}`;
   await mkdir(unfinished, { mode: 0o755 });
-  await cp(native, unfinished, { recursive: true, verbatimSymlinks: true });
+  const native = join(unfinished, 'native');
+  await cp(join(root, 'native'), native, { recursive: true, verbatimSymlinks: true });
+  await chmod(native, 0o755);
   await chmod(unfinished, 0o755);
   await rename(unfinished, copy).catch(() => rm(unfinished, { recursive: true, force: true }));
   return copy;

@@ -1,8 +1,9 @@
 import { execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { chown, mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -27,6 +28,9 @@ const IN_USE_LOCK = 7_236_102_512;
 
 const INVALID_PASSWORD = '28P01';
 
+/** The environment variables of PostgreSQL's programs. `LC_ALL` is for messages in English. */
+const ENVIRONMENT = { PATH: process.env['PATH'], LC_ALL: 'C', TZ: 'UTC' };
+
 /**
  * A real PostgreSQL, run from binaries in node_modules, for a first start, for development and for tests. It listens on
  * the loopback address alone, with a random password, and is shared by all processes that start it on the same folder.
@@ -48,24 +52,49 @@ export class EmbeddedPostgres {
    */
   static async start(folder: string): Promise<EmbeddedPostgres> {
     const data = join(folder, 'postgres');
+    const log = join(folder, 'postgres.log');
     await mkdir(folder, { recursive: true });
     const account = await postgresAccount(data);
     const deadline = Date.now() + START_TIMEOUT;
-    let binaries: string | undefined;
     while (Date.now() < deadline) {
-      const server = await joinRunning(data);
-      if (server !== undefined) {
-        return new EmbeddedPostgres(server.url, server.processId, server.session);
+      const running = await EmbeddedPostgres.join(data);
+      if (running !== undefined) {
+        return running;
       }
-      binaries ??= await findBinaries(account);
+      const binaries = await findBinaries(account);
       if (!existsSync(data)) {
         await create(folder, data, binaries, account);
       }
-      await launch(folder, data, binaries, account, deadline);
+      await launch(data, log, binaries, account);
     }
-    throw new NoEmbeddedPostgres(
-      `The embedded PostgreSQL did not start; its log is ${logFile(folder)}.`,
-    );
+    throw new NoEmbeddedPostgres(`The embedded PostgreSQL did not start; its log is ${log}.`);
+  }
+
+  /** The server that runs on `data` according to its `postmaster.pid` and lets us in; else `undefined`. */
+  private static async join(data: string): Promise<EmbeddedPostgres | undefined> {
+    const pidFile = await readFile(join(data, 'postmaster.pid'), 'utf8').catch(() => '');
+    const [processId, , , port] = pidFile.split('\n').map(Number);
+    if (!processId || !port || !signal(processId, 0)) {
+      return undefined;
+    }
+    const password = (await readFile(passwordFile(data), 'utf8')).trim();
+    const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
+    const session = new Client({ connectionString: url, application_name: 'animal-store keeper' });
+    // The server may be stopped under us; whoever queries it notices.
+    session.on('error', () => undefined);
+    try {
+      await session.connect();
+      await session.query('select pg_advisory_lock_shared($1)', [IN_USE_LOCK]);
+      return new EmbeddedPostgres(url, processId, session);
+    } catch (error) {
+      await session.end().catch(() => undefined);
+      if (sqlState(error) === INVALID_PASSWORD) {
+        throw new NoEmbeddedPostgres(
+          `The PostgreSQL in ${data} does not take the password in ${passwordFile(data)}.`,
+        );
+      }
+      return undefined;
+    }
   }
 
   /** Stops the server, unless another process still uses it. What was committed stays. */
@@ -96,33 +125,6 @@ export class EmbeddedPostgres {
   }
 }
 
-/** The server that runs on `data` according to its `postmaster.pid` and lets us in; else `undefined`. */
-async function joinRunning(data: string) {
-  const lines = (await readFile(join(data, 'postmaster.pid'), 'utf8').catch(() => '')).split('\n');
-  const [processId, port] = [Number(lines[0]), Number(lines[3])];
-  if (!processId || !port || !signal(processId, 0)) {
-    return undefined;
-  }
-  const password = (await readFile(passwordFile(data), 'utf8')).trim();
-  const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
-  const session = new Client({ connectionString: url, application_name: 'animal-store keeper' });
-  // The server may be stopped under us; whoever queries it notices.
-  session.on('error', () => undefined);
-  try {
-    await session.connect();
-    await session.query('select pg_advisory_lock_shared($1)', [IN_USE_LOCK]);
-    return { url, processId, session };
-  } catch (error) {
-    await session.end().catch(() => undefined);
-    if (sqlState(error) === INVALID_PASSWORD) {
-      throw new NoEmbeddedPostgres(
-        `The PostgreSQL in ${data} does not take the password in ${passwordFile(data)}.`,
-      );
-    }
-    return undefined;
-  }
-}
-
 /**
  * Creates the server's data and password in a folder of this process, and renames it to `data`. So `data` is never
  * incomplete, and no `initdb` of another process writes to it. If several processes do this at once, all use the folder
@@ -131,19 +133,21 @@ async function joinRunning(data: string) {
 async function create(folder: string, data: string, binaries: string, account: Account) {
   await removeLeftovers(folder);
   const unfinished = `${data}.${process.pid}`;
-  await rm(unfinished, { recursive: true, force: true });
-  await mkdir(unfinished, { mode: 0o700 });
+  // The account may have no access to the folder.
+  const forInitdb = join(tmpdir(), `animal-store-${randomBytes(8).toString('hex')}`);
   const password = randomBytes(32).toString('hex');
-  const passwordForInitdb = join(tmpdir(), `animal-store-${randomBytes(8).toString('hex')}`);
   try {
-    await writeFile(passwordForInitdb, password, { mode: 0o600, flag: 'wx' });
-    await give(unfinished, account);
-    await give(passwordForInitdb, account);
+    await mkdir(unfinished, { mode: 0o700 });
+    await writeFile(forInitdb, password, { mode: 0o600, flag: 'wx' });
+    if (account.ids.uid !== undefined && account.ids.gid !== undefined) {
+      await chown(unfinished, account.ids.uid, account.ids.gid);
+      await chown(forInitdb, account.ids.uid, account.ids.gid);
+    }
     await promisify(execFile)(
       join(binaries, 'initdb'),
       [
         ['-D', fromWithin(unfinished, account)],
-        ['--username=postgres', `--pwfile=${passwordForInitdb}`, '--auth=scram-sha-256'],
+        ['--username=postgres', `--pwfile=${forInitdb}`, '--auth=scram-sha-256'],
         ['--encoding=UTF8', '--locale=C'],
       ].flat(),
       { cwd: unfinished, env: ENVIRONMENT, ...account.ids },
@@ -155,7 +159,7 @@ async function create(folder: string, data: string, binaries: string, account: A
       throw new NoEmbeddedPostgres(`The embedded PostgreSQL was not created: ${String(error)}`);
     }
   } finally {
-    await rm(passwordForInitdb, { force: true });
+    await rm(forInitdb, { force: true });
     await rm(unfinished, { recursive: true, force: true });
   }
 }
@@ -164,57 +168,28 @@ async function create(folder: string, data: string, binaries: string, account: A
 async function removeLeftovers(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
     const [, processId] = /^postgres\.([0-9]+)$/.exec(name) ?? [];
-    if (processId !== undefined && !signal(Number(processId), 0)) {
+    if (processId === String(process.pid) || (processId && !signal(Number(processId), 0))) {
       await rm(join(folder, name), { recursive: true, force: true }).catch(() => undefined);
     }
   }
 }
 
 /**
- * Starts the server. Returns when it is ready, when it has ended, or at the deadline. It may end because a server that
- * crashed left its lock file: the caller then tries again.
+ * Starts the server, and returns when it is ready or has ended. It may end because a server that crashed left its lock
+ * file, or because another process starts it too: the caller then tries again.
  */
-async function launch(
-  folder: string,
-  data: string,
-  binaries: string,
-  account: Account,
-  deadline: number,
-) {
-  const log = await open(logFile(folder), 'a', 0o600);
+async function launch(data: string, logFile: string, binaries: string, account: Account) {
+  const log = await open(logFile, 'a', 0o600);
+  const settings = `-p ${await freePort()} -c listen_addresses=127.0.0.1 -c unix_socket_directories=`;
+  const seconds = String(START_TIMEOUT / 1000);
   try {
-    const server = spawn(
-      join(binaries, 'postgres'),
-      [
-        ['-D', fromWithin(data, account)],
-        ['-c', 'listen_addresses=127.0.0.1', '-p', String(await freePort())],
-        ['-c', 'unix_socket_directories='],
-      ].flat(),
-      {
-        cwd: data,
-        env: ENVIRONMENT,
-        ...account.ids,
-        stdio: ['ignore', log.fd, log.fd],
-        // In another process group, so that Ctrl-C reaches only this process, which then stops the server.
-        detached: true,
-      },
+    // pg_ctl starts the server in a session of its own. So Ctrl-C reaches only this process, which then stops it.
+    const starting = spawn(
+      join(binaries, 'pg_ctl'),
+      ['start', '-D', fromWithin(data, account), '-w', '-t', seconds, '-o', settings],
+      { cwd: data, env: ENVIRONMENT, ...account.ids, stdio: ['ignore', log.fd, log.fd] },
     );
-    const ended = new Promise<void>((resolve) => server.once('exit', () => resolve()));
-    server.once('error', () => undefined);
-    server.unref();
-    while (Date.now() < deadline) {
-      const state = await Promise.race([wait(20), ended.then(() => 'ended')]);
-      if (state === 'ended') {
-        await wait(100);
-        return;
-      }
-      const lines = (await readFile(join(data, 'postmaster.pid'), 'utf8').catch(() => '')).split(
-        '\n',
-      );
-      if (Number(lines[0]) === server.pid && lines[7]?.trim() === 'ready') {
-        return;
-      }
-    }
+    await once(starting, 'exit');
   } finally {
     await log.close();
   }
@@ -228,30 +203,13 @@ function fromWithin(data: string, account: Account): string {
   return account.ids.uid !== undefined && process.platform === 'linux' ? '/proc/self/cwd' : data;
 }
 
-/** The environment variables of PostgreSQL's programs. `LC_ALL` is for messages in English. */
-const ENVIRONMENT = { PATH: process.env['PATH'], LC_ALL: 'C', TZ: 'UTC' };
-
-async function give(path: string, { ids: { uid, gid } }: Account): Promise<void> {
-  if (uid !== undefined && gid !== undefined) {
-    await chown(path, uid, gid);
-  }
-}
-
-function passwordFile(data: string): string {
-  return join(data, 'animal-store.password');
-}
-
-function logFile(folder: string): string {
-  return join(folder, 'postgres.log');
-}
+const passwordFile = (data: string) => join(data, 'animal-store.password');
 
 async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve, reject) =>
-    server.once('error', reject).listen(0, '127.0.0.1', resolve),
-  );
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  await once(server.close(), 'close');
   return port;
 }
 

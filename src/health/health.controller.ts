@@ -5,16 +5,14 @@ import type { ServingPool } from '../database/pool.js';
 import { DataSource } from 'typeorm';
 import { Public } from '../auth/public.decorator.js';
 import { Batcher } from '../database/batcher.js';
-import { pendingMigrations } from '../schema/bookkeeping.js';
-import { missingRights } from '../schema/rights.js';
+import { SchemaMonitor } from '../schema/schema-monitor.js';
 import { Standbys } from '../standbys/standbys.js';
 import { ApiError } from '../errors/api-error.js';
 import { sqlState } from '../errors/database-error.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
 
-/** SQLSTATEs (PostgreSQL, appendix A). */
+/** SQLSTATE of a statement for which the disk has no room (PostgreSQL, appendix A). */
 const DISK_FULL = '53100';
-const INSUFFICIENT_PRIVILEGE = '42501';
 
 /**
  * Milliseconds for which readiness is 503 after a statement failed because the database's disk was full. The time is
@@ -39,6 +37,7 @@ export class HealthController {
 
   constructor(
     private readonly dataSource: DataSource,
+    private readonly schema: SchemaMonitor,
     private readonly pool: Pool,
     private readonly standbys: Standbys,
     private readonly host: HttpAdapterHost<HttpAdapter>,
@@ -57,26 +56,23 @@ export class HealthController {
   }
 
   /**
-   * 200 if requests can be served: the service is not stopping, the database responds and accepts writes, no migration
-   * is pending, and the role has the rights that the service needs.
+   * 200 if listPets, createPet and getPet can be served: the service is not stopping, the database responds and accepts
+   * writes, and has the tables and rights that they need.
    */
   @Get('ready')
   async ready() {
     if (this.host.httpAdapter.isStopping) {
-      throw new ApiError('unavailable', 'The service is stopping.');
+      throw new ApiError('unavailable', 'The service is stopping.', { isExpected: true });
     }
-    const { isReadOnly, pending, missing } = await this.states.ask(undefined);
+    const { isReadOnly, errors } = await this.states.ask(undefined);
     if (isReadOnly) {
       throw new ApiError('unavailable', 'The database is read-only.');
     }
     if (performance.now() - this.diskFullAt < DISK_FULL_FOR) {
       throw new ApiError('unavailable', "The database's disk is full.");
     }
-    if (pending.length > 0) {
-      throw new ApiError('unavailable', 'The database has pending migrations.');
-    }
-    if (missing.length > 0) {
-      throw new ApiError('unavailable', `The database role lacks: ${missing.join(', ')}.`);
+    if (errors.length > 0) {
+      throw new ApiError('unavailable', errors.map(({ message }) => message).join(' '));
     }
     const standbys = this.standbys.states;
     if (standbys.length === 0) {
@@ -89,17 +85,11 @@ export class HealthController {
 
   private async databaseState() {
     const [{ transaction_read_only }] = await this.dataSource.query('show transaction_read_only');
-    const missing = await missingRights(this.dataSource);
-    const pending = await pendingMigrations(this.dataSource).catch((error: unknown) => {
-      if (sqlState(error) === INSUFFICIENT_PRIVILEGE && missing.length > 0) {
-        return [];
-      }
-      throw error;
-    });
     const isReadOnly = transaction_read_only === 'on';
     if (isReadOnly) {
       (this.pool as ServingPool).leaveReadOnly();
     }
-    return { isReadOnly, pending, missing };
+    const errors = (await this.schema.findings()).filter(({ isError }) => isError);
+    return { isReadOnly, errors };
   }
 }

@@ -1,5 +1,6 @@
 import { Module } from '@nestjs/common';
+import { SchemaModule } from '../schema/schema.module.js';
 import { HealthController } from './health.controller.js';
 
-@Module({ controllers: [HealthController] })
+@Module({ imports: [SchemaModule], controllers: [HealthController] })
 export class HealthModule {}

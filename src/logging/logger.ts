@@ -23,7 +23,8 @@ export function createLogger(
   stream: DestinationStream = bufferedStandardOutput(),
 ): Logger {
   const formatters = { level: (name: string) => ({ level: name }) };
-  return pino({ level, base: undefined, timestamp: isoTime, formatters }, stream);
+  const timestamp = pino.stdTimeFunctions.isoTime;
+  return pino({ level, base: undefined, timestamp, formatters }, stream);
 }
 
 /**
@@ -43,29 +44,15 @@ export async function standardOutput(isProduction: boolean): Promise<Destination
   return bufferedStandardOutput();
 }
 
-let latest = { at: NaN, text: '' };
-
-/** The time in milliseconds. All lines of the same millisecond share one formatted text. */
-function isoTime(): string {
-  const at = Date.now();
-  if (at !== latest.at) {
-    latest = { at, text: `,"time":"${new Date(at).toISOString()}"` };
-  }
-  return latest.text;
-}
-
-/** The maximum number of bytes that wait while standard output accepts none. Further lines are dropped. */
-const MOST_WAITING = 12 * 1024 * 1024;
-
 /** Milliseconds for which the process tries to write the last lines if standard output does not accept them. */
 const LAST_TRIES = 2_000;
 
 /**
- * Standard output behind a buffer of 15 KiB. All lines of one turn of the event loop are added to it together. They are
- * added as bytes: with text, SonicBoom would measure all text in the buffer each time, which copies it.
+ * Standard output behind a buffer of 15 KiB. All lines of one turn of the event loop are added to it together, as bytes:
+ * SonicBoom would measure all text in the buffer for each line, which copies it.
  *
  * If the reader is gone or slow, or the disk is full, lines are lost, but the service keeps running and stops as usual.
- * So this uses pino's SonicBoom. With `pino.destination`, the exit would throw an error in these cases.
+ * `pino.destination` would block the exit in these cases.
  */
 export function bufferedStandardOutput(): DestinationStream {
   let endOfTries = Infinity;
@@ -74,13 +61,14 @@ export function bufferedStandardOutput(): DestinationStream {
     fd: 1,
     sync: false,
     minLength: 15 * 1024,
-    maxLength: MOST_WAITING,
+    // What waits while standard output accepts nothing. Further lines are dropped.
+    maxLength: 12 * 1024 * 1024,
     periodicFlush: 1000,
     contentMode: 'buffer',
     retryEAGAIN: () => performance.now() < endOfTries,
   });
-  output.on('error', () => (isBroken = true));
-  output.on('write', () => (isBroken = false));
+  // After an error other than EAGAIN, `flushSync` would try forever.
+  output.on('error', () => (isBroken = true)).on('write', () => (isBroken = false));
 
   let lines = '';
   const handOver = () => {
@@ -103,8 +91,8 @@ export function bufferedStandardOutput(): DestinationStream {
       // Standard output accepts no more.
     }
   });
-  const stream = {
-    write: (line: string) => {
+  return {
+    write: (line) => {
       if (lines === '') {
         setImmediate(handOver);
       }
@@ -114,8 +102,7 @@ export function bufferedStandardOutput(): DestinationStream {
       end();
       output.flush(done);
     },
-  };
-  return stream;
+  } as DestinationStream;
 }
 
 /** Writes Nest's own messages to the same log. Those of Nest's level `log` have the level `debug`. */

@@ -1,9 +1,9 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
-import { HttpAdapterHost } from '@nestjs/core';
 import { Pool } from 'pg';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { SENT_BATCHES, type SentBatch } from '../database/batcher.js';
-import type { HttpAdapter, LoggedResponse } from '../http/http-adapter.js';
+import { AccessLog, type LoggedResponse } from '../http/access-log.js';
+import { Admission } from '../http/admission.js';
 import { OpenApiDocument, type Operation } from '../openapi/openapi-document.js';
 import { Standbys } from '../standbys/standbys.js';
 
@@ -30,7 +30,8 @@ export class Metrics implements OnModuleInit, OnModuleDestroy {
 
   constructor(
     registry: Registry,
-    private readonly host: HttpAdapterHost<HttpAdapter>,
+    private readonly accessLog: AccessLog,
+    admission: Admission,
     private readonly document: OpenApiDocument,
     pool: Pool,
     standbys: Standbys,
@@ -87,10 +88,10 @@ export class Metrics implements OnModuleInit, OnModuleDestroy {
         },
       });
     gauge('animal_store_http_requests_in_flight', 'Requests in their handlers.', () => [
-      host.httpAdapter.load.handled,
+      admission.load.handled,
     ]);
     gauge('animal_store_http_requests_queued', 'Requests that wait for their handlers.', () => [
-      host.httpAdapter.load.waiting,
+      admission.load.waiting,
     ]);
     gauge(
       'animal_store_database_connections_max',
@@ -131,7 +132,7 @@ export class Metrics implements OnModuleInit, OnModuleDestroy {
         this.durations.zero(labels);
       }
     }
-    this.host.httpAdapter.observe = (response) => this.observeResponse(response);
+    this.accessLog.observe = (response) => this.observeResponse(response);
     SENT_BATCHES.subscribe(this.observeBatch);
   }
 
@@ -141,6 +142,9 @@ export class Metrics implements OnModuleInit, OnModuleDestroy {
 
   private observeResponse(response: LoggedResponse): void {
     const { route, status, code = '', ms, key } = response;
+    if (status === undefined) {
+      return;
+    }
     const known = this.operations.get(`${response.method} ${route}`);
     const operation = known?.operationId ?? route ?? 'none';
     const method = this.methods.has(response.method!) ? response.method! : 'other';

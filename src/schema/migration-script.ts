@@ -3,8 +3,9 @@ import { migrations } from '../../migrations/index.js';
 import type { Migration } from '../../migrations/migration.js';
 import { VERSION } from '../config/project-root.js';
 import { missingBookkeeping, pendingMigrations } from './bookkeeping.js';
-import { lastMigration, MIGRATION_LOCK, requireOneSchema } from './migrations.js';
-import { PATIENCE, TABLE_LOCK } from './table-locks.js';
+import { PATIENCE, TABLE_LOCK } from './locks.js';
+import { lastMigration, MIGRATION_LOCK } from './migrations.js';
+import { requireOneSchema } from './schema-state.js';
 
 /**
  * The SQL that `migrate run` would run now, as a script for psql. Nothing is changed.

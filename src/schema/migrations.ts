@@ -2,18 +2,22 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { type DataSource, MigrationExecutor, type QueryRunner } from 'typeorm';
 import { migrations } from '../../migrations/index.js';
 import type { Migration } from '../../migrations/migration.js';
+import type { Environment, Pooler } from '../config/environment.js';
 import { VERSION } from '../config/project-root.js';
+import { administer } from '../database/database.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { missingBookkeeping, pendingMigrations } from './bookkeeping.js';
-import type { Pooler } from '../database/data-source.js';
-import { administer } from '../database/database.js';
-import { inTransaction, outsideTransaction } from './table-locks.js';
+import { inTransaction, outsideTransaction } from './locks.js';
+import { findingsOf, requireOneSchema } from './schema-state.js';
 
 /**
  * The advisory lock under which migrations run (PostgreSQL, section 13.3.5), so that several instances starting at once
  * apply each migration once. The number is arbitrary and must never change.
  */
 export const MIGRATION_LOCK = 7_236_102_511;
+
+/** Milliseconds between two attempts to get the advisory lock. */
+const LOCK_PAUSE = 100;
 
 /**
  * Applies the pending migrations, in one transaction. If some of them run outside a transaction, there is a transaction
@@ -24,7 +28,7 @@ export const MIGRATION_LOCK = 7_236_102_511;
  *   table for too long, or if a migration outside a transaction fails.
  */
 export async function runMigrations(url: string): Promise<string[]> {
-  return administer(url, async (dataSource) => {
+  return withMigrations(url, async (dataSource) => {
     await requireDirect(dataSource);
     await requireOneSchema(dataSource);
     const applied: string[] = [];
@@ -48,6 +52,36 @@ export async function runMigrations(url: string): Promise<string[]> {
     }
   });
 }
+
+/**
+ * Applies the pending migrations if `MIGRATE_ON_START` is true and there is no pooler, or if the database is embedded.
+ *
+ * @throws OperatorError if the database at `url` cannot be used, or if migrations stay pending that listPets, createPet
+ *   or getPet need.
+ */
+export async function requireMigrated(
+  url: string,
+  { DATABASE_URL, DATABASE_POOLER, MIGRATE_ON_START }: Environment,
+): Promise<void> {
+  const findings = await administer(url, findingsOf);
+  const isPooled = DATABASE_POOLER !== undefined;
+  const mayMigrate = DATABASE_URL === undefined || (MIGRATE_ON_START && !isPooled);
+  if (mayMigrate && findings.some(({ about }) => about === 'migrations')) {
+    await runMigrations(url);
+    return;
+  }
+  const error = findings.find(({ about, isError }) => about !== 'rights' && isError);
+  if (error?.about === 'migrations') {
+    throw new OperatorError(
+      `${error.message}\n` +
+        `Apply them with npm run migration:run, ${isPooled ? 'without the pooler' : 'or start with MIGRATE_ON_START=true'}.`,
+    );
+  } else if (error !== undefined) {
+    throw new OperatorError(error.message);
+  }
+}
+const withMigrations = <T>(url: string, work: (dataSource: DataSource) => Promise<T>) =>
+  administer(url, work, { migrations: [...migrations] });
 
 /** Applies the pending migrations until one differs from `isOutside`. @returns their names. */
 async function apply(
@@ -80,7 +114,7 @@ async function apply(
  *   expected one.
  */
 export async function revertMigration(url: string, expected?: string): Promise<string | undefined> {
-  return administer(url, async (dataSource) => {
+  return withMigrations(url, async (dataSource) => {
     await requireDirect(dataSource);
     const name = expected ?? (await lastMigration(dataSource))?.name;
     if (name === undefined) {
@@ -100,12 +134,6 @@ export async function revertMigration(url: string, expected?: string): Promise<s
   });
 }
 
-/** Whether this code has the migration, and runs it outside a transaction. */
-function isOutsideTransaction(name: string | undefined): boolean {
-  const Found = migrations.find((it) => it.name === name);
-  return Found !== undefined && new Found().transaction === false;
-}
-
 /**
  * @returns the migration applied last, or `undefined` if none is applied.
  * @throws OperatorError if this code does not have it, and as {@link requireOneSchema}.
@@ -113,19 +141,22 @@ function isOutsideTransaction(name: string | undefined): boolean {
 export async function lastMigration(dataSource: DataSource): Promise<Migration | undefined> {
   await requireOneSchema(dataSource);
   const [last] = await new MigrationExecutor(dataSource).getExecutedMigrations();
-  return last && migrationOf(last.name);
-}
-
-/** @throws OperatorError if this code does not have it. */
-function migrationOf(name: string): Migration {
-  const Found = migrations.find((it) => it.name === name);
-  if (Found === undefined) {
+  const found = last && migrationOf(last.name);
+  if (last !== undefined && found === undefined) {
     throw new OperatorError(
-      `${name}, applied last, is not a migration of this version: revert it with the version that has it.`,
+      `${last.name}, applied last, is not a migration of this version: revert it with the version that has it.`,
     );
   }
-  return new Found();
+  return found;
 }
+
+/** `undefined` if this code does not have it. */
+function migrationOf(name: string): Migration | undefined {
+  const Found = migrations.find((it) => it.name === name);
+  return Found && new Found();
+}
+
+const isOutsideTransaction = (name: string) => migrationOf(name)?.transaction === false;
 
 /**
  * Counts what reverting `migration` would delete now, by table or `table.column`: rows, or values that are not null.
@@ -145,25 +176,6 @@ export async function rowsLostWith(
     }
     return rows;
   });
-}
-
-/**
- * @throws OperatorError if the tables are in another schema than the one in which new tables are created. TypeORM looks
- *   for its table in that schema only, and would create a second, empty set of tables there.
- */
-export async function requireOneSchema(dataSource: DataSource): Promise<void> {
-  const [other] = await dataSource.query(
-    `select nspname as found, current_schema() as current
-       from pg_class
-       join pg_namespace on pg_namespace.oid = relnamespace
-      where pg_class.oid = to_regclass('migrations') and nspname <> current_schema()`,
-  );
-  if (other !== undefined) {
-    throw new OperatorError(
-      `The tables are in the schema ${other.found}, but migrations would create theirs in ${other.current}, ` +
-        `which is first in the role's search_path: alter role … set search_path = ${other.found}.`,
-    );
-  }
 }
 
 /**
@@ -196,28 +208,21 @@ async function underLock<T>(
   isOutside: boolean,
   work: (executor: MigrationExecutor, session: QueryRunner) => Promise<T>,
 ): Promise<T> {
-  const begin = isOutside ? outsideTransaction : inTransaction;
+  const [begin, take] = isOutside
+    ? [outsideTransaction, 'pg_try_advisory_lock']
+    : [inTransaction, 'pg_try_advisory_xact_lock'];
   return begin(dataSource, async (session) => {
-    await takeLock(session, isOutside ? 'pg_try_advisory_lock' : 'pg_try_advisory_xact_lock');
-    return work(new MigrationExecutor(dataSource, session), session);
+    // The wait is not inside a statement: a statement has a snapshot, and a `create index concurrently` of the other
+    // process would wait until that ends.
+    for (let isNoted = false; ; isNoted = true) {
+      const [{ isOurs }] = await session.query(`select ${take}($1) as "isOurs"`, [MIGRATION_LOCK]);
+      if (isOurs) {
+        return work(new MigrationExecutor(dataSource, session), session);
+      }
+      if (!isNoted) {
+        console.error('Another process migrates this database; this one waits for it.');
+      }
+      await wait(LOCK_PAUSE);
+    }
   });
-}
-
-/** Milliseconds between two attempts to get the advisory lock. */
-const LOCK_PAUSE = 100;
-
-async function takeLock(session: QueryRunner, take: string): Promise<void> {
-  const isTaken = async () => {
-    const [{ isOurs }] = await session.query(`select ${take}($1) as "isOurs"`, [MIGRATION_LOCK]);
-    return isOurs as boolean;
-  };
-  if (await isTaken()) {
-    return;
-  }
-  console.error('Another process migrates this database; this one waits for it.');
-  // The wait is not inside a statement: a statement has a snapshot, and a `create index concurrently` of the other
-  // process would wait until that ends.
-  do {
-    await wait(LOCK_PAUSE);
-  } while (!(await isTaken()));
 }

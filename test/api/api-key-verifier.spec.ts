@@ -4,14 +4,14 @@ import type { Pool } from 'pg';
 import { hashApiKey, newApiKey } from '../../src/api-key.js';
 import { ApiKeyVerifier, VERIFICATION } from '../../src/auth/api-key-verifier.js';
 
-/** A database that finds, of the hashes it is asked for, those that `isValid`. */
-function verifierOn(isValid: (hash: string) => boolean) {
+/** A database that finds, of the hashes it is asked for, those that `isValid`. Their keys expire in `expiresIn` ms. */
+function verifierOn(isValid: (hash: string) => boolean, expiresIn: number | null = null) {
   let statements = 0;
   const sent: unknown[] = [];
   const query = async (_statement: unknown, [hashes]: [string[]]) => {
     statements += 1;
     sent.push(...hashes);
-    return { rows: hashes.filter(isValid).map((hash, id) => [`${id}`, hash, null]) };
+    return { rows: hashes.filter(isValid).map((hash, id) => [`${id}`, hash, expiresIn]) };
   };
   const pool = { query } as unknown as Pool;
   const verifier = new ApiKeyVerifier(pool, pino({ level: 'silent' }));
@@ -31,7 +31,7 @@ describe('ApiKeyVerifier', () => {
   let clock: Clock | undefined;
   afterEach(() => clock?.uninstall());
   const stopClock = () => {
-    clock = install({ toFake: ['setTimeout', 'performance'] });
+    clock = install({ now: Date.now(), toFake: ['setTimeout', 'performance', 'Date'] });
     return clock;
   };
 
@@ -116,5 +116,20 @@ describe('ApiKeyVerifier', () => {
     expect(verifier.recall(key)).toBeUndefined();
     const caller = await verifier.verify(key);
     expect(verifier.recall(key)).toBe(caller);
+  });
+
+  it.each([
+    ['4 seconds', null, 4_000],
+    ['as long as it is valid', 1_500.25, 1_500],
+  ])('recalls a key for %s, although the clock is set back', async (_what, expiresIn, recalled) => {
+    const clock = stopClock();
+    const { verifier } = verifierOn(() => true, expiresIn);
+    const key = newApiKey();
+    const caller = await verifier.verify(key);
+    clock.setSystemTime(Date.now() - 3_600_000);
+    clock.tick(recalled - 1);
+    expect(verifier.recall(key)).toBe(caller);
+    clock.tick(2);
+    expect(verifier.recall(key)).toBeUndefined();
   });
 });

@@ -3,11 +3,10 @@ import { parse as parseYaml } from 'yaml';
 import { readEnvironment } from '../../src/config/environment.js';
 import { deprecationHeaders, GET_PET_DEPRECATION } from '../../src/deprecation/deprecation.js';
 import { ERRORS } from '../../src/errors/errors.js';
-import { allowOf } from '../../src/http/methods.js';
 import { OpenApiDocument } from '../../src/openapi/openapi-document.js';
 import { NewPet } from '../../src/pets/new-pet.dto.js';
 import { validate } from '../../src/validation/validate.js';
-import { DOCUMENT, faultsBySchema, parseExactly, resolved } from '../support/contract.js';
+import { allowOf, DOCUMENT, faultsBySchema, parseExactly, resolved } from '../support/contract.js';
 import { startService, type TestService } from '../support/service.js';
 
 const documentIn = (variables: Record<string, string>) =>

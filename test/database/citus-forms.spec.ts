@@ -1,6 +1,6 @@
 import type { Pool } from 'pg';
 import type { DataSource } from 'typeorm';
-import { CITUS_FORMS } from '../../src/citus/citus.js';
+import { CITUS_FORMS, CITUS_SETTINGS } from '../../src/citus/citus.js';
 import { poolOf, servingDataSource } from '../../src/database/data-source.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { run, type Statement } from '../../src/database/statement.js';
@@ -30,8 +30,8 @@ describe('the form for Citus', () => {
     url = await createDatabase();
     await runMigrations(url);
     dataSources = await Promise.all(
-      [false, true].map((onCitus) =>
-        servingDataSource(url, 2, undefined, [], undefined, onCitus).initialize(),
+      [{}, { settings: CITUS_SETTINGS, forms: CITUS_FORMS }].map((engine) =>
+        servingDataSource(url, 2, engine).initialize(),
       ),
     );
     [plain, citus] = dataSources.map(poolOf) as [Pool, Pool];

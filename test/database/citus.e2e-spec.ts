@@ -1,8 +1,7 @@
 import { Client } from 'pg';
-import { ApiKey } from '../../src/auth/api-key.entity.js';
-import { ApiKeys } from '../../src/auth/api-keys.js';
+import { administerKeys } from '../../src/auth/api-keys.js';
 import { readEnvironment } from '../../src/config/environment.js';
-import { administer, connectToServe } from '../../src/database/database.js';
+import { connectService } from '../../src/cli/serving-database.js';
 import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
 import { createLogger } from '../../src/logging/logger.js';
 import { IdempotentCreation } from '../../src/pets/idempotent-creation.js';
@@ -149,7 +148,7 @@ describeOnCitus('on Citus', () => {
   it('does not start with standbys, and says why', async () => {
     const { databaseUrl } = service;
     const variables = { DATABASE_URL: databaseUrl, DATABASE_READ_URL: databaseUrl };
-    await expect(connectToServe(databaseUrl, readEnvironment(variables))).rejects.toThrow(
+    await expect(connectService(databaseUrl, readEnvironment(variables))).rejects.toThrow(
       /extension citus, so DATABASE_READ_URL must not be set/,
     );
   });
@@ -159,8 +158,7 @@ describeOnCitus('on Citus', () => {
   });
 
   it('manages keys, which each node has', async () => {
-    await administer(service.databaseUrl, async (dataSource) => {
-      const keys = new ApiKeys(dataSource.getRepository(ApiKey));
+    await administerKeys(service.databaseUrl, async (keys) => {
       const { id, key } = await keys.issue('citus', 3_600_000);
       const status = async () =>
         (await service.anonymous.get('/v1/pets').set('Authorization', `Bearer ${key}`)).status;

@@ -1,5 +1,6 @@
 import type { DataSource } from 'typeorm';
 import { administrativeDataSource } from '../../src/database/data-source.js';
+import { ENTITIES } from '../../src/entities.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { createDatabase, dropDatabase } from '../support/service.js';
 import { catalog } from '../support/catalog.js';
@@ -11,7 +12,7 @@ describe('the entities', () => {
   beforeEach(async () => {
     [migrated, generated] = await Promise.all([createDatabase(), createDatabase()]);
     await runMigrations(migrated);
-    dataSource = await administrativeDataSource(migrated).initialize();
+    dataSource = await administrativeDataSource(migrated, { entities: ENTITIES }).initialize();
   });
   afterEach(async () => {
     await dataSource.destroy();
@@ -38,7 +39,7 @@ describe('the entities', () => {
   });
 
   it('make the same schema as the migrations, to each constraint and default', async () => {
-    const fresh = await administrativeDataSource(generated).initialize();
+    const fresh = await administrativeDataSource(generated, { entities: ENTITIES }).initialize();
     try {
       await fresh.synchronize();
     } finally {

@@ -102,8 +102,10 @@ describe.each([
   );
 
   it('finds pets by the primary key', async () => {
-    const statement = await administer(url, async (dataSource) =>
-      petsById(dataSource.getRepository(Pet)),
+    const statement = await administer(
+      url,
+      async (dataSource) => petsById(dataSource.getRepository(Pet)),
+      { entities: [Pet] },
     );
     const nodes = await plan(statement, '{1,25000,50000,999999}');
     expect(nodes.map((node) => node['Node Type'])).not.toContain('Seq Scan');

@@ -1,6 +1,8 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
+import { install } from '@sinonjs/fake-timers';
 import type { PoolClient } from 'pg';
+import { poolOf, servingDataSource } from '../../src/database/data-source.js';
 import { ServingPool } from '../../src/database/pool.js';
 
 /** A message of PostgreSQL's protocol (PostgreSQL, section 55.7). */
@@ -37,5 +39,21 @@ describe('ServingPool', () => {
     client.release(true);
     await pool.end();
     server.close();
+  });
+
+  it('keeps four sessions open that nobody uses', async () => {
+    const clock = install({ toFake: ['setTimeout', 'clearTimeout'] });
+    const dataSource = await servingDataSource(process.env['TEST_DATABASE_URL']!, 6).initialize();
+    try {
+      const pool = poolOf(dataSource);
+      const clients = await Promise.all(Array.from({ length: 6 }, () => pool.connect()));
+      clients.forEach((client) => client.release());
+      expect(pool.idleCount).toBe(6);
+      clock.tick(3_600_000);
+      expect(pool.idleCount).toBe(4);
+    } finally {
+      clock.uninstall();
+      await dataSource.destroy();
+    }
   });
 });

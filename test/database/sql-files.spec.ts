@@ -5,6 +5,7 @@ import { Client } from 'pg';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { APPLICATION_NAME, requiredSettings } from '../../src/database/data-source.js';
 import { administer } from '../../src/database/database.js';
+import { END_SESSIONS } from '../../src/database/pool.js';
 import { withoutIndent } from '../../src/schema/migration-script.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { DELETE_OLD_IDEMPOTENCY_KEYS } from '../../src/pets/idempotent-creation.sql.js';
@@ -55,15 +56,11 @@ const STATEMENTS: readonly (readonly [statement: string, purpose: string, call?:
     '',
   ],
   [
-    'standby-has-replayed',
-    'With DATABASE_READ_URL, on the standby before each read: whether it has replayed as much.',
-    `'0/0', '1'`,
+    'standby-state',
+    'With DATABASE_READ_URL, on the standby before each read: whether it is a copy, and has replayed as much.',
+    `'0/0', '1', 'identity'`,
   ],
-  [
-    'server-identity',
-    'With DATABASE_READ_URL, each second: whether the standbys are copies of the primary.',
-    '',
-  ],
+  ['end-sessions', 'Ends sessions that the service closed because they did not respond.'],
   ['show transaction_read_only', 'Readiness: whether the database takes writes.'],
   [
     "select privilege || ' on '",
@@ -77,6 +74,11 @@ const STATEMENTS: readonly (readonly [statement: string, purpose: string, call?:
     '',
   ],
   ['set datestyle', 'A command, and a start before it serves: dates that the driver reads.'],
+  [
+    "select to_regclass('pg_dist_local_group')",
+    'A start: whether the server may be a node of Citus. Then the start reads its number from that table.',
+    '',
+  ],
   [
     'select exists (select from pg_extension',
     'A start: whether the database is Citus, for which other statements replace some of these.',
@@ -179,6 +181,7 @@ const MILLION = `
 
     const sent = new Map<string, string>([
       [DELETE_OLD_IDEMPOTENCY_KEYS.name, DELETE_OLD_IDEMPOTENCY_KEYS.text],
+      [END_SESSIONS.name, END_SESSIONS.text],
     ]);
     const entries = server.log
       .slice(since)

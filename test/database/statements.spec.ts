@@ -1,5 +1,6 @@
 import { type DataSource, type EntityTarget, type ObjectLiteral } from 'typeorm';
 import * as verifier from '../../src/auth/api-key-verifier.js';
+import { ENTITIES } from '../../src/entities.js';
 import { poolOf, servingDataSource } from '../../src/database/data-source.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import * as standbys from '../../src/standbys/standbys.sql.js';
@@ -25,7 +26,7 @@ describe('the statements', () => {
   beforeAll(async () => {
     url = await createDatabase();
     await runMigrations(url);
-    dataSource = await servingDataSource(url, 1).initialize();
+    dataSource = await servingDataSource(url, 1, { entities: ENTITIES }).initialize();
     await dataSource.query(
       `insert into pets (name, category_id, status) values ('Rex "the" cat', -9223372036854775808, 'sold')`,
     );

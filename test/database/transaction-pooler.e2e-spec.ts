@@ -1,8 +1,7 @@
 import { Client } from 'pg';
-import { ApiKey } from '../../src/auth/api-key.entity.js';
-import { ApiKeys } from '../../src/auth/api-keys.js';
+import { administerKeys } from '../../src/auth/api-keys.js';
 import { readEnvironment } from '../../src/config/environment.js';
-import { administer, connectToServe } from '../../src/database/database.js';
+import { connectService } from '../../src/cli/serving-database.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { expectError } from '../support/answers.js';
@@ -63,16 +62,14 @@ if (!hasPgBouncer()) {
 
   async function refusal(variables: Record<string, string>): Promise<string> {
     const environment = readEnvironment({ DATABASE_URL: pooler.url, ...variables });
-    const error = await connectToServe(pooler.url, environment).catch((fault: Error) => fault);
+    const error = await connectService(pooler.url, environment).catch((fault: Error) => fault);
     expect(error).toBeInstanceOf(OperatorError);
     return (error as Error).message;
   }
 
   /** Sends many requests at once to two processes behind the pooler. @returns the statuses other than 2xx. */
   async function failuresOfTwo(variables: Record<string, string>): Promise<number[]> {
-    const { key } = await administer(url, (dataSource) =>
-      new ApiKeys(dataSource.getRepository(ApiKey)).issue('two'),
-    );
+    const { key } = await administerKeys(url, (keys) => keys.issue('two'));
     const processes = await Promise.all(
       [1, 2].map(() => project.serve({ ...variables, DATABASE_URL: pooler.url })),
     );
@@ -189,11 +186,9 @@ if (!hasPgBouncer()) {
 
   it('commands read dates, whatever DateStyle the database has', async () => {
     await setForSessions({ datestyle: 'German, DMY' });
-    const keys = <T>(through: string, work: (keys: ApiKeys) => Promise<T>) =>
-      administer(through, (dataSource) => work(new ApiKeys(dataSource.getRepository(ApiKey))));
-    const { id } = await keys(pooler.url, (all) => all.issue('dated'));
-    const listed = await keys(pooler.url, (all) => all.list());
+    const { id } = await administerKeys(pooler.url, (keys) => keys.issue('dated'));
+    const listed = await administerKeys(pooler.url, (keys) => keys.list());
     expect(listed.find((key) => key.id === id)!.createdAt).toBeInstanceOf(Date);
-    expect(listed).toEqual(await keys(url, (all) => all.list()));
+    expect(listed).toEqual(await administerKeys(url, (keys) => keys.list()));
   });
 });

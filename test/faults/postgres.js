@@ -8,10 +8,8 @@ import { promisify } from 'node:util';
 import pg from 'pg';
 import { postgresAccount } from '../../dist/src/embedded-postgres/account.js';
 import { findBinaries } from '../../dist/src/embedded-postgres/binaries.js';
-import { ApiKey } from '../../dist/src/auth/api-key.entity.js';
-import { ApiKeys } from '../../dist/src/auth/api-keys.js';
+import { administerKeys } from '../../dist/src/auth/api-keys.js';
 import { APPLICATION_NAME } from '../../dist/src/database/data-source.js';
-import { administer } from '../../dist/src/database/database.js';
 import { runMigrations } from '../../dist/src/schema/migrations.js';
 import { freePort } from '../../scripts/free-port.mjs';
 import { endsWithThis, family, signal } from './processes.js';
@@ -63,9 +61,7 @@ export class Postgres {
     );
     await server.start();
     await runMigrations(server.url);
-    const { key } = await administer(server.url, (dataSource) =>
-      new ApiKeys(dataSource.getRepository(ApiKey)).issue('faults'),
-    );
+    const { key } = await administerKeys(server.url, (keys) => keys.issue('faults'));
     server.key = key;
     return server;
   }

@@ -13,7 +13,7 @@ const TABLE = 'CreateToys1799999999999';
 
 /** Migrations after the project's own: an index that is built concurrently, and one in a transaction. */
 const MIGRATIONS = `
-import { migrations as own } from '../process/own.js';
+import { migrations as own } from './own.js';
 
 class ${INDEX} {
   name = '${INDEX}';

@@ -4,7 +4,7 @@ import { Client } from 'pg';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { requiredSettings } from '../../src/database/data-source.js';
-import { RIGHTS } from '../../src/schema/rights.js';
+import { NEEDED_RIGHTS, OTHER_RIGHTS } from '../../src/schema/schema-state.js';
 import { systemBinaries, SystemPostgres } from '../support/system-postgres.js';
 import { addPet, petNames, statusWith } from '../support/pets.js';
 import { Project } from '../support/project.js';
@@ -144,7 +144,7 @@ function blocksOf(title: string, language: 'sh' | 'sql'): string[] {
     );
     const of = (role: string) =>
       (all as string[][]).filter(([grantee]) => grantee === role).map((it) => it.slice(1));
-    const service = RIGHTS.flatMap(([relation, ...privileges]) =>
+    const service = [...NEEDED_RIGHTS, ...OTHER_RIGHTS].flatMap(([relation, ...privileges]) =>
       privileges.map((privilege) => [relation, privilege]),
     );
     // Of keys create, which no request does.

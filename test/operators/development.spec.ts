@@ -130,9 +130,7 @@ const binaries = await systemBinaries();
     const program = project.start('npm', ['run', '--silent', 'psql', '--', ...ask], {});
     const { code, stdout, stderr } = await program.outcome;
     expect(code).toBe(0);
-    expect(stdout).toMatch(
-      /^postgres\n\S*psql postgres:\/\/postgres@127\.0\.0\.1:\d+\/postgres -Atc /,
-    );
+    expect(stdout).toMatch(/^postgres\n\S*psql -Atc /);
     expect(stderr).toMatch(/^DATABASE_URL is not set: this is the embedded PostgreSQL in .+\n$/);
     await project.remove();
   },

@@ -1,6 +1,4 @@
-import { ApiKey } from '../../src/auth/api-key.entity.js';
-import { ApiKeys } from '../../src/auth/api-keys.js';
-import { administer } from '../../src/database/database.js';
+import { administerKeys } from '../../src/auth/api-keys.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { expectError } from '../support/answers.js';
 import { Wire } from '../support/wire.js';
@@ -15,9 +13,7 @@ beforeAll(async () => {
   project = await Project.create();
   DATABASE_URL = await project.createDatabase();
   await runMigrations(DATABASE_URL);
-  ({ key } = await administer(DATABASE_URL, (dataSource) =>
-    new ApiKeys(dataSource.getRepository(ApiKey)).issue('test'),
-  ));
+  ({ key } = await administerKeys(DATABASE_URL, (keys) => keys.issue('test')));
 });
 afterAll(() => project.remove());
 

@@ -27,7 +27,7 @@ describe('the migrations', () => {
   /** What every command says first. */
   const where = () => {
     const { pathname, host, username } = new URL(DATABASE_URL);
-    return `Database ${pathname.slice(1)} at ${host}, role ${username}.\n`;
+    return `Database ${pathname.slice(1)} at ${host}, role ${username}, schema public.\n`;
   };
 
   async function migrate(command: string): Promise<string> {
@@ -35,7 +35,7 @@ describe('the migrations', () => {
     const { code, stdout, stderr } = await project.run('migrate', args, { DATABASE_URL });
     expect([code, stderr.slice(0, where().length)]).toEqual([0, where()]);
     expect(stderr.slice(where().length)).toMatch(
-      /^(Applies|Reverts|Lists) .+\n(  the (table|column) .+\n)?$/,
+      /^(Applies|Reverts|Lists) .+\n(  the (table|column) .+\n)*(Running service, .+: none\.\n)?$/,
     );
     // What follows the first tab is about when, and by whom.
     return stdout.trimEnd().replaceAll(/\t.+$/gm, '');
@@ -66,7 +66,18 @@ describe('the migrations', () => {
     const { stderr } = await project.run('migrate', ['revert', '--yes'], { DATABASE_URL });
     expect(stderr).toBe(
       `${where()}Reverts ${CREATE_ORDERS}. This permanently deletes:\n` +
-        '  the table orders (rows: 0) and the rights granted on it\n',
+        '  the table orders (rows: 0) and the rights granted on it\n' +
+        'Running service, which still serves pets: none.\n',
+    );
+  });
+
+  it('are reverted after the running sessions of the service are named', async () => {
+    const url = await project.createDatabase();
+    await runMigrations(url);
+    await project.serve({ DATABASE_URL: url });
+    const reverted = await project.run('migrate', ['revert', '--yes'], { DATABASE_URL: url });
+    expect(reverted.stderr).toMatch(
+      /\nRunning service, which still serves pets: \d+ sessions of the role \w+ from 127\.0\.0\.1\.\n$/,
     );
   });
 
@@ -160,16 +171,43 @@ describe('the migrations', () => {
     expect((await show('--check')).code).toBe(0);
   });
 
-  it('are not made a second time in a schema that was put before theirs', async () => {
-    await runMigrations(DATABASE_URL);
-    await administer(DATABASE_URL, (dataSource) => dataSource.query('create schema postgres'));
-    for (const command of ['run', 'revert']) {
-      const outcome = await project.run('migrate', [command], { DATABASE_URL });
-      expect([outcome.code, outcome.stdout]).toEqual([1, '']);
-      expect(outcome.stderr).toMatch(/^Database .+\nThe tables are in the schema public, .*\n$/);
+  it('are not made a second time in another schema, by whatever command or search_path', async () => {
+    const url = await project.createDatabase();
+    await runMigrations(url);
+    const asOwner = (sql: string) => administer(url, (dataSource) => dataSource.query(sql));
+    const role = `${new URL(url).pathname.slice(1)}_service`;
+    await asOwner(`create schema other; grant all on schema other to public;
+      create role ${role} login password 'sekrit'; grant select on pets to ${role};
+      alter role ${role} set search_path = other`);
+    const tables = () => asOwner(`select schemaname from pg_tables where tablename = 'pets'`);
+    const pathOf = (path: string) => `${url}?options=-c%20search_path%3D${path}`;
+    const asRole = Object.assign(new URL(url), { username: role, password: 'sekrit' }).href;
+    const at = (schema: string) => new RegExp(`The tables are in the schema public, ${schema}`);
+    for (const DATABASE_URL of [pathOf('other'), pathOf('other,public'), asRole]) {
+      for (const args of [['run'], ['revert'], ['sql']]) {
+        const outcome = await project.run('migrate', args, { DATABASE_URL });
+        expect([outcome.code, outcome.stdout]).toEqual([1, '']);
+        expect(outcome.stderr).toMatch(/^Database .+, schema other\.\n[^]*The tables are in the /);
+        expect(outcome.stderr).toMatch(at('which is not first in the search_path of the role'));
+      }
     }
-    await administer(DATABASE_URL, (dataSource) => dataSource.query('drop schema postgres'));
-    await revertAll();
+    for (const DATABASE_URL of [pathOf('other'), asRole]) {
+      const variables = { DATABASE_URL, MIGRATE_ON_START: 'true' };
+      const { code, stderr } = await project.run('serve', [], variables);
+      expect([code, stderr]).toEqual([1, expect.stringMatching(at('which is not first'))]);
+      const checked = await project.run('check', [], { DATABASE_URL });
+      expect([checked.code, checked.stdout]).toEqual([
+        1,
+        expect.stringMatching(/, schema other\n[^]*\nFAIL {2}schema: The tables are in /),
+      ]);
+    }
+    await asOwner(`revoke usage on schema public from public`);
+    const { stderr } = await project.run('serve', [], { DATABASE_URL: asRole });
+    expect(stderr).toMatch(
+      at(`on which the role ${role} lacks usage: grant usage on schema public to`),
+    );
+    expect(await tables()).toEqual([{ schemaname: 'public' }]);
+    await asOwner(`drop owned by ${role}; drop role ${role}`);
   });
 
   it('stop a process that waits for those of another, and that then applies none', async () => {

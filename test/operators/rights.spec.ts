@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { administer } from '../../src/database/database.js';
 import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
-import { RIGHTS } from '../../src/schema/rights.js';
+import { NEEDED_RIGHTS, OTHER_RIGHTS } from '../../src/schema/schema-state.js';
 import { createDatabase, dropDatabase } from '../support/service.js';
 import { revertToOrders } from '../support/revert-to-orders.js';
 import { Project } from '../support/project.js';
@@ -65,39 +65,91 @@ describe('a role with the rights of docs/grants.sql', () => {
     expect(log).not.toContain('"level":"warn"');
   });
 
-  it('passes the check; without one of them, readiness and the check name it', async () => {
-    const { base } = await project.serve({ DATABASE_URL });
-    const ready = async () => {
-      const answer = await fetch(new URL('/health/ready', base));
-      return [answer.status, ((await answer.json()) as { message?: string }).message];
-    };
-    const check = async () => {
-      const { code, stdout } = await project.run('check', [], { DATABASE_URL });
-      return [code, /^.+ rights: .+$/m.exec(stdout)?.[0]];
-    };
-    const well = [0, 'ok    rights: all that the service needs'];
-    expect(await check()).toEqual(well);
-    for (const [relation, ...privileges] of RIGHTS) {
-      for (const privilege of privileges) {
-        const on = privilege === 'usage' ? `sequence ${relation}` : relation;
-        await asOwner(`revoke ${privilege} on ${on} from ${role}`);
-        expect(await ready()).toEqual([
-          503,
-          `The database role lacks: ${privilege} on ${relation}.`,
-        ]);
-        await asOwner(`grant ${privilege} on ${on} to ${role}`);
-      }
-    }
-    expect(await ready()).toEqual([200, undefined]);
+  const change = (verb: 'grant' | 'revoke', relation: string, privilege: string) =>
+    asOwner(
+      `${verb} ${privilege} on ${privilege === 'usage' ? 'sequence ' : ''}${relation} ${verb === 'grant' ? 'to' : 'from'} ${role}`,
+    );
+  const each = (rights: typeof NEEDED_RIGHTS) =>
+    rights.flatMap(([relation, ...privileges]) =>
+      privileges.map((privilege) => [relation, privilege] as const),
+    );
+  const ready = async (base: string) => {
+    const response = await fetch(new URL('/health/ready', base));
+    return [response.status, ((await response.json()) as { message?: string }).message];
+  };
+  const check = async () => {
+    const { code, stdout } = await project.run('check', [], { DATABASE_URL });
+    return [code, /^.+ rights: .+$/m.exec(stdout)?.[0]];
+  };
 
-    // The migration makes the table anew, and nobody may read it.
+  it('passes the check; without one that listPets, createPet or getPet need, it is not ready', async () => {
+    expect(await check()).toEqual([0, 'ok    rights: all that the service needs']);
+    const { base } = await project.serve({ DATABASE_URL });
+    for (const [relation, privilege] of each(NEEDED_RIGHTS)) {
+      await change('revoke', relation, privilege);
+      const message = `The database role lacks: ${privilege} on ${relation}.`;
+      expect(await ready(base)).toEqual([503, message]);
+      await change('grant', relation, privilege);
+    }
+    expect(await ready(base)).toEqual([200, undefined]);
+    await asOwner(`revoke select on pets from ${role}`);
+    expect(await check()).toEqual([1, 'FAIL  rights: The database role lacks: select on pets.']);
+    await asOwner(grants);
+  });
+
+  it('is ready and serves pets without its other rights, and says so once in the log, and in the check', async () => {
+    const { stdout } = await project.run('keys', ['create', '--name', 'x'], { DATABASE_URL });
+    const { base, program } = await project.serve({ DATABASE_URL });
+    for (const [relation, privilege] of each(OTHER_RIGHTS)) {
+      await change('revoke', relation, privilege);
+    }
+    const message = `The database role lacks: ${each(OTHER_RIGHTS)
+      .map(([relation, privilege]) => `${privilege} on ${relation}`)
+      .join(', ')}.`;
+    const headers = {
+      Authorization: `Bearer ${stdout.trim()}`,
+      'Content-Type': 'application/json',
+      'Idempotency-Key': 'without',
+    };
+    const body = '{"name":"Rex","categoryId":1}';
+    expect(await ready(base)).toEqual([200, undefined]);
+    const created = await fetch(`${base}/pets`, { method: 'POST', headers, body });
+    const { id } = (await created.json()) as { id: number };
+    expect([
+      created.status,
+      (await fetch(`${base}/pets`, { headers })).status,
+      (await fetch(`${base}/pets/${id}`, { headers })).status,
+      ...(await ready(base)),
+    ]).toEqual([201, 200, 200, 200, undefined]);
+    expect(await check()).toEqual([0, `warn  rights: ${message}`]);
+    await asOwner(grants);
+    expect(await ready(base)).toEqual([200, undefined]);
+    const { stdout: log } = await program.end('SIGINT');
+    const warnings = log.split('\n').filter((line) => line.includes('operation on pets'));
+    expect(warnings).toEqual([expect.stringContaining(`"reason":"${message}"`)]);
+    expect(log).toContain('The database has everything that the service uses');
+  });
+
+  it('is ready while a migration is reverted that no pet needs, starts, and warns', async () => {
+    const { base, program } = await project.serve({ DATABASE_URL });
     await revertToOrders(owner);
     await revertMigration(owner);
+    expect(await ready(base)).toEqual([200, undefined]);
+    const started = await project.serve({ DATABASE_URL });
+    expect(await ready(started.base)).toEqual([200, undefined]);
+    for (const { stdout } of await Promise.all(
+      [program, started.program].map((each) => each.end('SIGINT')),
+    )) {
+      expect(stdout).toMatch(
+        /"level":"warn".*Migrations are pending that no pet needs: CreateOrders/,
+      );
+    }
+    const { code, stdout } = await project.run('check', [], { DATABASE_URL });
+    expect([code, stdout]).toEqual([
+      0,
+      expect.stringMatching(/^warn {2}migrations: .*CreateOrders/m),
+    ]);
     await runMigrations(owner);
-    expect(await ready()).toEqual([503, 'The database role lacks: select on orders.']);
-    expect(await check()).toEqual([1, 'FAIL  rights: missing: select on orders']);
     await asOwner(grants);
-    expect(await ready()).toEqual([200, undefined]);
-    expect(await check()).toEqual(well);
   });
 });

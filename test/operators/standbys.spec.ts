@@ -1,6 +1,4 @@
-import { ApiKey } from '../../src/auth/api-key.entity.js';
-import { ApiKeys } from '../../src/auth/api-keys.js';
-import { administer } from '../../src/database/database.js';
+import { administerKeys } from '../../src/auth/api-keys.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { PET_CURSORS } from '../../src/pets/list-pets-query.dto.js';
 import { ask } from '../support/ask.js';
@@ -35,9 +33,7 @@ interface Process {
     primary = await SystemPostgres.start(BINARIES!, ['wal_keep_size=1GB']);
     standbys = [await Standby.of(primary, BINARIES!), await Standby.of(primary, BINARIES!)];
     await runMigrations(primary.url);
-    const { key } = await administer(primary.url, (dataSource) =>
-      new ApiKeys(dataSource.getRepository(ApiKey)).issue('test'),
-    );
+    const { key } = await administerKeys(primary.url, (keys) => keys.issue('test'));
     headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
     const hosts = standbys.map(({ port }) => `127.0.0.1:${port}`).join();
     const DATABASE_READ_URL = primary.url.replace(/@[^/]*/, `@${hosts}`);

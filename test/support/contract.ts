@@ -7,7 +7,6 @@ import formats from 'ajv-formats';
 import { parse } from 'lossless-json';
 import { parse as parseYaml } from 'yaml';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import { allowOf } from '../../src/http/methods.js';
 
 /** An answer as the service sends it. */
 export interface SentAnswer {
@@ -137,6 +136,12 @@ function operation(method: string, path: string) {
   return pathItem(path)?.[method === 'HEAD' ? 'get' : method.toLowerCase()];
 }
 
+/** @returns the `Allow` of a path with these operations (RFC 9110, sections 9.3.2 and 9.3.7). */
+export function allowOf(methods: string[]): string {
+  const heads = methods.includes('GET') ? ['HEAD'] : [];
+  return [...methods, ...heads, 'OPTIONS'].toSorted().join(', ');
+}
+
 const methodsOf = (path: string): string[] =>
   Object.entries<any>(pathItem(path)).flatMap(([method, { operationId }]) =>
     operationId === undefined ? [] : method.toUpperCase(),
@@ -194,8 +199,9 @@ export function holdToDocument(server: Server): string[] {
     let sent: Record<string, unknown> = {};
     let text = '';
     response.writeHead = function (this: ServerResponse, ...args: any[]) {
+      const written = writeHead.apply(this, args as never);
       sent = { ...this.getHeaders(), ...args.at(-1) };
-      return writeHead.apply(this, args as never);
+      return written;
     } as typeof writeHead;
     response.write = function (this: ServerResponse, ...args: any[]) {
       text += args[0];
@@ -203,9 +209,13 @@ export function holdToDocument(server: Server): string[] {
     } as typeof write;
     response.end = function (this: ServerResponse, ...args: any[]) {
       text += args[0] ?? '';
+      // Node calls `writeHead` in it.
+      const ended = end.apply(this, args as never);
       const { method = '', url = '' } = request;
-      check({ method, path: url, status: this.statusCode, headers: fields(sent), text });
-      return end.apply(this, args as never);
+      if (this.headersSent) {
+        check({ method, path: url, status: this.statusCode, headers: fields(sent), text });
+      }
+      return ended;
     } as typeof end;
   });
   // What never became a request is answered on the bare socket.
