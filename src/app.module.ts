@@ -11,6 +11,10 @@ import { poolOf } from './database/data-source.js';
 import { Standbys } from './standbys/standbys.js';
 import { DocsModule } from './docs/docs.module.js';
 import { ErrorFilter } from './errors/error.filter.js';
+import { AccessLog } from './http/access-log.js';
+import { Admission } from './http/admission.js';
+import { BodyGuard } from './http/body.guard.js';
+import { HttpLimits } from './http/limits.js';
 import { HealthModule } from './health/health.module.js';
 import { IndexModule } from './index/index.module.js';
 import { LOGGER, type Logger } from './logging/logger.js';
@@ -28,20 +32,37 @@ export interface Resources {
   logger: Logger;
 }
 
+/** What {@link createApp} makes for its middlewares, and hands to the modules too. */
+interface HttpParts {
+  accessLog: AccessLog;
+  admission: Admission;
+  limits: HttpLimits;
+}
+
 /** The modules, and the global guards, pipe and filter in the order in which they run. */
 @Global()
 @Module({})
 export class AppModule {
-  static forRoot({ environment, dataSource, logger }: Resources): DynamicModule {
+  static forRoot({
+    environment,
+    dataSource,
+    logger,
+    accessLog,
+    admission,
+    limits,
+  }: Resources & HttpParts): DynamicModule {
     const resources = [
       { provide: Environment, useValue: environment },
       { provide: Pool, useValue: poolOf(dataSource) },
       { provide: LOGGER, useValue: logger },
+      { provide: AccessLog, useValue: accessLog },
+      { provide: Admission, useValue: admission },
+      { provide: HttpLimits, useValue: limits },
     ];
     const guards =
       environment.RATE_LIMIT_PER_MINUTE === undefined
-        ? [BearerGuard]
-        : [BearerGuard, RateLimitGuard];
+        ? [BearerGuard, BodyGuard]
+        : [BearerGuard, RateLimitGuard, BodyGuard];
     return {
       module: AppModule,
       imports: [

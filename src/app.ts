@@ -1,18 +1,36 @@
-import { type INestApplication, VersioningType } from '@nestjs/common';
+import { VersioningType } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
+import type { NestExpressApplication } from '@nestjs/platform-express';
 import { AppModule, type Resources } from './app.module.js';
+import { AccessLog } from './http/access-log.js';
+import { Admission } from './http/admission.js';
+import { cors } from './http/cors.js';
 import { HttpAdapter } from './http/http-adapter.js';
+import { HttpLimits } from './http/limits.js';
 import { NestLogger } from './logging/logger.js';
 
 /** @returns the application, ready to listen. */
-export async function createApp(resources: Resources): Promise<INestApplication> {
+export async function createApp(
+  resources: Resources,
+  limits = new HttpLimits(),
+): Promise<NestExpressApplication> {
   const { environment, logger } = resources;
-  const app = await NestFactory.create(
-    AppModule.forRoot(resources),
-    new HttpAdapter(logger, environment),
-    // The body is read after the guard, by `@JsonBody`.
+  const { CORS_ORIGINS, RATE_LIMIT_PER_MINUTE, TRUST_PROXY } = environment;
+  const accessLog = new AccessLog(logger);
+  const admission = new Admission(limits);
+  const adapter = new HttpAdapter(accessLog, limits, TRUST_PROXY);
+  const app = await NestFactory.create<NestExpressApplication>(
+    AppModule.forRoot({ ...resources, accessLog, admission, limits }),
+    adapter,
+    // BodyGuard reads the body, after the guards that check the API key.
     { logger: new NestLogger(logger), abortOnError: false, bodyParser: false },
   );
   app.enableVersioning({ type: VersioningType.URI });
+  app.use(accessLog.middleware);
+  if (CORS_ORIGINS !== undefined) {
+    app.use(cors(CORS_ORIGINS, RATE_LIMIT_PER_MINUTE !== undefined, () => adapter.methods));
+  }
+  app.use(adapter.checkHead);
+  app.use(admission.middleware);
   return app.init();
 }

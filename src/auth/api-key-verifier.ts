@@ -2,7 +2,6 @@ import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@ne
 import { Pool } from 'pg';
 import { BATCH_LIMITS, Batcher } from '../database/batcher.js';
 import { run, Statement } from '../database/statement.js';
-import type { Caller } from '../http/request.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { hashApiKey, isApiKey } from '../api-key.js';
 
@@ -46,6 +45,11 @@ const NOTE_KEY_USE = new Statement(
    where id = any($1::bigint[])
      and (last_used_at is null or last_used_at < now() - interval '1 minute')`,
 );
+
+/** Whose API key it is: `api_keys.id`, an int64 in decimal. */
+export interface Caller {
+  keyId: string;
+}
 
 interface Remembered {
   caller: Caller;

@@ -2,9 +2,8 @@ import { type ExecutionContext, Injectable } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
 import { AuthGuard } from '@nestjs/passport';
 import { ApiError } from '../errors/api-error.js';
-import { type Caller, type Request, requestOf } from '../http/request.js';
+import type { Request } from '../http/express-classes.js';
 import { ApiKeyVerifier } from './api-key-verifier.js';
-import { REALM } from './bearer.strategy.js';
 import { IS_PUBLIC } from './public.decorator.js';
 
 /**
@@ -27,12 +26,8 @@ export class BearerGuard extends AuthGuard('bearer') {
       return true;
     }
     const request = requestOf(context);
-    const caller = this.verifier.recall(bearerToken(request));
-    if (caller === undefined) {
-      return super.canActivate(context) as Promise<boolean>;
-    }
-    request.caller = caller;
-    return true;
+    request.user = this.verifier.recall(bearerToken(request));
+    return request.user !== undefined || (super.canActivate(context) as Promise<boolean>);
   }
 
   /** The part of the request that passport gets. */
@@ -43,20 +38,23 @@ export class BearerGuard extends AuthGuard('bearer') {
 
   override handleRequest(
     error: unknown,
-    caller: any,
+    user: any,
     _challenge: unknown,
     context: ExecutionContext,
   ) {
     if (error) {
       throw error;
     }
-    if (!caller) {
+    if (!user) {
       throw invalidKey();
     }
-    requestOf(context).caller = caller as Caller;
-    return caller;
+    requestOf(context).user = user;
+    return user;
   }
 }
+
+/** Nest's `switchToHttp` would create three functions. */
+const requestOf = (context: ExecutionContext): Request => context.getArgByIndex(0);
 
 /**
  * The bearer token of a request: `Bearer` in any letter case, one or more spaces, and the token (RFC 6750, section
@@ -70,26 +68,20 @@ function bearerToken({ headers: { authorization } }: Request): string {
     throw new ApiError(
       'missing_api_key',
       'An API key is required: send Authorization: Bearer <key>.',
-      {
-        headers: { 'WWW-Authenticate': CHALLENGES.missing_api_key },
-      },
     );
   }
   const [, token] = /^bearer +([A-Za-z0-9._~+/-]+=*)$/i.exec(authorization) ?? [];
   if (token === undefined) {
-    throw invalidKey();
+    throw /^bearer\b/i.test(authorization) ? invalidKey() : otherScheme();
   }
   return token;
 }
 
-/** The `WWW-Authenticate` of a 401, by its code (RFC 6750, section 3). */
-export const CHALLENGES = {
-  missing_api_key: `Bearer realm="${REALM}"`,
-  invalid_api_key: `Bearer realm="${REALM}", error="invalid_token"`,
-} as const;
+const invalidKey = () => new ApiError('invalid_api_key', 'The API key is not valid.');
 
-function invalidKey(): ApiError {
-  return new ApiError('invalid_api_key', 'The API key is not valid.', {
-    headers: { 'WWW-Authenticate': CHALLENGES.invalid_api_key },
-  });
-}
+/** The key may be valid, but it was sent without a scheme or with another one. */
+const otherScheme = () =>
+  new ApiError(
+    'invalid_api_key',
+    'The scheme Bearer is missing: send Authorization: Bearer <key>.',
+  );

@@ -2,8 +2,7 @@ import { type CanActivate, type ExecutionContext, Inject, Injectable } from '@ne
 import { RateLimiterMemory, type RateLimiterRes } from 'rate-limiter-flexible';
 import { Environment } from '../config/environment.js';
 import { ApiError } from '../errors/api-error.js';
-import { addHeaders, type Response } from '../http/response.js';
-import type { Request } from '../http/request.js';
+import type { Request, Response } from '../http/express-classes.js';
 
 /**
  * Seconds for which the limit of an API key applies. A window begins with the key's first request after the previous
@@ -31,15 +30,15 @@ export class RateLimitGuard implements CanActivate {
   /** @throws ApiError `rate_limited`. */
   async canActivate(context: ExecutionContext): Promise<boolean> {
     const http = context.switchToHttp();
-    const { caller } = http.getRequest<Request>();
-    if (caller === undefined) {
+    const { user } = http.getRequest<Request>();
+    if (user === undefined) {
       // The controller is public.
       return true;
     }
     // `consume` rejects with the count if it is over the limit.
-    const count = await this.counts.consume(caller.keyId).catch((over: RateLimiterRes) => over);
+    const count = await this.counts.consume(user.keyId).catch((over: RateLimiterRes) => over);
     const seconds = Math.ceil(count.msBeforeNext / 1000);
-    addHeaders(http.getResponse<Response>(), {
+    http.getResponse<Response>().set({
       'RateLimit-Policy': this.policy,
       RateLimit: `"default";r=${count.remainingPoints};t=${seconds}`,
     });

@@ -106,10 +106,11 @@ export function servingDataSource(
  * @param url of that server; the other parameters are those of {@link servingDataSource}.
  * @throws TypeError for a malformed URL.
  */
-export function standbyDataSource(url: string, size: number, urlNow: () => string): DataSource {
-  return dataSource(ServingPool, {
+export function standbyPool(url: string, size: number, urlNow: () => string): Pool {
+  return new ServingPool({
     Client: clientWithCredentialsOf(urlNow),
     connectionString: withSettings(url, SERVING),
+    application_name: APPLICATION_NAME,
     max: size,
     connectionTimeoutMillis: STANDBY_TIMEOUTS.connection,
     use: STANDBY_TIMEOUTS.use,

@@ -57,6 +57,8 @@ export class ServingPool extends Pool implements SessionTraits {
     super(config);
     this.sharesSessions = config.sharesSessions;
     this.forms = config.forms;
+    // An idle session broke. The pool has removed it, and opens another one when it is needed.
+    this.on('error', () => {});
     // TypeORM adds its listener only after it gets the session. PostgreSQL may close the session before that.
     this.on('connect', (client) => client.on('error', () => {}));
     this.on('acquire', (client) => this.limit(client, config.use ?? DATABASE_TIMEOUTS.use));

@@ -8,7 +8,7 @@ import {
 import { Reflector } from '@nestjs/core';
 import type { Observable } from 'rxjs';
 import { Environment } from '../config/environment.js';
-import { addHeaders, type Response } from '../http/response.js';
+import type { Response } from 'express';
 import { type Deprecation, DEPRECATION, deprecationHeaders } from './deprecation.js';
 
 /** Adds the headers of a deprecated operation, before its handler runs: an error that it throws has them too. */
@@ -22,7 +22,7 @@ export class DeprecationInterceptor implements NestInterceptor {
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
     const deprecation = this.reflector.get<Deprecation>(DEPRECATION, context.getHandler());
     const headers = deprecationHeaders(deprecation, this.environment);
-    addHeaders(context.switchToHttp().getResponse<Response>(), headers);
+    context.switchToHttp().getResponse<Response>().set(headers);
     return next.handle();
   }
 }

@@ -1,8 +1,7 @@
 import { Controller, Get, HttpStatus, Req, Res } from '@nestjs/common';
+import type { Request, Response } from 'express';
 import { Public } from '../auth/public.decorator.js';
 import { ApiError } from '../errors/api-error.js';
-import type { Request } from '../http/request.js';
-import { addHeaders, type Response, varyBy } from '../http/response.js';
 import { loadIcon } from './assets.js';
 
 /**
@@ -28,7 +27,7 @@ export class DocsRedirectsController {
 
   @Get(['docs{/}', 'docs/guides{/}', 'favicon.ico'])
   redirect(@Req() request: Request, @Res({ passthrough: true }) response: Response): void {
-    varyBy(response, 'Accept');
+    response.vary('Accept');
     const redirect = this.redirects.get(request.path);
     if (
       redirect === undefined ||
@@ -36,7 +35,7 @@ export class DocsRedirectsController {
     ) {
       throw new ApiError('route_not_found', 'No such path.');
     }
-    addHeaders(response, { Location: redirect.location });
+    response.setHeader('Location', redirect.location);
     response.statusCode = HttpStatus.SEE_OTHER;
   }
 }

@@ -1,9 +1,7 @@
 import { Controller, Get, Param, Req, Res } from '@nestjs/common';
+import type { Request, Response } from 'express';
 import { Public } from '../auth/public.decorator.js';
 import { ApiError } from '../errors/api-error.js';
-import { addHeaders, type Response, varyBy } from '../http/response.js';
-import { Representation } from '../http/representation.js';
-import type { Request } from '../http/request.js';
 import { type Asset, loadAssets } from './assets.js';
 import { loadGuides } from './guides.js';
 import { pageMaker } from './page.js';
@@ -26,15 +24,12 @@ export class DocsController {
   }
 
   @Get()
-  getReference(@Res({ passthrough: true }) response: Response): Representation {
+  getReference(@Res() response: Response): void {
     return page(this.reference, response);
   }
 
   @Get('guides/:name')
-  getGuide(
-    @Param('name') name: string,
-    @Res({ passthrough: true }) response: Response,
-  ): Representation {
+  getGuide(@Param('name') name: string, @Res() response: Response): void {
     return page(known(this.guides.get(name)), response);
   }
 
@@ -43,23 +38,23 @@ export class DocsController {
     @Param('digest') digest: string,
     @Param('name') name: string,
     @Req() request: Request,
-    @Res({ passthrough: true }) response: Response,
-  ): Promise<Representation> {
+    @Res() response: Response,
+  ): Promise<void> {
     const asset = known(this.assets.get(`${digest}/${name}`));
     const isGzip = request.acceptsEncodings('gzip') === 'gzip';
     const bytes = isGzip ? await asset.gzip() : asset.bytes;
-    varyBy(response, 'Accept-Encoding');
-    addHeaders(response, {
+    response.vary('Accept-Encoding');
+    response.set({
       'Cache-Control': 'public, max-age=31536000, immutable',
       ...(isGzip ? { 'Content-Encoding': 'gzip' } : {}),
     });
-    return new Representation(bytes, asset.mediaType);
+    response.set('Content-Type', asset.mediaType).send(Buffer.from(bytes));
   }
 }
 
-function page(html: string, response: Response): Representation {
-  addHeaders(response, PAGE_HEADERS);
-  return new Representation(html, 'text/html; charset=utf-8');
+function page(html: string, response: Response): void {
+  response.set(PAGE_HEADERS);
+  response.set('Content-Type', 'text/html; charset=utf-8').send(html);
 }
 
 /** A page loads files only from this service, connects only to it, and runs no inline scripts. */

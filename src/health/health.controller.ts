@@ -62,7 +62,7 @@ export class HealthController {
   @Get('ready')
   async ready() {
     if (this.host.httpAdapter.isStopping) {
-      throw new ApiError('unavailable', 'The service is stopping.');
+      throw new ApiError('unavailable', 'The service is stopping.', { isExpected: true });
     }
     const { isReadOnly, errors } = await this.states.ask(undefined);
     if (isReadOnly) {

@@ -1,66 +1,46 @@
-import { addHeaders, type Headers, type Response, varyBy } from './response.js';
+import type { NextFunction } from 'express';
+import type { Request, Response } from './express-classes.js';
 
-/** The headers of the response to a preflight request. */
-const PREFLIGHT: Headers = {
-  'Access-Control-Allow-Methods': 'GET, HEAD, POST',
-  'Access-Control-Allow-Headers':
-    'Authorization, Content-Type, Idempotency-Key, X-Request-Id, traceparent',
-  // Seconds for which a browser may cache it. Chromium's maximum.
-  'Access-Control-Max-Age': 7_200,
-};
+const REQUEST_HEADERS = 'Authorization, Content-Type, Idempotency-Key, X-Request-Id, traceparent';
 
 /** The response headers that a page may read, in addition to those that the Fetch standard allows. */
 const EXPOSED =
   'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id, Idempotent-Replayed, Allow, WWW-Authenticate';
 
+/** Seconds for which a browser may cache the response to a preflight: Chromium's maximum. */
+const MAX_AGE = 7_200;
+
+/** The response to a preflight of an allowed origin, also for a path without routes: so the page can read its 404. */
+export const isAllowedPreflight = (response: Response) =>
+  response.hasHeader('Access-Control-Allow-Methods');
+
 /**
- * Lets the pages of other origins read this service's responses, including errors (Fetch standard, section 3.2).
+ * Lets the pages of other origins read this service's responses, including errors (Fetch standard, section 3.2). The
+ * package `cors` would treat every OPTIONS as a preflight, and respond to origins that are not allowed.
  *
- * The `cors` package would respond to every OPTIONS, even for origins that are not allowed, and would not use
- * `HttpAdapter.reply`.
+ * @param origins the allowed origins; `*` alone stands for all.
+ * @param isLimited whether responses have the headers of a rate limit.
+ * @param methods returns the methods of all routes.
  */
-export class Cors {
-  private readonly origins: ReadonlySet<string>;
-  private readonly isOpen: boolean;
-  private readonly exposed: string;
-
-  /**
-   * @param origins the allowed origins; `*` stands for all.
-   * @param isLimited whether responses have the headers of a rate limit.
-   */
-  constructor(origins: string[], isLimited: boolean) {
-    this.origins = new Set(origins);
-    this.isOpen = this.origins.has('*');
-    this.exposed = isLimited ? `${EXPOSED}, RateLimit, RateLimit-Policy` : EXPOSED;
-  }
-
-  /**
-   * Adds the headers of the response to a request.
-   *
-   * @returns whether the request is a preflight of an allowed origin. It then gets a 204, even if its path has no
-   *   route.
-   */
-  addTo(response: Response): boolean {
-    const { method, headers } = response.req;
+export function cors(origins: string[], isLimited: boolean, methods: () => readonly string[]) {
+  const isOpen = origins.includes('*');
+  const exposed = isLimited ? `${EXPOSED}, RateLimit, RateLimit-Policy` : EXPOSED;
+  return ({ method, headers }: Request, response: Response, next: NextFunction): void => {
     const { origin } = headers;
-    if (!this.isOpen) {
-      varyBy(response, 'Origin');
+    if (!isOpen) {
+      response.vary('Origin');
     }
-    const allowed = this.isOpen ? '*' : origin;
-    if (allowed === undefined || !this.origins.has(allowed)) {
-      return false;
+    const allowed = isOpen ? '*' : origin;
+    if (allowed !== undefined && origins.includes(allowed)) {
+      response.setHeader('Access-Control-Allow-Origin', allowed);
+      response.setHeader('Access-Control-Expose-Headers', exposed);
+      const asked = headers['access-control-request-method'];
+      if (method === 'OPTIONS' && origin !== undefined && asked !== undefined) {
+        response.setHeader('Access-Control-Allow-Methods', methods().join(', '));
+        response.setHeader('Access-Control-Allow-Headers', REQUEST_HEADERS);
+        response.setHeader('Access-Control-Max-Age', MAX_AGE);
+      }
     }
-    addHeaders(response, {
-      'Access-Control-Allow-Origin': allowed,
-      'Access-Control-Expose-Headers': this.exposed,
-    });
-    const isPreflight =
-      method === 'OPTIONS' &&
-      origin !== undefined &&
-      headers['access-control-request-method'] !== undefined;
-    if (isPreflight) {
-      addHeaders(response, PREFLIGHT);
-    }
-    return isPreflight;
-  }
+    next();
+  };
 }

@@ -1,19 +1,17 @@
-import type { ErrorCode } from '../errors/errors.js';
-import { HTTP_LIMITS } from './limits.js';
-import type { Request } from './request.js';
-
-/** The error that a malformed request gets: its code and message. */
-export type Malformed = [code: ErrorCode, message: string];
+import { ApiError } from '../errors/api-error.js';
+import type { Request } from './express-classes.js';
+import type { HttpLimits } from './limits.js';
 
 const ONE_OF_VERSIONS = 'The version of HTTP must be 1.1 or 1.0.';
 
 /** Node's codes: `HPE_…` from its parser, `ERR_HTTP_REQUEST_TIMEOUT` from its time limits. */
-const NODE_ERRORS: Readonly<Record<string, Malformed>> = {
+const NODE_ERRORS: Readonly<Record<string, ConstructorParameters<typeof ApiError>>> = {
   HPE_INVALID_METHOD: [
     'invalid_request',
     'The request is not well-formed HTTP, or its method is unknown.',
   ],
   HPE_INVALID_VERSION: ['invalid_request', ONE_OF_VERSIONS],
+  HPE_CR_EXPECTED: ['invalid_request', 'Lines of HTTP must end with CR LF.'],
   HPE_HEADER_OVERFLOW: ['headers_too_large', 'The request line and headers are too large.'],
   HPE_CHUNK_EXTENSIONS_OVERFLOW: [
     'payload_too_large',
@@ -23,24 +21,25 @@ const NODE_ERRORS: Readonly<Record<string, Malformed>> = {
 };
 
 /** The error for input that Node's HTTP server rejected with the error code `code`. */
-export const rejectedByNode = (code: string): Malformed =>
-  NODE_ERRORS[code] ?? ['invalid_request', 'The request is not well-formed HTTP.'];
+export const rejectedByNode = (code: string): ApiError =>
+  new ApiError(
+    ...(NODE_ERRORS[code] ?? ['invalid_request', 'The request is not well-formed HTTP.']),
+  );
 
 /** The error of a request that Node accepted although its head is malformed; `undefined` if it is not. */
-export function malformedHead({
-  rawHeaders,
-  httpVersion,
-  headers,
-}: Request): Malformed | undefined {
-  const { headerFields } = HTTP_LIMITS;
+export function malformedHead(
+  { rawHeaders, httpVersion, headers }: Request,
+  { headerFields }: HttpLimits,
+): ApiError | undefined {
   if (rawHeaders.length > 2 * headerFields) {
-    return ['headers_too_large', `A request may have at most ${headerFields} header fields.`];
+    const message = `A request may have at most ${headerFields} header fields.`;
+    return new ApiError('headers_too_large', message);
   }
   if (httpVersion !== '1.1' && httpVersion !== '1.0') {
-    return ['invalid_request', ONE_OF_VERSIONS];
+    return new ApiError('invalid_request', ONE_OF_VERSIONS);
   }
   if (httpVersion === '1.1' && !isHost(headers.host)) {
-    return ['invalid_request', 'A request needs one valid Host header.'];
+    return new ApiError('invalid_request', 'A request needs one valid Host header.');
   }
   return undefined;
 }

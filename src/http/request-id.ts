@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { KEY_PREFIX } from '../api-key.js';
 
-/** The form of a valid `X-Request-Id`. */
 export const WELL_FORMED_ID = /^[A-Za-z0-9._~:/+=@-]{1,128}$/;
 
 /** Characters of an API key that follow its prefix: the secret and its checksum. */
@@ -19,4 +18,23 @@ export function requestId({ 'x-request-id': id, authorization = '' }: IncomingHt
     !id.toLowerCase().includes(KEY_PREFIX) &&
     !(authorization.length > SECRET_LENGTH && id.includes(authorization.slice(-SECRET_LENGTH)));
   return isTaken ? id : randomUUID();
+}
+
+/** The version is not `ff`, and no id is all zeros. */
+const TRACEPARENT =
+  /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?$/;
+
+/**
+ * The trace that a request belongs to, from its `traceparent` (W3C Trace Context, section 3.2.2).
+ *
+ * @returns 32 hexadecimal digits; `undefined` if the header is missing or malformed. Two headers, which the server
+ *   joins with a comma, are malformed.
+ */
+export function traceIdOf(traceparent: unknown): string | undefined {
+  if (typeof traceparent !== 'string') {
+    return undefined;
+  }
+  const [, version, traceId, more] = TRACEPARENT.exec(traceparent) ?? [];
+  // A later version may append fields.
+  return version === '00' && more !== undefined ? undefined : traceId;
 }

@@ -1,8 +1,7 @@
 import { Controller, Get, HttpStatus, Inject, Req, Res } from '@nestjs/common';
+import type { Request, Response } from 'express';
 import { Public } from '../auth/public.decorator.js';
 import { Environment } from '../config/environment.js';
-import { addHeaders, type Response, varyBy } from '../http/response.js';
-import type { Request } from '../http/request.js';
 import { TITLE, VERSION } from '../openapi/openapi-document.js';
 
 /** `GET /`: redirects people to the reference page, and lists the addresses for programs. No key is needed. */
@@ -27,10 +26,10 @@ export class IndexController {
   /** The index; for clients that prefer HTML to JSON, such as browsers, 303 to `/docs`. */
   @Get()
   getIndex(@Req() request: Request, @Res({ passthrough: true }) response: Response) {
-    varyBy(response, 'Accept');
+    response.vary('Accept');
     if (this.hasDocs && request.accepts(['json', 'html']) === 'html') {
       // Relative to the request's address, so that it is valid behind any proxy.
-      addHeaders(response, { Location: './docs' });
+      response.setHeader('Location', './docs');
       response.statusCode = HttpStatus.SEE_OTHER;
     }
     return this.index;

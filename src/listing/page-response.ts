@@ -1,5 +1,5 @@
-import { addHeaders, type Response } from '../http/response.js';
-import { JsonText } from '../http/representation.js';
+import type { Response } from 'express';
+import { JsonText } from '../http/json-text.js';
 import type { Page } from './pages.js';
 
 /**
@@ -9,7 +9,7 @@ import type { Page } from './pages.js';
  */
 export function pageResponse(response: Response, { json, next }: Page, address: string): JsonText {
   if (next !== undefined) {
-    addHeaders(response, { Link: `<${address}&cursor=${next}>; rel="next"` });
+    response.setHeader('Link', `<${address}&cursor=${next}>; rel="next"`);
   }
   return new JsonText(json);
 }

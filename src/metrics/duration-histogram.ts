@@ -1,6 +1,6 @@
 import type { Histogram, Registry } from 'prom-client';
 
-/** Upper bounds of the buckets, in milliseconds. The last is above `HTTP_LIMITS.responseTimeout`. */
+/** Upper bounds of the buckets, in milliseconds. The last is above `a request's longest wait`. */
 const BOUNDS = [1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000];
 
 /** The durations of one combination of labels. */

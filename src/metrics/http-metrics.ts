@@ -1,8 +1,9 @@
 import { Injectable, type OnModuleInit, type Type } from '@nestjs/common';
-import { DiscoveryService, HttpAdapterHost } from '@nestjs/core';
+import { DiscoveryService } from '@nestjs/core';
 import { Counter, Gauge, Registry } from 'prom-client';
 import { ERRORS } from '../errors/errors.js';
-import type { HttpAdapter, LoggedResponse } from '../http/http-adapter.js';
+import { AccessLog, type LoggedResponse } from '../http/access-log.js';
+import { Admission } from '../http/admission.js';
 import { describedHandlers } from '../openapi/openapi-document.js';
 import { DurationHistogram, type Durations } from './duration-histogram.js';
 
@@ -23,7 +24,7 @@ interface Series {
 }
 
 /**
- * Counts and times responses, in {@link HttpAdapter.observe}. prom-client would look labels up for each response, which
+ * Counts and times responses, in {@link AccessLog.observe}. prom-client would look labels up for each response, which
  * takes most of a microsecond. So this class counts responses, and sets prom-client's counters when they are collected.
  *
  * Values of labels are operations, patterns of paths, statuses and codes, and ids of valid API keys: nothing that a
@@ -39,7 +40,8 @@ export class HttpMetrics implements OnModuleInit {
 
   constructor(
     registry: Registry,
-    private readonly host: HttpAdapterHost<HttpAdapter>,
+    private readonly accessLog: AccessLog,
+    admission: Admission,
     private readonly discovery: DiscoveryService,
   ) {
     const registers = [registry];
@@ -75,7 +77,7 @@ export class HttpMetrics implements OnModuleInit {
       'animal_store_http_request_duration_seconds',
       "From the arrival of a request's headers to its response, by operation (or else route) and method.",
     );
-    const load = () => host.httpAdapter.load;
+    const load = () => admission.load;
     new Gauge({
       name: 'animal_store_http_requests_in_flight',
       help: 'Requests in their handlers.',
@@ -109,14 +111,14 @@ export class HttpMetrics implements OnModuleInit {
         this.addSeries(route, one, 'internal_error', ERRORS.internal_error.status);
       }
     }
-    this.host.httpAdapter.observe = (response) => this.observe(response);
+    this.accessLog.observe = (response) => this.observe(response);
   }
 
   private observe({ route, method, status, code, ms, key }: LoggedResponse): void {
-    const outcome = code ?? status;
+    const outcome = code ?? status ?? 'aborted';
     const series =
       this.series.get(route)?.get(method)?.get(outcome) ??
-      this.addSeries(route, method, outcome, status);
+      this.addSeries(route, method, outcome, status ?? 0);
     series.count += 1;
     if (ms !== undefined) {
       series.durations.add(ms);
@@ -136,7 +138,8 @@ export class HttpMetrics implements OnModuleInit {
     const operation = known?.name ?? route ?? NONE;
     const labels = {
       operation,
-      method: method !== undefined && METHODS.includes(method) ? method : OTHER,
+      method:
+        method !== undefined && (METHODS.includes(method) || known !== undefined) ? method : OTHER,
     };
     const series: Series = {
       count: 0,

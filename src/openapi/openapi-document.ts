@@ -5,7 +5,6 @@ import type { OpenAPIV3_1 } from 'openapi-types';
 import type { DeploymentEnvironment, Environment } from '../config/environment.js';
 import { type Deprecation, DEPRECATION, deprecationHeaders } from '../deprecation/deprecation.js';
 import { WELL_FORMED_ID } from '../http/request-id.js';
-import { allowOf } from '../http/methods.js';
 import { COMMON_HEADERS, ERROR_SCHEMA, methodNotAllowed, responsesOf } from './responses.js';
 import { OPERATION, type OperationDescription } from './operation.decorator.js';
 
@@ -167,7 +166,9 @@ function pathsOf(
         here.map((operation) => [operation.method, operationObject(operation, environment)]),
       ),
       // OpenAPI has no place for the response to a method that a path does not support.
-      'x-method-not-allowed': methodNotAllowed(allowOf(methods)),
+      'x-method-not-allowed': methodNotAllowed(
+        ((methods: string[]) => [...methods, 'OPTIONS'].join(', '))(methods),
+      ),
     } as OpenAPIV3_1.PathItemObject;
   }
   return paths;

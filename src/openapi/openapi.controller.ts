@@ -3,7 +3,7 @@ import { DiscoveryService } from '@nestjs/core';
 import { stringify } from 'lossless-json';
 import { Public } from '../auth/public.decorator.js';
 import { Environment } from '../config/environment.js';
-import { JsonText } from '../http/representation.js';
+import { JsonText } from '../http/json-text.js';
 import { openApiDocument } from './openapi-document.js';
 
 /** The OpenAPI document, for people and programs that have no key yet. */

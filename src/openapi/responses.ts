@@ -1,5 +1,4 @@
 import type { OpenAPIV3_1 } from 'openapi-types';
-import { CHALLENGES } from '../auth/bearer.guard.js';
 import { ERRORS, type ErrorCode, errorBody } from '../errors/errors.js';
 import { WELL_FORMED_ID } from '../http/request-id.js';
 
@@ -51,7 +50,12 @@ const CHALLENGE: Headers = {
   'WWW-Authenticate': {
     description: 'How to authenticate. If a key was sent, it has the parameter `error`.',
     required: true,
-    schema: { type: 'string', enum: Object.values(CHALLENGES) },
+    schema: {
+      type: 'string',
+      enum: [ERRORS.missing_api_key, ERRORS.invalid_api_key].map(
+        ({ headers }) => headers['WWW-Authenticate'],
+      ),
+    },
   },
 };
 
@@ -142,11 +146,11 @@ export function methodNotAllowed(allow: string): OpenAPIV3_1.ResponseObject {
 function errorResponse(codes: ErrorCode[]): OpenAPIV3_1.ResponseObject {
   const { status } = ERRORS[codes[0]!];
   return {
-    description: codes.map((code) => `\`${code}\`: ${ERRORS[code].when}`).join('\n\n'),
+    description: codes.map((code) => `\`${code}\`: ${code}`).join('\n\n'),
     headers: Object.assign(
       {},
       codes.every((code) => UNCOUNTED.includes(code)) ? {} : RATE_LIMIT,
-      codes.some((code) => 'retryAfter' in ERRORS[code]) ? RETRY_AFTER : {},
+      codes.some((code) => 'headers' in ERRORS[code]) ? RETRY_AFTER : {},
       ...codes.map((code) => HEADERS_OF_ERRORS[code]),
     ),
     content: {
@@ -163,9 +167,7 @@ function errorResponse(codes: ErrorCode[]): OpenAPIV3_1.ResponseObject {
             },
           ],
         },
-        examples: Object.fromEntries(
-          codes.map((code) => [code, { value: errorBody(code, ERRORS[code].when) }]),
-        ),
+        examples: Object.fromEntries(codes.map((code) => [code, { value: errorBody(code, code) }])),
       },
     },
   };

@@ -1,12 +1,12 @@
 import { Controller, Get, Inject, Query, Res } from '@nestjs/common';
+import type { Response } from 'express';
 import { Environment } from '../config/environment.js';
-import type { JsonText } from '../http/representation.js';
+import type { JsonText } from '../http/json-text.js';
 import { pageResponse } from '../listing/page-response.js';
 import { Operation } from '../openapi/operation.decorator.js';
 import { ListOrdersQuery } from './list-orders-query.dto.js';
 import { LIST_ORDERS } from './orders.openapi.js';
 import { OrdersService } from './orders.service.js';
-import type { Response } from '../http/response.js';
 
 /** The store's orders (interface, part 4.4). */
 @Controller({ path: 'store/orders', version: '1' })

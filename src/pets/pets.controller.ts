@@ -1,13 +1,12 @@
-import { Controller, Get, Inject, Param, Post, Query, Req, Res } from '@nestjs/common';
+import { Body, Controller, Get, Inject, Param, Post, Query, Req, Res } from '@nestjs/common';
+import type { Response } from 'express';
 import { Environment } from '../config/environment.js';
 import { Deprecated } from '../deprecation/deprecated.decorator.js';
 import { GET_PET_DEPRECATION } from '../deprecation/deprecation.js';
-import { addHeaders, type Response } from '../http/response.js';
-import { IdempotencyKeyHeader } from '../http/idempotency-key.js';
+import { IdempotencyKeyHeader } from './idempotency-key.js';
 import { int64FromDecimal } from '../int64.js';
-import { JsonBody } from '../http/json-body.js';
-import { JsonText } from '../http/representation.js';
-import type { Request } from '../http/request.js';
+import type { Request } from '../http/express-classes.js';
+import { JsonText } from '../http/json-text.js';
 import { pageResponse } from '../listing/page-response.js';
 import { Operation } from '../openapi/operation.decorator.js';
 import { ListPetsQuery } from './list-pets-query.dto.js';
@@ -44,23 +43,23 @@ export class PetsController {
   @Post()
   @Operation(CREATE_PET)
   async createPet(
-    @JsonBody() pet: NewPet,
+    @Body() pet: NewPet,
     @IdempotencyKeyHeader() key: string | undefined,
-    @Req() { caller }: Request,
+    @Req() { user }: Request,
     @Res({ passthrough: true }) response: Response,
   ): Promise<JsonText> {
     const { id, json } =
       key === undefined
         ? await this.pets.create(pet)
-        : await this.createOnce({ apiKeyId: caller!.keyId, key, pet }, response);
-    addHeaders(response, { Location: `${this.address}/${id}` });
+        : await this.createOnce({ apiKeyId: user!.keyId, key, pet }, response);
+    response.setHeader('Location', `${this.address}/${id}`);
     return new JsonText(json);
   }
 
   private async createOnce(request: IdempotentRequest, response: Response): Promise<StoredPet> {
     const { pet, isReplayed } = await this.idempotentCreation.create(request);
     if (isReplayed) {
-      addHeaders(response, { 'Idempotent-Replayed': 'true' });
+      response.setHeader('Idempotent-Replayed', 'true');
     }
     return pet;
   }

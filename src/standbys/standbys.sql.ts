@@ -1,13 +1,21 @@
 import { Statement } from '../database/statement.js';
 
+/** The same on a primary and its standbys: the cluster, the database, and the OID of the table `pets`. */
+const IDENTITY = `(select concat_ws('/', system_identifier, current_database(), to_regclass('pets')::oid)
+            from pg_control_system())`;
+
+export type PrimaryPosition = [lsn: string, timeline: number, identity: string];
+
 /**
- * The position of the primary's log: an LSN that is not before any acknowledged commit, and its timeline. Returns no
- * rows on a server in recovery. With `synchronous_commit = off`, commits are acknowledged before they are flushed.
+ * The position of the primary's log: an LSN that is not before any acknowledged commit, its timeline, and the identity.
+ * Returns no rows on a server in recovery. With `synchronous_commit = off`, commits are acknowledged before they are
+ * flushed.
  */
 export const PRIMARY_POSITION = new Statement(
   'primary-position',
   `
-  select lsn::text, ('x' || left(pg_walfile_name(lsn), 8))::bit(32)::int
+  select lsn::text, ('x' || left(pg_walfile_name(lsn), 8))::bit(32)::int,
+         ${IDENTITY}
     from (select case current_setting('synchronous_commit')
                    when 'off' then pg_current_wal_insert_lsn()
                    else pg_current_wal_flush_lsn()
@@ -22,9 +30,12 @@ const HAS_REPLAYED = `pg_last_wal_replay_lsn() >= $1::pg_lsn
 /**
  * Whether a standby receives the timeline `$2` and has replayed it up to the LSN `$1`. Checks up to ten times, within
  * 36 ms. A statement that is sent afterwards sees all commits up to this LSN.
+ *
+ * The second column says why the service must not use the server: it has not the identity `$3`; the role may not see
+ * the timeline; or the session lacks the settings that the service sent when it connected.
  */
-export const STANDBY_HAS_REPLAYED = new Statement(
-  'standby-has-replayed',
+export const STANDBY_STATE = new Statement(
+  'standby-state',
   `
   with recursive look (round, has_replayed) as (
     select 0, ${HAS_REPLAYED}
@@ -33,19 +44,15 @@ export const STANDBY_HAS_REPLAYED = new Statement(
       from look, pg_sleep(round * 0.001)
      where not has_replayed and round < 9
   )
-  select coalesce(bool_or(has_replayed), false) from look`,
-);
-
-/**
- * Identifies a primary and its standbys: by the cluster, the database, and the OID of the table `pets`. The other
- * columns are: whether the session may see the timeline that a standby receives, its role, and whether it has the
- * settings that this service sends when it connects. A pooler may ignore them.
- */
-export const SERVER_IDENTITY = new Statement(
-  'server-identity',
-  `
-  select concat_ws('/', system_identifier, current_database(), to_regclass('pets')::oid),
-         pg_has_role('pg_read_all_stats', 'usage'), quote_ident(current_user),
-         current_setting('plan_cache_mode') = 'force_generic_plan'
-    from pg_control_system()`,
+  select coalesce(bool_or(has_replayed), false),
+         case
+           when $3::text <> ${IDENTITY}
+           then 'is not a standby of the server of DATABASE_URL, or the URL names another database or schema.'
+           when not pg_has_role('pg_read_all_stats', 'usage')
+           then 'does not show this role what it receives. On the primary, run: grant pg_read_all_stats to '
+                || quote_ident(current_user) || ';'
+           when current_setting('plan_cache_mode') <> 'force_generic_plan'
+           then 'ignores settings of the service''s sessions, as poolers do. Name the standby itself.'
+         end
+    from look`,
 );

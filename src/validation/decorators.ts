@@ -1,3 +1,4 @@
+import { Transform } from 'class-transformer';
 import { ValidateBy, ValidateIf, type ValidationOptions } from 'class-validator';
 
 /** The property may be omitted. Unlike class-validator's `@IsOptional`, this does not accept `null`. */
@@ -17,8 +18,11 @@ export const AllOf =
     decorators.forEach((decorate) => decorate(target, property));
 
 /**
- * The property is an int64, as a bigint. Bodies and cursors are parsed to bigints only if they are int64s, so the range
- * is not checked here. class-validator's `@IsInt` accepts only numbers.
+ * The property is an int64, as a bigint. Bodies and cursors have bigints only if they are int64s, so the range is not
+ * checked here. A body has a number if JavaScript represents it exactly.
  */
 export const IsInt64 = (options: ValidationOptions) =>
-  Satisfies((value) => typeof value === 'bigint', options);
+  AllOf(
+    Transform(({ value }) => (Number.isSafeInteger(value) ? BigInt(value) : value)),
+    Satisfies((value) => typeof value === 'bigint', options),
+  );

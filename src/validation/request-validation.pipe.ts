@@ -1,34 +1,56 @@
 import { type ArgumentMetadata, Injectable, ValidationPipe } from '@nestjs/common';
-import type { ClassConstructor } from 'class-transformer';
+import { type ClassConstructor, plainToInstance } from 'class-transformer';
+import { validate } from 'class-validator';
 import { ApiError } from '../errors/api-error.js';
-import { messagesOf, validate } from './validate.js';
 
 /** Makes a DTO of each query and body, and rejects an invalid one with `invalid_request`. */
 @Injectable()
 export class RequestValidationPipe extends ValidationPipe {
   constructor() {
     super({
+      stopAtFirstError: true,
       transform: true,
-      // Parameters of `@JsonBody` too.
-      validateCustomDecorators: true,
       exceptionFactory: (errors) =>
-        new ApiError('invalid_request', `${messagesOf(errors).join('; ')}.`),
+        new ApiError('invalid_request', `${this.flattenValidationErrors(errors).join('; ')}.`),
     });
   }
 
   /**
-   * Replaces Nest's `transform`, which awaits class-transformer and class-validator, and searches the value for nested
-   * objects. No DTO here has nested objects, and these steps take half of the time of a validation.
+   * As Nest's, which also looks for nested objects, copies and binary values. These steps take half of the time of a
+   * validation, so they are left out for a value without nested objects.
+   *
+   * @throws ApiError `invalid_json` if there is no body; `invalid_request` if the body is not an object where the
+   *   handler takes a class, or if a field is invalid.
    */
-  override transform(value: any, metadata: ArgumentMetadata): any {
-    if (metadata.metatype === undefined || !this.toValidate(metadata)) {
-      return value;
+  override async transform(value: any, metadata: ArgumentMetadata): Promise<any> {
+    const { metatype, type } = metadata;
+    if (metatype === undefined || !this.toValidate(metadata)) {
+      return super.transform(value, metadata);
     }
-    const type = metadata.metatype as ClassConstructor<object>;
-    const { instance, errors } = validate(type, value);
+    if (type === 'body') {
+      requireObject(value);
+    }
+    if (typeof value !== 'object' || value === null || hasNested(value)) {
+      return super.transform(value, metadata);
+    }
+    this.stripProtoKeys(value);
+    const instance = plainToInstance(metatype as ClassConstructor<object>, value);
+    const errors = await validate(instance, this.validatorOptions);
     if (errors.length > 0) {
       throw this.exceptionFactory(errors);
     }
     return instance;
+  }
+}
+
+const hasNested = (value: object) =>
+  Object.values(value).some((field) => typeof field === 'object' && field !== null);
+
+function requireObject(body: unknown): void {
+  if (body === undefined) {
+    throw new ApiError('invalid_json', 'A JSON body is required.');
+  }
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+    throw new ApiError('invalid_request', 'The body must be a JSON object.');
   }
 }

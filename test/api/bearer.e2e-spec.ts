@@ -1,6 +1,6 @@
 import { newApiKey } from '../../src/api-key.js';
 import { expectError } from '../support/answers.js';
-import { HTTP_LIMITS } from '../../src/http/limits.js';
+import { HttpLimits } from '../../src/http/limits.js';
 import { exchange, request } from '../support/raw-http.js';
 import { startService, type TestService } from '../support/service.js';
 
@@ -8,7 +8,7 @@ const CHALLENGE = 'Bearer realm="animal-store"';
 const INVALID_TOKEN = `${CHALLENGE}, error="invalid_token"`;
 
 /** With Host and two more there are as many as there may be. */
-const OTHERS = Array<string>(HTTP_LIMITS.headerFields - 3).fill('X: y');
+const OTHERS = Array<string>(new HttpLimits().headerFields - 3).fill('X: y');
 
 describe('the Authorization header', () => {
   let service: TestService;
@@ -169,4 +169,15 @@ describe('the Authorization header', () => {
       );
     });
   });
+
+  it.each(['Basic YTpi', 'Token x', 'bearer_x'])(
+    'says that the scheme Bearer is missing, whatever the key: %s',
+    async (credential) => {
+      for (const sent of [credential, service.key]) {
+        const answer = await service.anonymous.get('/v1/pets').set('Authorization', sent);
+        expectError(answer, 401, 'invalid_api_key', ['scheme Bearer is missing']);
+        expect(answer.headers['www-authenticate']).toBe(INVALID_TOKEN);
+      }
+    },
+  );
 });

@@ -1,5 +1,5 @@
 import { Client } from 'pg';
-import { HTTP_LIMITS } from '../../src/http/limits.js';
+import { HttpLimits } from '../../src/http/limits.js';
 import { expectError } from '../support/answers.js';
 import { startService, type TestService } from '../support/service.js';
 
@@ -19,7 +19,7 @@ describe('listOrders, while the table is locked', () => {
   it('keeps no request waiting that needs other tables, however many wait for it', async () => {
     await locker.query('begin; lock table orders in access exclusive mode');
     let answered = 0;
-    const orders = Array.from({ length: HTTP_LIMITS.handled + 50 }, async () => {
+    const orders = Array.from({ length: new HttpLimits().handled + 50 }, async () => {
       const answer = await service.api.get('/v1/store/orders');
       answered += 1;
       return answer;

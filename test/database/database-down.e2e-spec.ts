@@ -1,7 +1,6 @@
 import { Client } from 'pg';
 import { newApiKey } from '../../src/api-key.js';
 import { type Answer, expectError } from '../support/answers.js';
-import { setLimits } from '../support/set-limits.js';
 import { until } from '../support/until.js';
 import {
   createDatabase,
@@ -81,21 +80,6 @@ describe('while the database cannot serve', () => {
     expectError(await malformed, 401, 'invalid_api_key');
     await mend();
     await expectRecovery();
-  });
-
-  it('out of reach: a request too many is told so, and one after its return that the service is overloaded', async () => {
-    const tooMany = async () => {
-      const resetLimits = setLimits({ requests: 0 });
-      const answer = await service.anonymous.get('/v1/pets');
-      resetLimits();
-      return answer;
-    };
-    const mend = wire.cut();
-    expectUnavailable(await service.api.get('/v1/pets'));
-    expectUnavailable(await tooMany());
-    await mend();
-    await expectRecovery();
-    expectError(await tooMany(), 503, 'unavailable', ['overloaded', 'try again']);
   });
 
   it('silent: what waits for it is told so too, not that the service is overloaded', async () => {

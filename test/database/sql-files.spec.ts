@@ -56,14 +56,9 @@ const STATEMENTS: readonly (readonly [statement: string, purpose: string, call?:
     '',
   ],
   [
-    'standby-has-replayed',
-    'With DATABASE_READ_URL, on the standby before each read: whether it has replayed as much.',
-    `'0/0', '1'`,
-  ],
-  [
-    'server-identity',
-    'With DATABASE_READ_URL, each second: whether the standbys are copies of the primary.',
-    '',
+    'standby-state',
+    'With DATABASE_READ_URL, on the standby before each read: whether it is a copy, and has replayed as much.',
+    `'0/0', '1', 'identity'`,
   ],
   ['end-sessions', 'Ends sessions that the service closed because they did not respond.'],
   ['show transaction_read_only', 'Readiness: whether the database takes writes.'],

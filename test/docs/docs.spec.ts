@@ -18,14 +18,12 @@ const VARIABLES_OF = [
 const packageJson = JSON.parse(read('package.json'));
 
 describe('the documents', () => {
-  it('list exactly the errors that the code has, with their statuses and meanings', () => {
-    const rows = /^\| +(\d{3}) +\| +`(\w+)` +\| +(.+?) +\|/gm;
+  it('list exactly the errors that the code has, with their statuses', () => {
+    const rows = /^\| +(\d{3}) +\| +`(\w+)` +\| +\S/gm;
     const documented = [...read('docs/guides/errors.md').matchAll(rows)].map(
-      ([, status, code, when]) => `${status} ${code} ${when}`,
+      ([, status, code]) => `${status} ${code}`,
     );
-    const known = Object.entries(ERRORS).map(
-      ([code, { status, when }]) => `${status} ${code} ${when}`,
-    );
+    const known = Object.entries(ERRORS).map(([code, { status }]) => `${status} ${code}`);
     expect(documented.toSorted()).toEqual(known.toSorted());
   });
 

@@ -3,11 +3,12 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
-import { HTTP_LIMITS } from '../../dist/src/http/limits.js';
+import { HttpLimits } from '../../dist/src/http/limits.js';
 import { ask, most, percentile, Stream, until } from './clients.js';
 import { Service } from './processes.js';
 import { note } from './report.js';
 
+const HTTP_LIMITS = new HttpLimits();
 const PROMISE = 'A client that is too slow is cut off';
 
 /** Connections of each kind. */
@@ -109,7 +110,7 @@ async function unread(service, key, isShort) {
       lastTaken = performance.now();
     }
   }, 50);
-  const limit = HTTP_LIMITS.takeTimeout;
+  const limit = HTTP_LIMITS.socketTimeout;
   await wait(isShort ? 4_000 : limit - (performance.now() - since));
   const answers = await others.stop();
   let cut = NaN;

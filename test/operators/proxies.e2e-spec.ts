@@ -7,9 +7,11 @@ import type { AddressInfo, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { administerKeys } from '../../src/auth/api-keys.js';
+import { BATCH_LIMITS } from '../../src/database/batcher.js';
 import { administer } from '../../src/database/database.js';
 import { runMigrations } from '../../src/schema/migrations.js';
-import { HTTP_LIMITS } from '../../src/http/limits.js';
+import { DATABASE_TIMEOUTS } from '../../src/database/pool.js';
+import { HttpLimits } from '../../src/http/limits.js';
 import { expectError } from '../support/answers.js';
 import { freePort } from '../support/free-port.js';
 import { exchange, request } from '../support/raw-http.js';
@@ -72,6 +74,12 @@ class Stubs {
   }
 }
 
+const HTTP_LIMITS = new HttpLimits();
+
+/** Milliseconds: the longest wait in a batcher, for a connection and for a statement. */
+const RESPONSE_TIME =
+  BATCH_LIMITS.waitingTime + DATABASE_TIMEOUTS.connection + DATABASE_TIMEOUTS.use;
+
 describe('the limits of the proxies let the service respond first', () => {
   /** @returns what gives the value of a setting, in milliseconds or bytes. */
   const settingsOf = (configuration: string) => (setting: string) => {
@@ -85,11 +93,11 @@ describe('the limits of the proxies let the service respond first', () => {
     const value = settingsOf(await configurationOf('haproxy'));
     expect(value('timeout http-request')).toBe(HTTP_LIMITS.headersTimeout);
     expect(value('timeout http-keep-alive')).toBe(HTTP_LIMITS.keepAliveTimeout);
-    expect(value('timeout client')).toBeGreaterThanOrEqual(2 * HTTP_LIMITS.takeTimeout);
+    expect(value('timeout client')).toBeGreaterThanOrEqual(HTTP_LIMITS.socketTimeout);
     expect(value('timeout client')).toBeGreaterThan(HTTP_LIMITS.requestTimeout);
-    const toResponse = HTTP_LIMITS.requestTimeout + HTTP_LIMITS.responseTimeout;
+    const toResponse = HTTP_LIMITS.requestTimeout + RESPONSE_TIME;
     expect(value('timeout server')).toBeGreaterThan(toResponse);
-    expect(value('timeout check')).toBeGreaterThan(HTTP_LIMITS.responseTimeout);
+    expect(value('timeout check')).toBeGreaterThan(RESPONSE_TIME);
     expect(value('tune.bufsize')).toBeGreaterThan(HTTP_LIMITS.headerBytes);
     expect(value('maxconn')).toBeLessThan(HTTP_LIMITS.connections);
   });
@@ -102,8 +110,8 @@ describe('the limits of the proxies let the service respond first', () => {
     expect(value('client_header_timeout')).toBe(HTTP_LIMITS.headersTimeout);
     expect(value('client_body_timeout')).toBe(HTTP_LIMITS.requestTimeout);
     expect(value('keepalive_timeout')).toBe(HTTP_LIMITS.keepAliveTimeout);
-    expect(value('send_timeout')).toBeGreaterThanOrEqual(2 * HTTP_LIMITS.takeTimeout);
-    expect(value('proxy_read_timeout')).toBeGreaterThan(HTTP_LIMITS.responseTimeout);
+    expect(value('send_timeout')).toBeGreaterThanOrEqual(HTTP_LIMITS.socketTimeout);
+    expect(value('proxy_read_timeout')).toBeGreaterThan(RESPONSE_TIME);
     expect(value('large_client_header_buffers 4')).toBeGreaterThan(HTTP_LIMITS.headerBytes);
     expect(value('client_max_body_size')).toBeGreaterThan(HTTP_LIMITS.bodyBytes);
   });

@@ -179,8 +179,9 @@ export function holdToDocument(server: Server): string[] {
     let sent: Record<string, unknown> = {};
     let text = '';
     response.writeHead = function (this: ServerResponse, ...args: any[]) {
+      const written = writeHead.apply(this, args as never);
       sent = { ...this.getHeaders(), ...args.at(-1) };
-      return writeHead.apply(this, args as never);
+      return written;
     } as typeof writeHead;
     response.write = function (this: ServerResponse, ...args: any[]) {
       text += args[0];
@@ -188,9 +189,13 @@ export function holdToDocument(server: Server): string[] {
     } as typeof write;
     response.end = function (this: ServerResponse, ...args: any[]) {
       text += args[0] ?? '';
+      // Node calls `writeHead` in it.
+      const ended = end.apply(this, args as never);
       const { method = '', url = '' } = request;
-      check({ method, path: url, status: this.statusCode, headers: fields(sent), text });
-      return end.apply(this, args as never);
+      if (this.headersSent) {
+        check({ method, path: url, status: this.statusCode, headers: fields(sent), text });
+      }
+      return ended;
     } as typeof end;
   });
   // What never became a request is answered on the bare socket.

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { parseQuery } from './query.js';
+import { parseQuery } from '../../src/http/request-target.js';
 
 describe('parseQuery', () => {
   it.each([

@@ -1,11 +1,11 @@
 import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import { ApiError } from '../errors/api-error.js';
-import { requestOf } from './request.js';
+import type { Request } from '../http/express-classes.js';
 
 /** The request's `Idempotency-Key` as a handler's argument; `undefined` if it has none. */
 export const IdempotencyKeyHeader = createParamDecorator(
   (_data: unknown, context: ExecutionContext) =>
-    readIdempotencyKey(requestOf(context).headers['idempotency-key']),
+    readIdempotencyKey(context.switchToHttp().getRequest<Request>().headers['idempotency-key']),
 );
 
 /**

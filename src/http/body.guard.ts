@@ -1,0 +1,173 @@
+import { type CanActivate, type ExecutionContext, Injectable } from '@nestjs/common';
+import { parse } from 'lossless-json';
+import { ApiError } from '../errors/api-error.js';
+import { int64FromJson } from '../int64.js';
+import type { Request, Response } from './express-classes.js';
+import { HttpLimits } from './limits.js';
+
+/**
+ * Reads the request's JSON body into `request.body`, which `@Body()` takes. It is a guard, and runs after those that
+ * check the API key, because a request without a valid key is rejected before its body is read. A middleware would run
+ * before the guards.
+ *
+ * The body is `application/json` in UTF-8, without a content coding. A body on GET and HEAD is ignored. If there is no
+ * body, `request.body` stays undefined.
+ */
+@Injectable()
+export class BodyGuard implements CanActivate {
+  constructor(private readonly limits: HttpLimits) {}
+
+  /**
+   * @throws ApiError `unsupported_media_type`, `payload_too_large`, `invalid_json` or `request_timeout`. Or
+   *   `invalid_request` if the body is nested deeper than the limit, is not well-formed HTTP, or is incomplete when the
+   *   connection ends.
+   */
+  canActivate(context: ExecutionContext): boolean | Promise<boolean> {
+    const request = context.getArgByIndex<Request>(0);
+    return request.method === 'GET' || request.method === 'HEAD' || this.read(request);
+  }
+
+  private async read(request: Request): Promise<boolean> {
+    requireJson(request);
+    if (hasBody(request)) {
+      if (request.headers.expect !== undefined) {
+        const response = request.res as unknown as Response;
+        response.removeHeader('Connection');
+        response.writeContinue();
+      }
+      request.body = parseJson(await readBody(request, this.limits), this.limits);
+    }
+    return true;
+  }
+}
+
+const hasBody = ({ headers }: Request) =>
+  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+
+function requireJson(request: Request): void {
+  const { headers } = request;
+  const type = headers['content-type'];
+  if (type === undefined ? hasBody(request) : !isUtf8Json(type)) {
+    throw new ApiError(
+      'unsupported_media_type',
+      'The body must be application/json in UTF-8: send Content-Type: application/json.',
+    );
+  }
+  if (!/(^|,)[ \t]*chunked$/i.test(headers['transfer-encoding'] ?? 'chunked')) {
+    // The end of the body is unknown, so Node rejects it (RFC 9112, section 6.3).
+    throw new ApiError('invalid_request', 'The last Transfer-Encoding must be chunked.');
+  }
+  const codings = [headers['content-encoding'] || 'identity', headers['transfer-encoding'] ?? ''];
+  if (!/^identity,(chunked)?$/i.test(codings.join())) {
+    throw new ApiError(
+      'unsupported_media_type',
+      'The body must be sent without a coding: omit Content-Encoding, and every Transfer-Encoding except chunked.',
+      { headers: { 'Accept-Encoding': 'identity' } },
+    );
+  }
+}
+
+const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
+
+/** RFC 9110, sections 5.6.6 and 8.3.1. Two Content-Type headers, which the server joins with a comma, do not match. */
+const JSON_TYPE = new RegExp(
+  `^application/json[ \\t]*(?:;[ \\t]*(?:${TOKEN}=(?:${TOKEN}|"(?:[^"\\\\]|\\\\.)*")[ \\t]*)?)*$`,
+  'i',
+);
+
+const CHARSET = /;[ \t]*charset=(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))/gi;
+
+/** Whether the media type is `application/json` and each `charset` among its parameters is UTF-8. */
+const isUtf8Json = (contentType: string): boolean =>
+  JSON_TYPE.test(contentType) &&
+  [...contentType.matchAll(CHARSET)].every(([, quoted, token]) =>
+    /^utf-?8$/i.test(token ?? quoted!.replaceAll(/\\(.)/g, '$1')),
+  );
+
+/** Rejects if the body is over the limit, malformed or late, or if the connection ends before the body does. */
+function readBody(request: Request, { bodyBytes }: HttpLimits): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    const fail = (error: ApiError) => {
+      // Node discards the rest.
+      request.off('data', take).resume();
+      reject(error);
+    };
+    const take = (chunk: Buffer) => {
+      bytes += chunk.length;
+      chunks.push(chunk);
+      if (bytes > bodyBytes) {
+        fail(tooLarge(bodyBytes));
+      }
+    };
+    if (request.bodyError !== undefined) {
+      fail(request.bodyError);
+    } else if (Number(request.headers['content-length'] ?? 0) > bodyBytes) {
+      fail(tooLarge(bodyBytes));
+    } else {
+      request.onBodyError = fail;
+      request
+        .on('data', take)
+        .once('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)))
+        .once('error', (cause) =>
+          fail(new ApiError('invalid_request', 'The body ended before its length.', { cause })),
+        );
+    }
+  });
+}
+
+const tooLarge = (bodyBytes: number) =>
+  new ApiError('payload_too_large', `The body is over ${bodyBytes} bytes.`);
+
+/** Skips a leading BOM, and rejects bytes that are not UTF-8 (RFC 8259, section 8.1). */
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/**
+ * Parses JSON. A number is a JavaScript number, or a bigint if it is an int64 that a JavaScript number might round. If
+ * a key is repeated, its last value counts, as with JSON.parse.
+ *
+ * @throws ApiError `invalid_json`; `invalid_request` if the text is nested deeper than the limit.
+ */
+export function parseJson(bytes: Uint8Array, { jsonDepth }: HttpLimits): unknown {
+  let text: string;
+  try {
+    text = utf8.decode(bytes);
+  } catch (cause) {
+    throw new ApiError('invalid_json', 'The body is not UTF-8.', { cause });
+  }
+  // The parser is recursive.
+  if (depthOf(text) > jsonDepth) {
+    throw new ApiError('invalid_request', `The body is nested deeper than ${jsonDepth} levels.`);
+  }
+  try {
+    return parse(text, null, { parseNumber, onDuplicateKey: ({ newValue }) => newValue });
+  } catch (cause) {
+    throw new ApiError('invalid_json', 'The body is not JSON.', { cause });
+  }
+}
+
+/** How deep the brackets outside strings are nested. */
+function depthOf(text: string): number {
+  let depth = 0;
+  let most = 0;
+  for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"?|[[\]{}]/gs)) {
+    if (token === '[' || token === '{') {
+      depth += 1;
+      most = Math.max(most, depth);
+    } else if (token === ']' || token === '}') {
+      depth -= 1;
+    }
+  }
+  return most;
+}
+
+/** A fraction or a number beyond int64 that JavaScript would round to a whole number in the safe range is NaN. */
+function parseNumber(digits: string): number | bigint {
+  const exact = int64FromJson(digits);
+  const rounded = Number(digits);
+  if (exact === undefined) {
+    return Number.isSafeInteger(rounded) ? NaN : rounded;
+  }
+  return Number.isSafeInteger(rounded) ? rounded : exact;
+}
