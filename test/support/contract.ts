@@ -45,6 +45,19 @@ export const DOCUMENT = parseYaml(readFileSync(join(PROJECT_ROOT, 'docs/openapi.
     typeof value === 'bigint' && Number.isSafeInteger(Number(value)) ? Number(value) : value,
 });
 
+/** @returns the document's operations; `success` is the status of the response that is no error. */
+export function operations(): { operationId: string; method: string; success: number }[] {
+  return Object.values<object>(DOCUMENT.paths).flatMap((item) =>
+    Object.entries(item)
+      .filter(([, operation]) => operation.operationId !== undefined)
+      .map(([method, { operationId, responses }]) => ({
+        operationId,
+        method: method.toUpperCase(),
+        success: Number(Object.keys(responses).find((status) => status.startsWith('2'))),
+      })),
+  );
+}
+
 /** Where the document's paths begin. */
 const BASE = '/v1';
 
