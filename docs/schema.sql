@@ -111,9 +111,6 @@ CREATE INDEX orders_pet_id_idx ON public.orders USING btree (pet_id);
 CREATE INDEX pets_status_id_idx ON public.pets USING btree (status, id);
 
 ALTER TABLE ONLY public.idempotency_keys
-    ADD CONSTRAINT idempotency_keys_api_key_id_fkey FOREIGN KEY (api_key_id) REFERENCES public.api_keys(id) ON DELETE CASCADE;
-
-ALTER TABLE ONLY public.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pet_id_fkey FOREIGN KEY (pet_id) REFERENCES public.pets(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.orders

@@ -1,10 +1,10 @@
 -- Every statement that the service sends, but for what TypeORM asks PostgreSQL when it connects. Made by npm run
 -- sql-files, which also made the plans: by EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, SUMMARY OFF) of a call with
--- the arguments in brackets, on PostgreSQL 15.20 with a million rows in each table, all of them in memory, and with the
+-- the arguments in brackets, on PostgreSQL 15.18 with a million rows in each table, all of them in memory, and with the
 -- settings of the service's sessions. A test checks that the statements are current. It does not make the plans again.
 
 -- Which of the API keys that requests came with are valid. Prepared as valid-keys.
-select id, encode(hash, 'hex'), extract(epoch from expires_at) * 1000
+select id, encode(hash, 'hex'), (extract(epoch from expires_at) - extract(epoch from now())) * 1000
   from api_keys
  where hash = any (array(select decode(sent, 'hex') from unnest($1::text[]) as sent))
    and revoked_at is null and (expires_at is null or expires_at > now());
@@ -23,7 +23,7 @@ update api_keys
    and (last_used_at is null or last_used_at < now() - interval '1 minute');
 -- Plan of ('{500000}'):
 --   Update on api_keys (actual rows=0 loops=1)
---     Buffers: shared hit=20
+--     Buffers: shared hit=19
 --     ->  Index Scan using api_keys_pkey on api_keys (actual rows=1 loops=1)
 --           Index Cond: (id = ANY ($1))
 --           Filter: ((last_used_at IS NULL) OR (last_used_at < (now() - '00:01:00'::interval)))
@@ -33,8 +33,7 @@ update api_keys
  select wanted.key, page.items
    from unnest($1::text[], $2::text[], $3::bigint[], $4::int[]) as wanted (key, filter, start, size),
 lateral (
-         select string_agg('{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id
-         || ',"status":"' || status || '"}', E'\n' order by id) as items
+         select string_agg('{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}', E'\n' order by id) as items
            from (select *
                    from pets
                   where id >= wanted.start
@@ -57,8 +56,7 @@ lateral (
  select wanted.key, page.items
    from unnest($1::text[], $2::text[], $3::bigint[], $4::int[]) as wanted (key, filter, start, size),
 lateral (
-         select string_agg('{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id
-         || ',"status":"' || status || '"}', E'\n' order by status, id) as items
+         select string_agg('{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}', E'\n' order by status, id) as items
            from (select *
                    from pets
                   where (status, id) >= (wanted.filter, wanted.start) and (status, id) <= (wanted.filter, 9223372036854775807)
@@ -78,61 +76,86 @@ lateral (
 --                       Buffers: shared hit=24
 
 -- createPet. Prepared as insert-pets.
-insert into pets (name, category_id, status)
-select * from unnest($1::text[], $2::bigint[], $3::text[])
-returning id::text, name::text, category_id::text, status::text, '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id
-        || ',"status":"' || status || '"}' as json;
+with new as materialized (
+  select nextval('pets_id_seq') as id, request.*
+    from unnest($1::character varying[], $2::bigint[], $3::text[])
+         with ordinality as request (name, category_id, status, position)
+), stored as (
+  insert into pets (id, name, category_id, status)
+  select id, name, category_id, status from new
+  returning id, name, category_id, status
+)
+select new.position::int, new.id::text
+  from new
+  join stored on stored.id = new.id and (stored.name, stored.category_id, stored.status) is not distinct from (new.name, new.category_id, new.status);
 -- Plan of ('{Rex}', '{1}', '{available}'):
---   Insert on pets (actual rows=1 loops=1)
+--   Hash Join (actual rows=1 loops=1)
+--     Hash Cond: (new.id = stored.id)
+--     Join Filter: ((NOT ((stored.name)::text IS DISTINCT FROM (new.name)::text)) AND (NOT (stored.category_id IS DISTINCT FROM new.category_id)) AND (NOT (stored.status IS DISTINCT FROM new.status)))
 --     Buffers: shared hit=6
---     ->  Function Scan on unnest (actual rows=1 loops=1)
+--     CTE new
+--       ->  Function Scan on request (actual rows=1 loops=1)
+--             Buffers: shared hit=1
+--     CTE stored
+--       ->  Insert on pets (actual rows=1 loops=1)
+--             Buffers: shared hit=5
+--             ->  CTE Scan on new new_1 (actual rows=1 loops=1)
+--     ->  CTE Scan on new (actual rows=1 loops=1)
 --           Buffers: shared hit=1
+--     ->  Hash (actual rows=1 loops=1)
+--           Buckets: 1024  Batches: 1  Memory Usage: 9kB
+--           Buffers: shared hit=5
+--           ->  CTE Scan on stored (actual rows=1 loops=1)
+--                 Buffers: shared hit=5
 
 -- createPet with an Idempotency-Key. Prepared as insert-pets-once.
-with wanted as materialized (
-  select *,
-         case (select 1 from idempotency_keys as known
-                where known.api_key_id = request.api_key_id and known.key = request.key
-                  and not known.created_at < now() - interval '24 hours'
-                limit 1)
-           when 1 then null
+with new as materialized (
+  select request.*,
+         case (select created_at < now() - interval '24 hours' from idempotency_keys as known
+                where known.api_key_id = request.api_key_id and known.key = request.key)
+           when false then null
+           when true then exists (select from idempotency_keys as old
+                                   where old.api_key_id = request.api_key_id and old.key = request.key
+                                     for update skip locked)
+                      and pg_try_advisory_xact_lock(hashtextextended(api_key_id || ' ' || key, 0))
            else pg_try_advisory_xact_lock(hashtextextended(api_key_id || ' ' || key, 0))
          end as is_free
-    from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[])
-      as request (api_key_id, key, body_hash, name, category_id, status)
+    from unnest($1::bigint[], $2::text[], $3::text[], $4::character varying[], $5::bigint[], $6::text[])
+         with ordinality as request (api_key_id, key, body_hash, name, category_id, status, position)
 ), record as (
   insert into idempotency_keys as earlier (api_key_id, key, body_hash, pet_id)
-  select api_key_id, key, decode(body_hash, 'hex'), nextval(pg_get_serial_sequence('pets', 'id'))
-    from wanted
+  select api_key_id, key, decode(body_hash, 'hex'), nextval('pets_id_seq')
+    from new
    where is_free
   on conflict (api_key_id, key) do update
      set body_hash = excluded.body_hash, pet_id = excluded.pet_id, created_at = excluded.created_at
    where earlier.created_at < now() - interval '24 hours'
   returning api_key_id, key, pet_id
-), pets as (
+), stored as (
   insert into pets (id, name, category_id, status)
-  select pet_id, name, category_id, status from record join wanted using (api_key_id, key)
-  returning id, '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id
-        || ',"status":"' || status || '"}' as json
+  select pet_id, name, category_id, status from record join new using (api_key_id, key)
+  returning id, name, category_id, status
 )
-select api_key_id, key, wanted.body_hash, is_free, pets.id, pets.json
-  from wanted
+select new.position::int, is_free, pet_id::text, stored.id is not null
+  from new
   left join record using (api_key_id, key)
-  left join pets on pets.id = record.pet_id;
+  left join stored on stored.id = record.pet_id and (stored.name, stored.category_id, stored.status) is not distinct from (new.name, new.category_id, new.status);
 -- Plan of ('{1}', '{new}', array[encode(sha256('body'), 'hex')], '{Rex}', '{1}', '{available}'):
 --   Hash Left Join (actual rows=1 loops=1)
---     Hash Cond: ((wanted.api_key_id = record.api_key_id) AND (wanted.key = (record.key)::text))
---     Buffers: shared hit=22
---     CTE wanted
+--     Hash Cond: (record.pet_id = stored.id)
+--     Join Filter: ((NOT ((stored.name)::text IS DISTINCT FROM (new.name)::text)) AND (NOT (stored.category_id IS DISTINCT FROM new.category_id)) AND (NOT (stored.status IS DISTINCT FROM new.status)))
+--     Buffers: shared hit=19
+--     CTE new
 --       ->  Function Scan on request (actual rows=1 loops=1)
 --             Buffers: shared hit=5
 --             SubPlan 1
---               ->  Limit (actual rows=0 loops=1)
+--               ->  Index Scan using idempotency_keys_pkey on idempotency_keys known (actual rows=0 loops=1)
+--                     Index Cond: ((api_key_id = request.api_key_id) AND ((key)::text = request.key))
 --                     Buffers: shared hit=5
---                     ->  Index Scan using idempotency_keys_pkey on idempotency_keys known (actual rows=0 loops=1)
+--             SubPlan 2
+--               ->  LockRows (never executed)
+--                     ->  Index Scan using idempotency_keys_pkey on idempotency_keys old (never executed)
 --                           Index Cond: ((api_key_id = request.api_key_id) AND ((key)::text = request.key))
---                           Filter: (created_at >= (now() - '24:00:00'::interval))
---                           Buffers: shared hit=5
 --     CTE record
 --       ->  Insert on idempotency_keys earlier (actual rows=1 loops=1)
 --             Conflict Resolution: UPDATE
@@ -140,43 +163,41 @@ select api_key_id, key, wanted.body_hash, is_free, pets.id, pets.json
 --             Conflict Filter: (earlier.created_at < (now() - '24:00:00'::interval))
 --             Tuples Inserted: 1
 --             Conflicting Tuples: 0
---             Buffers: shared hit=12
+--             Buffers: shared hit=9
 --             ->  Subquery Scan on "*SELECT*" (actual rows=1 loops=1)
---                   Buffers: shared hit=4
---                   ->  CTE Scan on wanted wanted_1 (actual rows=1 loops=1)
+--                   Buffers: shared hit=1
+--                   ->  CTE Scan on new new_1 (actual rows=1 loops=1)
 --                         Filter: is_free
---                         Buffers: shared hit=4
---     CTE pets
---       ->  Insert on pets pets_1 (actual rows=1 loops=1)
+--                         Buffers: shared hit=1
+--     CTE stored
+--       ->  Insert on pets (actual rows=1 loops=1)
 --             Buffers: shared hit=5
 --             ->  Hash Join (actual rows=1 loops=1)
---                   Hash Cond: ((wanted_2.api_key_id = record_1.api_key_id) AND (wanted_2.key = (record_1.key)::text))
---                   ->  CTE Scan on wanted wanted_2 (actual rows=1 loops=1)
+--                   Hash Cond: ((new_2.api_key_id = record_1.api_key_id) AND (new_2.key = (record_1.key)::text))
+--                   ->  CTE Scan on new new_2 (actual rows=1 loops=1)
 --                   ->  Hash (actual rows=1 loops=1)
 --                         Buckets: 1024  Batches: 1  Memory Usage: 9kB
 --                         ->  CTE Scan on record record_1 (actual rows=1 loops=1)
---     ->  CTE Scan on wanted (actual rows=1 loops=1)
---           Buffers: shared hit=5
+--     ->  Hash Left Join (actual rows=1 loops=1)
+--           Hash Cond: ((new.api_key_id = record.api_key_id) AND (new.key = (record.key)::text))
+--           Buffers: shared hit=14
+--           ->  CTE Scan on new (actual rows=1 loops=1)
+--                 Buffers: shared hit=5
+--           ->  Hash (actual rows=1 loops=1)
+--                 Buckets: 1024  Batches: 1  Memory Usage: 9kB
+--                 Buffers: shared hit=9
+--                 ->  CTE Scan on record (actual rows=1 loops=1)
+--                       Buffers: shared hit=9
 --     ->  Hash (actual rows=1 loops=1)
 --           Buckets: 1024  Batches: 1  Memory Usage: 9kB
---           Buffers: shared hit=17
---           ->  Hash Left Join (actual rows=1 loops=1)
---                 Hash Cond: (record.pet_id = pets.id)
---                 Buffers: shared hit=17
---                 ->  CTE Scan on record (actual rows=1 loops=1)
---                       Buffers: shared hit=12
---                 ->  Hash (actual rows=1 loops=1)
---                       Buckets: 1024  Batches: 1  Memory Usage: 9kB
---                       Buffers: shared hit=5
---                       ->  CTE Scan on pets (actual rows=1 loops=1)
---                             Buffers: shared hit=5
---   Trigger for constraint idempotency_keys_api_key_id_fkey on idempotency_keys: calls=1
+--           Buffers: shared hit=5
+--           ->  CTE Scan on stored (actual rows=1 loops=1)
+--                 Buffers: shared hit=5
 --   Trigger for constraint idempotency_keys_pet_id_fkey on idempotency_keys: calls=1
 
 -- createPet with an Idempotency-Key that stands for an animal. Prepared as pets-by-idempotency-key.
-select wanted.api_key_id, wanted.key, encode(known.body_hash, 'hex'), id, '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id
-        || ',"status":"' || status || '"}'
-  from unnest($1::bigint[], $2::text[]) as wanted (api_key_id, key)
+select wanted.position::int, encode(known.body_hash, 'hex'), id::text, '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}'
+  from unnest($1::bigint[], $2::text[]) with ordinality as wanted (api_key_id, key, position)
  cross join lateral (
        select body_hash, pet_id from idempotency_keys as record
         where record.api_key_id = wanted.api_key_id and record.key = wanted.key
@@ -235,8 +256,7 @@ returning key;
 --                 Buffers: shared hit=4000
 
 -- getPet. Prepared as pets-by-id.
-SELECT pets.id::text AS "id", '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id
-          || ',"status":"' || status || '"}' AS "json" FROM "pets" "pets" WHERE "pets"."id" = any($1);
+SELECT pets.id::text AS "id", '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' AS "json" FROM "pets" "pets" WHERE "pets"."id" = any($1);
 -- Plan of ('{500000}'):
 --   Index Scan using pets_pkey on pets (actual rows=1 loops=1)
 --     Index Cond: (id = ANY ($1))
@@ -246,8 +266,7 @@ SELECT pets.id::text AS "id", '{"id":' || id || ',"name":' || to_json(name) || '
  select wanted.key, page.items
    from unnest($1::text[], $2::text[], $3::bigint[], $4::int[]) as wanted (key, filter, start, size),
 lateral (
-         select string_agg('{"id":' || id || ',"petId":' || pet_id || ',"status":"' || status
-         || '","placedAt":"' || to_char(placed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"}', E'\n' order by id) as items
+         select string_agg('{"id":' || id || ',"petId":' || pet_id || ',"status":"' || status || '","placedAt":"' || to_char(placed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"}', E'\n' order by id) as items
            from (select *
                    from orders
                   where id >= wanted.start
@@ -267,7 +286,9 @@ lateral (
 --                       Buffers: shared hit=4
 
 -- With DATABASE_READ_URL, on the primary before each read: how far its log goes. Prepared as primary-position.
-select lsn::text, ('x' || left(pg_walfile_name(lsn), 8))::bit(32)::int
+select lsn::text, ('x' || left(pg_walfile_name(lsn), 8))::bit(32)::int,
+       (select concat_ws('/', system_identifier, current_database(), to_regclass('pets')::oid)
+          from pg_control_system())
   from (select case current_setting('synchronous_commit')
                  when 'off' then pg_current_wal_insert_lsn()
                  else pg_current_wal_flush_lsn()
@@ -275,10 +296,12 @@ select lsn::text, ('x' || left(pg_walfile_name(lsn), 8))::bit(32)::int
          where not pg_is_in_recovery()) as position;
 -- Plan of ():
 --   Subquery Scan on "position" (actual rows=1 loops=1)
+--     InitPlan 1 (returns $0)
+--       ->  Function Scan on pg_control_system (actual rows=1 loops=1)
 --     ->  Result (actual rows=1 loops=1)
 --           One-Time Filter: (NOT pg_is_in_recovery())
 
--- With DATABASE_READ_URL, on the standby before each read: whether it has replayed as much. Prepared as standby-has-replayed.
+-- With DATABASE_READ_URL, on the standby before each read: whether it is a copy, and has replayed as much. Prepared as standby-state.
 with recursive look (round, has_replayed) as (
   select 0, pg_last_wal_replay_lsn() >= $1::pg_lsn
        and (select received_tli from pg_stat_wal_receiver) = $2::int
@@ -288,8 +311,19 @@ with recursive look (round, has_replayed) as (
     from look, pg_sleep(round * 0.001)
    where not has_replayed and round < 9
 )
-select coalesce(bool_or(has_replayed), false) from look;
--- Plan of ('0/0', '1'):
+select coalesce(bool_or(has_replayed), false),
+       case
+         when $3::text <> (select concat_ws('/', system_identifier, current_database(), to_regclass('pets')::oid)
+          from pg_control_system())
+         then 'is not a standby of the server of DATABASE_URL, or the URL names another database or schema.'
+         when not pg_has_role('pg_read_all_stats', 'usage')
+         then 'does not show this role what it receives. On the primary, run: grant pg_read_all_stats to '
+              || quote_ident(current_user) || ';'
+         when current_setting('plan_cache_mode') <> 'force_generic_plan'
+         then 'ignores settings of the service''s sessions, as poolers do. Name the standby itself.'
+       end
+  from look;
+-- Plan of ('0/0', '1', 'identity'):
 --   Aggregate (actual rows=1 loops=1)
 --     CTE look
 --       ->  Recursive Union (actual rows=1 loops=1)
@@ -306,15 +340,14 @@ select coalesce(bool_or(has_replayed), false) from look;
 --                         Filter: ((NOT has_replayed) AND (round < 9))
 --                         Rows Removed by Filter: 1
 --                   ->  Function Scan on pg_sleep (never executed)
+--     InitPlan 4 (returns $5)
+--       ->  Function Scan on pg_control_system (actual rows=1 loops=1)
 --     ->  CTE Scan on look (actual rows=1 loops=1)
 
--- With DATABASE_READ_URL, each second: whether the standbys are copies of the primary. Prepared as server-identity.
-select concat_ws('/', system_identifier, current_database(), to_regclass('pets')::oid),
-       pg_has_role('pg_read_all_stats', 'usage'), quote_ident(current_user),
-       current_setting('plan_cache_mode') = 'force_generic_plan'
-  from pg_control_system();
--- Plan of ():
---   Function Scan on pg_control_system (actual rows=1 loops=1)
+-- Ends sessions that the service closed because they did not respond. Prepared as end-sessions.
+select pg_terminate_backend(pid)
+  from pg_stat_activity
+ where pid = any($1::int[]) and usename = current_user and query_start < now() - interval '1 second';
 
 -- Readiness: whether the database takes writes.
 show transaction_read_only;
@@ -336,7 +369,7 @@ select privilege || ' on ' || relation as missing
 -- Readiness, and a start: which migrations are applied.
 select name from migrations;
 -- Plan of ():
---   Seq Scan on migrations (actual rows=5 loops=1)
+--   Seq Scan on migrations (actual rows=6 loops=1)
 --     Buffers: shared hit=1
 
 -- A start: whether the database can hold the tables.
@@ -348,6 +381,11 @@ select current_setting('server_encoding') as encoding, current_schema() as schem
 -- A command, and a start before it serves: dates that the driver reads.
 set datestyle = 'ISO';
 
+-- A start: whether the server may be a node of Citus. Then the start reads its number from that table.
+select to_regclass('pg_dist_local_group') is not null as exists;
+-- Plan of ():
+--   Result (actual rows=1 loops=1)
+
 -- A start: whether the database is Citus, for which other statements replace some of these.
 select exists (select from pg_extension where extname = 'citus') as found;
 
@@ -356,7 +394,7 @@ select name, setting, quote_ident(current_user) as role from pg_settings where n
 -- Plan of ('{jit,statement_timeout}'):
 --   Function Scan on pg_show_all_settings a (actual rows=2 loops=1)
 --     Filter: (name = ANY ($1))
---     Rows Removed by Filter: 354
+--     Rows Removed by Filter: 352
 
 -- A start: whether a pooler shares sessions among connections.
 select pg_backend_pid() as pid;

@@ -3,6 +3,7 @@ import { CreateApiKeys1795046460000 } from './1795046460000-create-api-keys.js';
 import { CreateIdempotencyKeys1795132800000 } from './1795132800000-create-idempotency-keys.js';
 import { CreateOrders1795222800000 } from './1795222800000-create-orders.js';
 import { DistributeTables1795226400000 } from './1795226400000-distribute-tables.js';
+import { DropApiKeyOfIdempotencyKeys1795312800000 } from './1795312800000-drop-api-key-of-idempotency-keys.js';
 import type { Migration } from './migration.js';
 
 /** The class of every migration, oldest first. */
@@ -12,6 +13,7 @@ export const migrations: readonly MigrationClass[] = [
   CreateIdempotencyKeys1795132800000,
   CreateOrders1795222800000,
   DistributeTables1795226400000,
+  DropApiKeyOfIdempotencyKeys1795312800000,
 ];
 
 interface MigrationClass {

@@ -7,7 +7,7 @@ import { poolOf } from '../database/data-source.js';
 import { administer } from '../database/database.js';
 import { requireMigrated } from '../schema/migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
-import type { PetStatus } from '../pets/pet-status.js';
+import type { PetStatus } from '../pets/pet.entity.js';
 import { describe, onCommandDatabase } from './command-database.js';
 import { exitCodes } from './exit-codes.js';
 

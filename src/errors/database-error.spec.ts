@@ -49,6 +49,11 @@ describe('a database error', () => {
     expect(isRefusedValue(error)).toBe(false);
   });
 
+  it('of Citus about a lost worker means that the database cannot serve now', () => {
+    const error = new Error('server closed the connection unexpectedly\n\tThis probably means …');
+    expect(isUnavailable(Object.assign(error, { code: 'XX000' }))).toBe(true);
+  });
+
   it.each(REFUSED_VALUE)('with SQLSTATE %s means that a value was refused', (state) => {
     const error = failure(state);
     expect([sqlState(error), isRefusedValue(error)]).toEqual([state, true]);

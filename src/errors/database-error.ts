@@ -34,10 +34,14 @@ export function sqlState(error: unknown): string | undefined {
  * - 57014, 25P04: a time limit is exceeded.
  * - 57P0x: the server shuts down, or recovers.
  * - 58: a system error.
+ * - XX000 with this message: Citus lost a worker during a commit.
  */
 export function isUnavailable(error: unknown): boolean {
   const state = sqlState(error);
   if (state !== undefined) {
+    if (state === 'XX000') {
+      return (error as Error).message.startsWith('server closed the connection');
+    }
     return /^(08|28|3D|53|58|55000|57P0|25006|25P04|55P03|57014|40001|40P01)/.test(state);
   }
   return (

@@ -1,8 +1,10 @@
 import { Check, Column, Entity, ForeignKey, Index, PrimaryGeneratedColumn } from 'typeorm';
 import { Pet } from '../pets/pet.entity.js';
 
+const ORDER_STATUSES = ['placed', 'approved', 'delivered'] as const;
+
 /**
- * An order, which the store's own systems write. `placedAt` is a moment that RFC 3339 can write, with a year of four
+ * An order, which the store's own systems write. listOrders has every column that is declared here. `placedAt` is a moment that RFC 3339 can write, with a year of four
  * digits. The index serves the check that an animal to be deleted has no orders.
  */
 @Entity('orders')
@@ -25,8 +27,8 @@ export class Order {
   @ForeignKey(() => Pet, { name: 'orders_pet_id_fkey', onDelete: 'RESTRICT' })
   petId!: string;
 
-  @Column({ type: 'text', default: 'placed' })
-  status!: 'placed' | 'approved' | 'delivered';
+  @Column({ type: 'text', enum: ORDER_STATUSES, default: 'placed' })
+  status!: (typeof ORDER_STATUSES)[number];
 
   @Column({ name: 'placed_at', type: 'timestamp with time zone', default: () => 'now()' })
   placedAt!: Date;

@@ -1,14 +1,10 @@
-import { BY_ID, PageStatement } from '../listing/pages.sql.js';
+import { columnsOf, jsonOf } from '../database/columns.js';
+import { BY_ID, PageStatement } from '../listing/pages.js';
+import { Order } from './order.entity.js';
 
-/** In UTC to the microsecond, which is all that PostgreSQL holds (RFC 3339, section 5.6): always 27 characters. */
-const PLACED_AT = `to_char(placed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
-
-/** An Order as JSON text. */
-const ORDER_JSON = `'{"id":' || id || ',"petId":' || pet_id || ',"status":"' || status
-          || '","placedAt":"' || ${PLACED_AT} || '"}'`;
-
+/** The pages of orders, each as JSON text. */
 export const ORDER_PAGES = new PageStatement('order-pages', {
   table: 'orders',
-  json: ORDER_JSON,
+  json: jsonOf(columnsOf(Order)),
   ...BY_ID,
 });

@@ -1,8 +1,11 @@
 import { Column, Entity, ForeignKey, Index, PrimaryColumn } from 'typeorm';
-import { ApiKey } from '../auth/api-key.entity.js';
 import { Pet } from './pet.entity.js';
 
-/** The record of an `Idempotency-Key`: which animal was created with it. It is kept for 24 hours. */
+/**
+ * The record of an `Idempotency-Key`: which pet was created with it. It is kept for 24 hours, also if the API key is
+ * deleted. `api_key_id` is not a foreign key, because its check would lock the row of the API key: creates of all keys
+ * in a batch would wait for a transaction that holds one row.
+ */
 @Entity('idempotency_keys')
 @Index('idempotency_keys_pet_id_idx', ['petId'])
 @Index('idempotency_keys_created_at_idx', ['createdAt'])
@@ -12,7 +15,6 @@ export class IdempotencyKey {
     type: 'bigint',
     primaryKeyConstraintName: 'idempotency_keys_pkey',
   })
-  @ForeignKey(() => ApiKey, { name: 'idempotency_keys_api_key_id_fkey', onDelete: 'CASCADE' })
   apiKeyId!: string;
 
   @PrimaryColumn({

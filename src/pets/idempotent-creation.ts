@@ -7,13 +7,15 @@ import { ApiError } from '../errors/api-error.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import type { NewPet } from './new-pet.dto.js';
 import {
+  contentOf,
   DELETE_OLD_IDEMPOTENCY_KEYS,
   INSERT_PETS_ONCE,
+  newPetArguments,
+  newPetJson,
   PETS_BY_IDEMPOTENCY_KEY,
   scopedKey,
-} from './idempotent-creation.sql.js';
-import { contentOf, newPetArguments } from './pets.sql.js';
-import type { StoredPet } from './pets.service.js';
+} from './pets.sql.js';
+import { notStoredAsSent, type StoredPet } from './pets.service.js';
 
 /** A createPet with an Idempotency-Key. The client can safely send it again. */
 export interface IdempotentRequest {
@@ -105,62 +107,49 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   /** @param requests no two have the same {@link scopedKey}. */
   private async createAll(requests: HashedRequest[]): Promise<(Creation | Error)[]> {
     const outcomes = await this.insert(requests);
-    const others = requests.filter(({ apiKeyId, key }) => !outcomes.has(scopedKey(apiKeyId, key)));
-    if (others.length > 0) {
-      await this.findEarlier(others, outcomes);
-    }
-    return requests.map(({ apiKeyId, key }) => outcomes.get(scopedKey(apiKeyId, key)) ?? expired());
+    const recorded = requests.filter((_request, i) => outcomes[i] === undefined);
+    const earlier = recorded.length > 0 ? await this.findEarlier(recorded) : [];
+    return outcomes.map((outcome) => outcome ?? earlier.shift() ?? expired());
   }
 
-  /**
-   * @returns outcomes by {@link scopedKey}. A key that an earlier request recorded in the last 24 hours has no outcome.
-   */
-  private async insert(requests: HashedRequest[]): Promise<Map<string, Creation | Error>> {
+  /** @returns the outcomes, without those of requests whose key was recorded in the last 24 hours. */
+  private async insert(requests: HashedRequest[]): Promise<(Creation | Error | undefined)[]> {
     const rows = await run<
-      [
-        apiKeyId: string,
-        key: string,
-        bodyHash: string,
-        isFree: boolean | null,
-        id: string | null,
-        json: string | null,
-      ]
+      [position: number, isFree: boolean | null, id: string | null, isStoredAsSent: boolean]
     >(this.pool, INSERT_PETS_ONCE, [
-      requests.map(({ apiKeyId }) => apiKeyId),
-      requests.map(({ key }) => key),
+      ...keysOf(requests),
       requests.map(({ bodyHash }) => bodyHash),
       ...newPetArguments(requests.map(({ pet }) => pet)),
     ]);
-    const outcomes = new Map<string, Creation | Error>();
-    for (const [apiKeyId, key, bodyHash, isFree, id, json] of rows) {
+    const outcomes: (Creation | Error | undefined)[] = requests.map(() => undefined);
+    for (const [position, isFree, id, isStoredAsSent] of rows) {
+      const { pet, bodyHash } = requests[position - 1]!;
       if (isFree === false) {
-        outcomes.set(scopedKey(apiKeyId, key), inUse());
-      } else if (id !== null && json !== null) {
-        outcomes.set(scopedKey(apiKeyId, key), { pet: { id, json }, bodyHash, isReplayed: false });
+        outcomes[position - 1] = inUse();
+      } else if (id !== null) {
+        outcomes[position - 1] = isStoredAsSent
+          ? { pet: { id, json: newPetJson(id, pet) }, bodyHash, isReplayed: false }
+          : notStoredAsSent();
       }
     }
     return outcomes;
   }
 
-  /** Adds outcomes. Does not throw: an error becomes the outcome of these requests, and others keep theirs. */
-  private async findEarlier(
-    requests: HashedRequest[],
-    outcomes: Map<string, Creation | Error>,
-  ): Promise<void> {
+  /** Does not throw: an error becomes the outcome of these requests, and others keep theirs. */
+  private async findEarlier(requests: HashedRequest[]): Promise<(Creation | Error | undefined)[]> {
     try {
-      const rows = await run<
-        [apiKeyId: string, key: string, bodyHash: string, id: string, json: string]
-      >(this.pool, PETS_BY_IDEMPOTENCY_KEY, [
-        requests.map(({ apiKeyId }) => apiKeyId),
-        requests.map(({ key }) => key),
-      ]);
-      for (const [apiKeyId, key, bodyHash, id, json] of rows) {
-        outcomes.set(scopedKey(apiKeyId, key), { pet: { id, json }, bodyHash, isReplayed: true });
+      const rows = await run<[position: number, bodyHash: string, id: string, json: string]>(
+        this.pool,
+        PETS_BY_IDEMPOTENCY_KEY,
+        keysOf(requests),
+      );
+      const found: (Creation | undefined)[] = requests.map(() => undefined);
+      for (const [position, bodyHash, id, json] of rows) {
+        found[position - 1] = { pet: { id, json }, bodyHash, isReplayed: true };
       }
+      return found;
     } catch (error) {
-      for (const { apiKeyId, key } of requests) {
-        outcomes.set(scopedKey(apiKeyId, key), error as Error);
-      }
+      return requests.map(() => error as Error);
     }
   }
 
@@ -175,6 +164,11 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     }
   }
 }
+
+const keysOf = (requests: HashedRequest[]) => [
+  requests.map(({ apiKeyId }) => apiKeyId),
+  requests.map(({ key }) => key),
+];
 
 const inUse = () =>
   new ApiError(

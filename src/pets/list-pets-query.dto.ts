@@ -2,7 +2,7 @@ import { IsIn } from 'class-validator';
 import { Cursors } from '../listing/cursors.js';
 import { Cursor, DEFAULT_LIMIT, Limit, type ListQuery } from '../listing/list-query.js';
 import { MayBeOmitted } from '../validation/decorators.js';
-import { PET_STATUSES, type PetStatus } from './pet-status.js';
+import { PET_STATUSES, type PetStatus } from './pet.entity.js';
 
 export const PET_CURSORS = new Cursors('pets');
 

@@ -1,9 +1,6 @@
 import { IsIn, Matches } from 'class-validator';
 import { IsInt64 } from '../validation/decorators.js';
-import { PET_STATUSES, type PetStatus } from './pet-status.js';
-
-/** The maximum number of code points of a name. */
-export const NAME_LENGTH = 255;
+import { NAME_LENGTH, PET_STATUSES, type PetStatus } from './pet.entity.js';
 
 /**
  * 1 to {@link NAME_LENGTH} code points, at least one of which is not white space. PostgreSQL's text cannot hold U+0000

@@ -1,10 +1,17 @@
 import { Check, Column, Entity, Index, PrimaryGeneratedColumn } from 'typeorm';
-import { NAME_LENGTH } from './new-pet.dto.js';
-import type { PetStatus } from './pet-status.js';
+
+/** PetStatus (interface, part 2). */
+export const PET_STATUSES = ['available', 'pending', 'sold'] as const;
+
+export type PetStatus = (typeof PET_STATUSES)[number];
+
+/** The maximum number of code points of a name. */
+export const NAME_LENGTH = 255;
 
 /**
- * An animal as stored (interface, part 2). The primary key serves listPets without `status`, and the other index serves
- * it with `status`.
+ * A pet as stored (interface, part 2). The statements in pets.sql.ts read and write every column that is declared here.
+ * Columns of the same names are properties of NewPet. The primary key serves listPets without `status`, and the other
+ * index serves it with `status`.
  */
 @Entity('pets')
 @Check('pets_name_check', `name <> ''`)
@@ -26,6 +33,6 @@ export class Pet {
   @Column({ name: 'category_id', type: 'bigint' })
   categoryId!: string;
 
-  @Column({ type: 'text', default: 'available' })
+  @Column({ type: 'text', enum: PET_STATUSES, default: 'available' })
   status!: PetStatus;
 }

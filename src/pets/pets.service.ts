@@ -6,15 +6,14 @@ import { Batcher } from '../database/batcher.js';
 import { Standbys } from '../standbys/standbys.js';
 import { run, type Statement } from '../database/statement.js';
 import { ApiError } from '../errors/api-error.js';
-import type { PageStatement } from '../listing/pages.sql.js';
-import { findPages, type Page, type PageRequest } from '../listing/pages.js';
+import { findPages, type Page, type PageRequest, type PageStatement } from '../listing/pages.js';
 import { PET_CURSORS } from './list-pets-query.dto.js';
 import type { NewPet } from './new-pet.dto.js';
 import { Pet } from './pet.entity.js';
 import {
-  contentOf,
   INSERT_PETS,
   newPetArguments,
+  newPetJson,
   PET_PAGES,
   PET_PAGES_OF_STATUS,
   petsById,
@@ -25,6 +24,10 @@ export interface StoredPet {
   /** The Pet as JSON text. */
   json: string;
 }
+
+/** The error if a trigger of the table's owner changed a new pet or did not insert it. */
+export const notStoredAsSent = () =>
+  new Error('PostgreSQL stored another pet than it was sent, or none.');
 
 /** The store of animals. Each operation serves all requests that wait for it with one statement. */
 @Injectable()
@@ -55,13 +58,13 @@ export class PetsService {
     return (request.filter === undefined ? this.pages : this.pagesOfStatus).ask(request);
   }
 
-  /** createPet without an Idempotency-Key. When this resolves, the animal is committed. */
+  /** createPet without an Idempotency-Key. When this resolves, the pet is committed. */
   async create(pet: NewPet): Promise<StoredPet> {
-    const stored = await this.additions.ask(pet);
-    if (stored === undefined) {
-      throw new Error('PostgreSQL stored another animal than it was sent, or none.');
+    const id = await this.additions.ask(pet);
+    if (id === undefined) {
+      throw notStoredAsSent();
     }
-    return stored;
+    return { id, json: newPetJson(id, pet) };
   }
 
   /**
@@ -93,25 +96,14 @@ export class PetsService {
     return ids.map((id) => pets.get(String(id)));
   }
 
-  /**
-   * PostgreSQL may return the rows in any order. So each request gets a row that has the content of its animal. It does
-   * not matter which of several rows with the same content a request gets. If a trigger changed an animal or did not
-   * insert it, no row matches.
-   */
-  private async insert(pets: NewPet[]): Promise<(StoredPet | undefined)[]> {
-    const rows = await run<
-      [id: string, name: string, categoryId: string, status: string, json: string]
-    >(this.pool, INSERT_PETS, newPetArguments(pets));
-    const stored = new Map<string, StoredPet[]>();
-    for (const [id, name, categoryId, status, json] of rows) {
-      const content = contentOf({ name, categoryId, status });
-      const alike = stored.get(content);
-      if (alike === undefined) {
-        stored.set(content, [{ id, json }]);
-      } else {
-        alike.push({ id, json });
-      }
-    }
-    return pets.map((pet) => stored.get(contentOf(pet))?.pop());
+  /** @returns the ids. A pet that is not stored as it was sent has none. */
+  private async insert(pets: NewPet[]): Promise<(string | undefined)[]> {
+    const rows = await run<[position: number, id: string]>(
+      this.pool,
+      INSERT_PETS,
+      newPetArguments(pets),
+    );
+    const ids = new Map(rows);
+    return pets.map((_pet, i) => ids.get(i + 1));
   }
 }

@@ -18,8 +18,9 @@ export const AllOf =
     decorators.forEach((decorate) => decorate(target, property));
 
 /**
- * The property is an int64, as a bigint. Bodies and cursors have bigints only if they are int64s, so the range is not
- * checked here. A body has a number if JavaScript represents it exactly.
+ * The property is an int64, as a bigint. A body has it as a number if a double holds it exactly, else as a bigint, which
+ * bodies and cursors contain only in the range of int64. For an integer that stays a number, use class-validator's
+ * `@IsInt`, `@Min` and `@Max`.
  */
 export const IsInt64 = (options: ValidationOptions) =>
   AllOf(

@@ -143,11 +143,15 @@ describe('the Authorization header', () => {
   });
 
   describe.each([
-    ['no key', [], 'missing_api_key'],
-    ['an unknown key', [`Authorization: Bearer ${newApiKey()}`], 'invalid_api_key'],
-  ] as const)('with %s, is judged before', (_title, headers, code) => {
+    ['no key', [], 'missing_api_key', CHALLENGE],
+    ['an unknown key', [`Authorization: Bearer ${newApiKey()}`], 'invalid_api_key', INVALID_TOKEN],
+    ['a malformed key', ['Authorization: Bearer x'], 'invalid_api_key', INVALID_TOKEN],
+  ] as const)('with %s, is judged before', (_title, headers, code, challenge) => {
     const json = 'Content-Type: application/json';
+    beforeEach(() => service.query('truncate pets cascade'));
+
     it.each([
+      ['a valid body', 'POST /v1/pets', [json], '{"name":"Rex","categoryId":1}'],
       ['a broken JSON body', 'POST /v1/pets', [json], '{"name":'],
       ['a body of the wrong shape', 'POST /v1/pets', [json], '{}'],
       ['no body', 'POST /v1/pets', [], undefined],
@@ -160,13 +164,13 @@ describe('the Authorization header', () => {
       ['a bad cursor', 'GET /v1/pets?cursor=x', [], undefined],
       ['a malformed petId', 'GET /v1/pets/abc', [], undefined],
       ['an unknown petId', 'GET /v1/pets/404', [], undefined],
+      ['a bad limit of orders', 'GET /v1/store/orders?limit=0', [], undefined],
       ['a petId that does not decode', 'GET /v1/pets/%ff', [], undefined],
     ])('%s', async (_fault, line, more, body) => {
-      expectError(
-        await exchange(service.port, request(line, [...headers, ...more], body)),
-        401,
-        code,
-      );
+      const answer = await exchange(service.port, request(line, [...headers, ...more], body));
+      expectError(answer, 401, code);
+      expect(answer.headers['www-authenticate']).toBe(challenge);
+      expect(await service.query('select from pets')).toEqual([]);
     });
   });
 

@@ -8,8 +8,11 @@ describe('createPet where a DBA altered the table', () => {
   });
   afterAll(() => service.stop());
 
-  const create = async (name: string) => {
-    const { status } = await service.api.post('/v1/pets').send({ name, categoryId: 1 });
+  const create = async (name: string, key?: string) => {
+    const { status } = await service.api
+      .post('/v1/pets')
+      .set(key === undefined ? {} : { 'Idempotency-Key': key })
+      .send({ name, categoryId: 1 });
     return [name, status];
   };
 
@@ -34,9 +37,14 @@ describe('createPet where a DBA altered the table', () => {
       create trigger meddle before insert on pets for each row execute function meddle()`);
       for (const name of ['changed', 'left out', 'refused']) {
         const names = ['a', 'b', 'c', name, 'd', 'e', 'f'];
-        expect(await Promise.all(names.map(create))).toEqual(
-          names.map((one) => [one, one === name ? 500 : 201]),
-        );
+        for (const key of [
+          () => undefined,
+          (one: string) => `${one}-of-${name}`.replaceAll(' ', '-'),
+        ]) {
+          expect(await Promise.all(names.map((one) => create(one, key(one))))).toEqual(
+            names.map((one) => [one, one === name ? 500 : 201]),
+          );
+        }
       }
     },
   );

@@ -4,10 +4,11 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { postgresAccount } from '../../src/embedded-postgres/account.js';
 import { walk } from '../support/answers.js';
-import { CITUS_FOLDERS, CITUS_URL, nodes, onDatabaseAt } from '../support/citus.js';
+import { query } from '../support/ask.js';
+import { CITUS_FOLDERS, CITUS_URL, nodes } from '../support/citus.js';
 import { FULL_LENGTH } from '../support/full-length.js';
 import { until } from '../support/until.js';
-import { createDatabase, startService, type TestService } from '../support/service.js';
+import { createMigratedDatabase, startService, type TestService } from '../support/service.js';
 
 if (CITUS_URL === undefined || CITUS_FOLDERS === undefined) {
   console.warn(
@@ -29,7 +30,7 @@ const CLIENTS = 8;
     const keyed = new Set<string>();
     const refusals: string[] = [];
     beforeAll(async () => {
-      service = await startService({}, await createDatabase(CITUS_URL));
+      service = await startService({}, await createMigratedDatabase(CITUS_URL));
       const end = new AbortController();
       const clients = Array.from({ length: CLIENTS }, (_, client) => load(client, end.signal));
       try {
@@ -85,10 +86,10 @@ const CLIENTS = 8;
     /** Commits or rolls back what the crashes left between the two phases, as Citus does each minute. */
     async function recover(): Promise<void> {
       const name = new URL(service.databaseUrl).pathname.slice(1);
-      await onDatabaseAt(service.databaseUrl, 'select recover_prepared_transactions()');
+      await query(service.databaseUrl, 'select recover_prepared_transactions()');
       for (const { url } of await nodes()) {
         expect(
-          await onDatabaseAt(
+          await query(
             url(name),
             'select gid from pg_prepared_xacts where database = current_database()',
           ),

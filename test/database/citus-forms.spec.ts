@@ -2,23 +2,23 @@ import type { Pool } from 'pg';
 import type { DataSource } from 'typeorm';
 import { CITUS_FORMS, CITUS_SETTINGS } from '../../src/citus/citus.js';
 import { poolOf, servingDataSource } from '../../src/database/data-source.js';
-import { runMigrations } from '../../src/schema/migrations.js';
 import { run, type Statement } from '../../src/database/statement.js';
-import { INT64_MIN } from '../../src/int64.js';
+import { INT64_MAX, INT64_MIN } from '../../src/int64.js';
 import { ORDER_PAGES } from '../../src/orders/orders.sql.js';
-import {
-  DELETE_OLD_IDEMPOTENCY_KEYS,
-  INSERT_PETS_ONCE,
-  PETS_BY_IDEMPOTENCY_KEY,
-} from '../../src/pets/idempotent-creation.sql.js';
 import type { NewPet } from '../../src/pets/new-pet.dto.js';
 import {
+  DELETE_OLD_IDEMPOTENCY_KEYS,
   INSERT_PETS,
+  INSERT_PETS_ONCE,
   newPetArguments,
+  newPetJson,
+  PET_JSON,
   PET_PAGES,
   PET_PAGES_OF_STATUS,
+  PETS_BY_IDEMPOTENCY_KEY,
 } from '../../src/pets/pets.sql.js';
-import { createDatabase, dropDatabase } from '../support/service.js';
+import { fullPet } from '../support/full-pet.js';
+import { createMigratedDatabase, dropDatabase } from '../support/service.js';
 
 /** Citus is not needed: its statements also run on PostgreSQL alone. test/database/citus.e2e-spec.ts runs them there. */
 describe('the form for Citus', () => {
@@ -27,8 +27,7 @@ describe('the form for Citus', () => {
   let plain: Pool;
   let citus: Pool;
   beforeAll(async () => {
-    url = await createDatabase();
-    await runMigrations(url);
+    url = await createMigratedDatabase();
     dataSources = await Promise.all(
       [{}, { settings: CITUS_SETTINGS, forms: CITUS_FORMS }].map((engine) =>
         servingDataSource(url, 2, engine).initialize(),
@@ -69,67 +68,123 @@ describe('the form for Citus', () => {
   });
 
   const PETS: NewPet[] = [
-    { name: 'a\n"\\\u2028\u0001\u007f', categoryId: -9223372036854775808n, status: 'pending' },
-    { name: '👩‍👩‍👧', categoryId: 9223372036854775807n, status: 'sold' },
+    fullPet(1, { name: 'a\n"\\\u2028\u0001\u007f', categoryId: INT64_MIN, status: 'pending' }),
+    fullPet(2, { name: '👩‍👩‍👧', categoryId: INT64_MAX, status: 'sold' }),
+    { name: 'Rex', categoryId: 0n, status: 'available' },
   ];
-  /** Without ids, which differ. */
-  const withoutIds = (rows: unknown[][]) =>
-    sorted(rows.map((row) => JSON.parse(JSON.stringify(row).replace(/"\d+"/g, '""')))).map((row) =>
-      String(row).replace(/"id":\d+/, ''),
-    );
 
-  it('of INSERT_PETS stores and returns what the statement does', async () => {
-    const [ofCitus, ofPlain] = await Promise.all(
-      [citus, plain].map((pool) => run<string[]>(pool, INSERT_PETS, newPetArguments(PETS))),
+  /** @returns the JSON of stored pets, in the order of `ids`, each without its id. */
+  const stored = async (ids: unknown[]) => {
+    const { rows } = await plain.query(
+      `select ${PET_JSON} as json from unnest($1::bigint[]) with ordinality as wanted (id, n)
+         join pets using (id) order by n`,
+      [ids],
     );
-    expect(withoutIds(ofCitus!)).toEqual(withoutIds(ofPlain!));
-    const stored = async (rows: string[][]) =>
-      sorted(
-        (
-          await plain.query({
-            text: `select to_jsonb(pets) - 'id' from pets where id = any($1::bigint[])`,
-            values: [rows.map(([id]) => id)],
-            rowMode: 'array',
-          })
-        ).rows.map(([row]) => [JSON.stringify(row)]),
-      );
-    expect(await stored(ofCitus!)).toEqual(await stored(ofPlain!));
+    return rows.map(({ json }) => json.replace(/"id":\d+,/, ''));
+  };
+  const EXPECTED = PETS.map((pet) => newPetJson('', pet).replace('"id":,', ''));
+
+  it.each<[string, () => Pool]>([
+    ['the form', () => citus],
+    ['the statement', () => plain],
+  ])('of INSERT_PETS: %s stores each pet, and finds it by its position', async (_title, pool) => {
+    const rows = sorted(await run(pool(), INSERT_PETS, newPetArguments(PETS)));
+    expect(rows.map(([position]) => position)).toEqual([1, 2, 3]);
+    expect(await stored(rows.map(([, id]) => id))).toEqual(EXPECTED);
   });
 
-  it('of INSERT_PETS_ONCE and PETS_BY_IDEMPOTENCY_KEY store and return what the statements do', async () => {
-    const keysOf = (prefix: string) => PETS.map((_, n) => `${prefix}-${n}`);
-    const once = (pool: Pool, keys: string[]) =>
-      run<unknown[]>(pool, INSERT_PETS_ONCE, [
+  const once = async (pool: Pool, keys: string[]) =>
+    sorted(
+      await run<unknown[]>(pool, INSERT_PETS_ONCE, [
         keys.map(() => '1'),
         keys,
-        keys.map(() => 'ab'.repeat(32)),
+        keys.map((_key, n) => `0${n}`.repeat(32)),
         ...newPetArguments(PETS),
-      ]);
-    const withoutKeys = (rows: unknown[][]) =>
-      withoutIds(rows.map(([, key, ...row]) => [String(key).slice(-1), ...row]));
-    expect(withoutKeys(await once(citus, keysOf('c')))).toEqual(
-      withoutKeys(await once(plain, keysOf('p'))),
+      ]),
     );
-    // Keys that stand for an animal.
-    expect(sorted(await once(citus, keysOf('p')))).toEqual(sorted(await once(plain, keysOf('p'))));
-    const all = [...keysOf('c'), ...keysOf('p'), 'unknown'];
-    const find = async (pool: Pool) =>
-      sorted(await run(pool, PETS_BY_IDEMPOTENCY_KEY, [all.map(() => '1'), all]));
-    expect(await find(citus)).toHaveLength(4);
-    expect(await find(citus)).toEqual(await find(plain));
-    // A key that another session is about to record.
+  const find = async (pool: Pool, keys: string[]) =>
+    sorted(await run(pool, PETS_BY_IDEMPOTENCY_KEY, [keys.map(() => '1'), keys]));
+
+  it('of INSERT_PETS_ONCE and PETS_BY_IDEMPOTENCY_KEY store and return what the statements do', async () => {
+    for (const [writer, other, prefix] of [
+      [citus, plain, 'c'],
+      [plain, citus, 'p'],
+    ] as const) {
+      const keys = PETS.map((_pet, n) => `${prefix}-${n}`);
+      const rows = await once(writer, keys);
+      expect(rows).toEqual(PETS.map((_pet, n) => [n + 1, true, expect.any(String), true]));
+      const ids = rows.map(([, , id]) => id);
+      expect(await stored(ids)).toEqual(EXPECTED);
+      // The keys have their pets now, in both forms.
+      for (const pool of [writer, other]) {
+        expect((await once(pool, keys)).map((row) => row.slice(0, 3))).toEqual(
+          PETS.map((_pet, n) => [n + 1, null, null]),
+        );
+        expect(await find(pool, ['unknown', ...keys.toReversed()])).toEqual(
+          ids
+            .map((id, n) => [n, id] as const)
+            .toReversed()
+            .map(([n, id], i) => [i + 2, `0${n}`.repeat(32), id, newPetJson(String(id), PETS[n]!)]),
+        );
+      }
+    }
+  });
+
+  it('of INSERT_PETS_ONCE replaces an old record, as the statement does', async () => {
+    for (const pool of [citus, plain]) {
+      const keys = PETS.map((_pet, n) => `old-${n}`);
+      await once(pool, keys);
+      await plain.query(
+        `update idempotency_keys set created_at = now() - interval '25 hours' where key like 'old-%'`,
+      );
+      const rows = await once(pool, keys);
+      expect(rows).toEqual(PETS.map((_pet, n) => [n + 1, true, expect.any(String), true]));
+      expect((await find(pool, keys)).map(([, , id]) => id)).toEqual(rows.map(([, , id]) => id));
+      await plain.query(`delete from idempotency_keys where key like 'old-%'`);
+    }
+  });
+
+  it('of INSERT_PETS_ONCE creates nothing with a key that another session is about to record', async () => {
     const holder = await plain.connect();
     try {
       await holder.query(
-        `begin; select pg_advisory_xact_lock(hashtextextended(key, 0)) from unnest('{1 h-0,1 h-1}'::text[]) as key`,
+        `begin; select pg_advisory_xact_lock(hashtextextended(key, 0)) from unnest('{1 h-0,1 h-2}'::text[]) as key`,
       );
-      const held = await once(citus, keysOf('h'));
-      expect(sorted(held)).toEqual(sorted(await once(plain, keysOf('h'))));
-      expect(held.map(([, , , isFree]) => isFree)).toEqual([false, false]);
+      for (const pool of [citus, plain]) {
+        const rows = await once(pool, ['h-0', `free-${pool === citus}`, 'h-2']);
+        expect(rows.map(([, isFree, id]) => [isFree, id])).toEqual([
+          [false, null],
+          [true, expect.any(String)],
+          [false, null],
+        ]);
+      }
     } finally {
       await holder.query('rollback');
       holder.release();
     }
+  });
+
+  it('of INSERT_PETS_ONCE stores the others if the database rejects one', async () => {
+    await plain.query(`alter table pets add constraint no_rex check (name <> 'Rex') not valid`);
+    const keys = ['first', 'second', 'rejected'];
+    await expect(once(citus, keys)).rejects.toMatchObject({ code: '23514' });
+    await plain.query('alter table pets drop constraint no_rex');
+    expect((await find(plain, keys)).map(([position]) => position)).toEqual([1, 2]);
+  });
+
+  it('of PETS_BY_IDEMPOTENCY_KEY deletes the record of a pet that was deleted, and no other', async () => {
+    // As on Citus, where a record may outlive its pet.
+    await plain.query('alter table idempotency_keys drop constraint idempotency_keys_pet_id_fkey');
+    const keys = ['gone', 'kept-1', 'kept-2'];
+    const [[, , gone]] = (await once(citus, keys)) as [unknown[]];
+    await plain.query('delete from pets where id = $1', [gone]);
+    expect((await find(citus, keys)).map(([position]) => position)).toEqual([2, 3]);
+    const { rows } = await plain.query(
+      'select key from idempotency_keys where key = any($1) order by key',
+      [keys],
+    );
+    expect(rows).toEqual([{ key: 'kept-1' }, { key: 'kept-2' }]);
+    expect((await plain.query('select from pets where id = $1', [gone])).rowCount).toBe(0);
   });
 
   it('of DELETE_OLD_IDEMPOTENCY_KEYS deletes what is older than 24 hours', async () => {
@@ -141,25 +196,9 @@ describe('the form for Citus', () => {
     expect(await run(citus, DELETE_OLD_IDEMPOTENCY_KEYS)).toEqual([['old']]);
   });
 
-  it.each([
-    ['unavailable', 'server closed the connection unexpectedly\n\tThis probably means …'],
-    ['XX000', 'something else'],
-  ])('says %s if Citus reports an internal error: %j', async (code, message) => {
-    const lost = jest.spyOn(citus, 'query');
-    lost.mockImplementation(() =>
-      Promise.reject(Object.assign(new Error(message), { code: 'XX000' })),
-    );
-    try {
-      await expect(run(citus, INSERT_PETS, newPetArguments(PETS))).rejects.toMatchObject({ code });
-    } finally {
-      lost.mockRestore();
-    }
-  });
-
   it('is there for each statement that reads or writes animals, orders or Idempotency-Keys', async () => {
     const modules: Record<string, unknown>[] = await Promise.all([
       import('../../src/pets/pets.sql.js'),
-      import('../../src/pets/idempotent-creation.sql.js'),
       import('../../src/orders/orders.sql.js'),
     ]);
     const names = modules

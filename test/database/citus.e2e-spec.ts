@@ -5,10 +5,12 @@ import { connectService } from '../../src/cli/serving-database.js';
 import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
 import { createLogger } from '../../src/logging/logger.js';
 import { IdempotentCreation } from '../../src/pets/idempotent-creation.js';
-import { expectError, nextPage, walk } from '../support/answers.js';
-import { CITUS_URL, onDatabaseAt } from '../support/citus.js';
+import { expectError, walk } from '../support/answers.js';
+import { query } from '../support/ask.js';
+import { CITUS_URL } from '../support/citus.js';
+import { revertToOrders } from '../support/revert-to-orders.js';
 import {
-  createDatabase,
+  createMigratedDatabase,
   dropDatabase,
   startService,
   type TestService,
@@ -26,10 +28,9 @@ const describeOnCitus = CITUS_URL === undefined ? describe.skip : describe;
 
 describeOnCitus('the migrations on Citus', () => {
   let url: string;
-  const ask = (...sql: string[]) => onDatabaseAt(url, ...sql);
+  const ask = (...sql: string[]) => query(url, ...sql);
   beforeEach(async () => {
-    url = await createDatabase(CITUS_URL);
-    await runMigrations(url);
+    url = await createMigratedDatabase(CITUS_URL);
   });
   afterEach(() => dropDatabase(url));
 
@@ -64,7 +65,7 @@ describeOnCitus('the migrations on Citus', () => {
         ),
       );
     const before = await contents();
-    await revertMigration(url);
+    await revertToOrders(url);
     expect(await tables()).toEqual([]);
     expect(await contents()).toEqual(before);
     await expect(ask('delete from pets where id = 2')).rejects.toThrow('orders_pet_id_fkey');
@@ -79,7 +80,7 @@ describeOnCitus('the migrations on Citus', () => {
   });
 
   it('may have been applied before the extension was created: the service works, and a revert allows to distribute', async () => {
-    await revertMigration(url);
+    await revertToOrders(url);
     await ask(
       `insert into migrations (timestamp, name) values (1795226400000, 'DistributeTables1795226400000')`,
     );
@@ -98,7 +99,7 @@ describeOnCitus('the migrations on Citus', () => {
       `[${text},${JSON.stringify(body)}]`,
     );
     await undistributed.stop();
-    await revertMigration(url);
+    await revertToOrders(url);
     await runMigrations(url);
     expect(await tables()).toHaveLength(4);
     expect(await ask('select name from pets order by id')).toEqual([
@@ -119,8 +120,7 @@ describeOnCitus('on Citus', () => {
   let service: TestService;
   let other: TestService;
   beforeAll(async () => {
-    const url = await createDatabase(CITUS_URL);
-    await runMigrations(url);
+    const url = await createMigratedDatabase(CITUS_URL);
     [service, other] = await Promise.all([startService({}, url), startService({}, url)]);
   });
   afterAll(async () => {
@@ -212,17 +212,6 @@ describeOnCitus('on Citus', () => {
     const orders = await ids('/v1/store/orders?limit=7');
     expect(orders).toEqual(sorted(orders));
     expect(orders).toHaveLength(32);
-  });
-
-  it('reads more pages at once than one statement has', async () => {
-    await service.query(
-      `insert into pets (id, name, category_id) select n, 'pet', n from generate_series(1, 201) as n`,
-    );
-    const pages = await walk(service, '/v1/pets?limit=2');
-    const paths = pages.slice(0, -1).map((page) => nextPage(page)!);
-    expect(paths.length).toBe(100);
-    const answers = await Promise.all(paths.map((path) => service.api.get(path).expect(200)));
-    expect(answers.map(({ text }) => text)).toEqual(pages.slice(1).map(({ text }) => text));
   });
 
   it('stores the valid ones of a batch once each if the database refuses others', async () => {

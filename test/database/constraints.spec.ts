@@ -1,14 +1,12 @@
 import type { DataSource } from 'typeorm';
-import { runMigrations } from '../../src/schema/migrations.js';
 import { administrativeDataSource } from '../../src/database/data-source.js';
-import { createDatabase, dropDatabase } from '../support/service.js';
+import { createMigratedDatabase, dropDatabase } from '../support/service.js';
 
 describe('the database itself', () => {
   let url: string;
   let dataSource: DataSource;
   beforeAll(async () => {
-    url = await createDatabase();
-    await runMigrations(url);
+    url = await createMigratedDatabase();
     dataSource = await administrativeDataSource(url).initialize();
   });
   afterAll(async () => {

@@ -3,7 +3,7 @@ import { newApiKey } from '../../src/api-key.js';
 import { type Answer, expectError } from '../support/answers.js';
 import { until } from '../support/until.js';
 import {
-  createDatabase,
+  createMigratedDatabase,
   dropDatabase,
   onServer,
   startService,
@@ -19,7 +19,7 @@ describe('while the database cannot serve', () => {
   let locker: Client;
   beforeAll(async () => {
     wire = await Wire.to(process.env['TEST_DATABASE_URL']!);
-    service = await startService({}, await createDatabase(wire.url));
+    service = await startService({}, await createMigratedDatabase(wire.url));
     await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
   });
   afterAll(async () => {

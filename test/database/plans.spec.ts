@@ -1,13 +1,12 @@
 import { Client } from 'pg';
 import { VALID_KEYS } from '../../src/auth/api-key-verifier.js';
 import { administer } from '../../src/database/database.js';
-import { runMigrations } from '../../src/schema/migrations.js';
 import { INT64_MIN } from '../../src/int64.js';
 import { Statement } from '../../src/database/statement.js';
 import { ORDER_PAGES } from '../../src/orders/orders.sql.js';
 import { Pet } from '../../src/pets/pet.entity.js';
 import { PET_PAGES, PET_PAGES_OF_STATUS, petsById } from '../../src/pets/pets.sql.js';
-import { createDatabase, dropDatabase } from '../support/service.js';
+import { createMigratedDatabase, dropDatabase } from '../support/service.js';
 
 /** Of each table. */
 const ROWS = 50_000;
@@ -31,8 +30,7 @@ describe.each([
   let url: string;
   let client: Client;
   beforeAll(async () => {
-    url = await createDatabase();
-    await runMigrations(url);
+    url = await createMigratedDatabase();
     client = new Client({ connectionString: url, options: `-c plan_cache_mode=${planCacheMode}` });
     await client.connect();
     await client.query(

@@ -7,8 +7,7 @@ import { expectError } from '../support/answers.js';
 import { until } from '../support/until.js';
 import { startService, type TestService } from '../support/service.js';
 import { ask } from '../support/ask.js';
-import { Standby } from '../support/standby.js';
-import { systemBinaries, SystemPostgres } from '../support/system-postgres.js';
+import { Postgres, systemBinaries } from '../support/postgres.js';
 
 const BINARIES = await systemBinaries();
 if (BINARIES === undefined) {
@@ -46,13 +45,13 @@ describe('a URL of several servers', () => {
 
 // A developer's machine may have no PostgreSQL of its own; in CI, where these tests must run, systemBinaries() fails then.
 (BINARIES === undefined ? describe.skip : describe)('a primary and its standby', () => {
-  let primary: SystemPostgres;
-  let standby: Standby;
+  let primary: Postgres;
+  let standby: Postgres;
   let DATABASE_URL: string;
   let service: TestService;
   beforeAll(async () => {
-    primary = await SystemPostgres.start(BINARIES!);
-    standby = await Standby.of(primary, BINARIES!);
+    primary = await Postgres.start([], BINARIES!);
+    standby = await primary.standby();
     const hosts = `127.0.0.1:${standby.port},127.0.0.1:${primary.port}`;
     DATABASE_URL = `${primary.url.replace(/@[^/]*/, `@${hosts}`)}?target_session_attrs=read-write`;
   });

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { readFile, writeFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
@@ -8,12 +8,18 @@ import { administer } from '../../src/database/database.js';
 import { END_SESSIONS } from '../../src/database/pool.js';
 import { withoutIndent } from '../../src/schema/migration-script.js';
 import { runMigrations } from '../../src/schema/migrations.js';
-import { DELETE_OLD_IDEMPOTENCY_KEYS } from '../../src/pets/idempotent-creation.sql.js';
+import { DELETE_OLD_IDEMPOTENCY_KEYS, newPetArguments } from '../../src/pets/pets.sql.js';
+import { fullPet } from '../support/full-pet.js';
 import { Project } from '../support/project.js';
 import { until } from '../support/until.js';
-import { systemBinaries, SystemPostgres } from '../support/system-postgres.js';
+import { Postgres, systemBinaries } from '../support/postgres.js';
 
 const binaries = await systemBinaries();
+
+/** The arguments for a new pet. */
+const NEW_PET = newPetArguments([fullPet(1, { name: 'Rex', status: 'available' })])
+  .map(([value]) => `'{${value}}'`)
+  .join(', ');
 
 /**
  * What each statement is for, by its name or by how it begins, in the order of docs/statements.sql; and the arguments of a
@@ -32,11 +38,11 @@ const STATEMENTS: readonly (readonly [statement: string, purpose: string, call?:
     `'{page}', '{null}', '{500000}', '{20}'`,
   ],
   ['pet-pages-of-status', 'listPets with a status.', `'{page}', '{pending}', '{500000}', '{20}'`],
-  ['insert-pets', 'createPet.', `'{Rex}', '{1}', '{available}'`],
+  ['insert-pets', 'createPet.', NEW_PET],
   [
     'insert-pets-once',
     'createPet with an Idempotency-Key.',
-    `'{1}', '{new}', array[encode(sha256('body'), 'hex')], '{Rex}', '{1}', '{available}'`,
+    `'{1}', '{new}', array[encode(sha256('body'), 'hex')], ${NEW_PET}`,
   ],
   [
     'pets-by-idempotency-key',
@@ -108,14 +114,13 @@ const MILLION = `
 // A developer's machine may have no PostgreSQL of its own; in CI, where these tests must run, systemBinaries() fails then.
 (binaries ? describe : describe.skip)('the SQL files of docs', () => {
   let project: Project;
-  let server: SystemPostgres;
+  let server: Postgres;
   beforeAll(async () => {
     project = await Project.create();
-    server = await SystemPostgres.start(binaries!, [
-      'log_statement=all',
-      'log_line_prefix=%a|',
-      'log_min_error_statement=panic',
-    ]);
+    server = await Postgres.start(
+      ['log_statement=all', 'log_line_prefix=%a|', 'log_min_error_statement=panic'],
+      binaries!,
+    );
     await runMigrations(server.url);
   });
   afterAll(async () => {
@@ -149,7 +154,7 @@ const MILLION = `
     );
   });
 
-  it('statements.sql has every statement that the service sends', async () => {
+  it('statements.sql has every statement that the service sends, and no other', async () => {
     const DATABASE_URL = server.url;
     const created = await project.run('keys', ['create', '--name', 'x'], { DATABASE_URL });
     const headers = {
@@ -172,54 +177,77 @@ const MILLION = `
       ['/v1/pets/1'],
       ['/v1/store/orders'],
     ] as [string, RequestInit?][]) {
-      const answer = await fetch(new URL(path, base), { headers, ...init });
-      expect([path, answer.status]).toEqual([path, init === undefined ? 200 : 201]);
+      const { status } = await fetch(new URL(path, base), { headers, ...init });
+      const errors = server.log.slice(since).match(/(?<=\|ERROR: {2}).*/g) ?? [];
+      expect([path, status, errors]).toEqual([path, init === undefined ? 200 : 201, []]);
     }
     await program.end('SIGINT');
     // The last one that it sends.
     await until('all is logged', () => server.log.includes('execute note-key-use'));
 
-    const sent = new Map<string, string>([
-      [DELETE_OLD_IDEMPOTENCY_KEYS.name, DELETE_OLD_IDEMPOTENCY_KEYS.text],
-      [END_SESSIONS.name, END_SESSIONS.text],
+    const sent = statementsIn(server.log.slice(since));
+    for (const { name, text } of [DELETE_OLD_IDEMPOTENCY_KEYS, END_SESSIONS]) {
+      sent.set(name, text);
+    }
+    const listed = STATEMENTS.map(([statement]) => statement);
+    expect([...sent.keys()].toSorted()).toEqual(listed.toSorted());
+    expect(listed.filter((statement) => !isBeginning(statement)).toSorted()).toEqual(
+      (await namesInSource()).toSorted(),
+    );
+    await writeStatements(sent);
+  });
+
+  it('would show a statement that is sent and not listed', async () => {
+    const since = server.log.length;
+    const client = new Client({ connectionString: server.url, application_name: APPLICATION_NAME });
+    await client.connect();
+    await client.query('select 1 as unlisted');
+    await client.query({ name: 'unlisted', text: 'select\n  $1::int', values: [1] });
+    await client.end();
+    await until('all is logged', () => server.log.includes('execute unlisted'));
+    expect([...statementsIn(server.log.slice(since))]).toEqual([
+      ['select 1 as unlisted', 'select 1 as unlisted'],
+      ['unlisted', 'select\n  $1::int'],
     ]);
-    const entries = server.log
-      .slice(since)
-      .matchAll(
-        new RegExp(
-          `^${APPLICATION_NAME}\\|LOG:  (?:statement|execute ([^:]+)): ([^]*?)\\n(?=[^\\t]|$(?![^]))`,
-          'gm',
-        ),
-      );
-    for (const [, name = '<unnamed>', logged] of entries) {
-      const text = logged!.replaceAll('\n\t', '\n');
-      sent.set(name === '<unnamed>' ? text : name, text);
-    }
-    const of = (statement: string) =>
-      [...sent].filter(([name]) =>
-        /[ "]/.test(statement) ? name.startsWith(statement) : name === statement,
-      );
-    const known = STATEMENTS.flatMap(([statement]) => of(statement).map(([name]) => name));
-    const own = [...sent.keys()].filter((name) => !ofTypeOrm(name));
-    expect(own.toSorted()).toEqual(known.toSorted());
+  });
+
+  /** Compares docs/statements.sql, or writes it with new plans. */
+  async function writeStatements(sent: ReadonlyMap<string, string>): Promise<void> {
     const file = await readFile(join(PROJECT_ROOT, 'docs/statements.sql'), 'utf8');
-    const million = isWritten ? await Million.on(server) : undefined;
     const parts: string[] = [];
-    for (const [statement, purpose, call] of STATEMENTS) {
-      const [[, text]] = of(statement) as [[string, string]];
-      const name = statement.includes(' ') ? '' : ` Prepared as ${statement}.`;
-      const part = `-- ${purpose}${name}\n${withoutIndent(text)};\n`;
-      const [, after = ''] = file.split(part);
-      let [plan] = /^(--.*\n)*/.exec(after)!;
-      if (call !== undefined) {
-        plan = (await million?.plan(text, call)) ?? plan;
-        expect(plan).toMatch(/^-- Plan of \(.*\):\n--   \S/);
-        expect(plan).toContain(`-- Plan of (${call}):`);
+    let version = /PostgreSQL \d+\.\d+/.exec(file)?.[0];
+    // Without rows first, so that an invalid call fails at once.
+    await withSession(server.url, async (session) => {
+      for (const [statement, purpose, call] of STATEMENTS) {
+        const text = sent.get(statement)!;
+        const prepared = isBeginning(statement) ? '' : ` Prepared as ${statement}.`;
+        const part = `-- ${purpose}${prepared}\n${withoutIndent(text)};\n`;
+        const [, after = ''] = file.split(part);
+        const [plan] = /^(--.*\n)*/.exec(after)!;
+        if (call !== undefined) {
+          await explain(session, statement, text, call);
+          expect(isWritten || plan.startsWith(`-- Plan of (${call}):\n--   `)).toBe(true);
+        }
+        parts.push(part + plan);
       }
-      parts.push(part + plan);
+    });
+    if (isWritten) {
+      await administer(server.url, (dataSource) => dataSource.query('create database million'));
+      const million = server.url.replace(/postgres$/, 'million');
+      await runMigrations(million);
+      await withSession(million, async (session) => {
+        await session.query(MILLION);
+        await session.query('vacuum analyze');
+        for (const [i, [statement, , call]] of STATEMENTS.entries()) {
+          if (call !== undefined) {
+            const plan = await explain(session, statement, sent.get(statement)!, call);
+            parts[i] = parts[i]!.replace(/;\n(--.*\n)*$/, () => `;\n${plan}`);
+          }
+        }
+        const { rows } = await session.query('show server_version');
+        version = `PostgreSQL ${/^[\d.]+/.exec(rows[0].server_version)![0]}`;
+      });
     }
-    await million?.end();
-    const [version] = /PostgreSQL \d+\.\d+/.exec(million?.version ?? file) ?? [];
     await expectFile(
       'statements.sql',
       [
@@ -230,55 +258,87 @@ const MILLION = `
         ...parts,
       ].join('\n'),
     );
-  });
+  }
 });
 
-/** A database of its own with {@link MILLION}, in sessions like the service's. */
-class Million {
-  private constructor(
-    private readonly client: Client,
-    readonly version: string,
-  ) {}
-
-  static async on({ url }: SystemPostgres): Promise<Million> {
-    await administer(url, (dataSource) => dataSource.query('create database million'));
-    const million = url.replace(/postgres$/, 'million');
-    await runMigrations(million);
-    const client = new Client({ connectionString: million });
-    await client.connect();
-    await client.query(MILLION);
-    await client.query('vacuum analyze');
-    for (const [name, value] of Object.entries({ ...requiredSettings(), statement_timeout: '0' })) {
-      await client.query(`set ${name} = '${value}'`);
+/** The entries of {@link STATEMENTS} that a log shows, with their texts. One that is not listed has its own name. */
+function statementsIn(log: string): Map<string, string> {
+  const entries = log.matchAll(
+    new RegExp(
+      `^${APPLICATION_NAME}\\|LOG:  (?:statement|execute ([^:]+)): ([^]*?)\\n(?=[^\\t]|$(?![^]))`,
+      'gm',
+    ),
+  );
+  const sent = new Map<string, string>();
+  for (const [, name = '<unnamed>', logged] of entries) {
+    const text = logged!.replaceAll('\n\t', '\n');
+    const begins = ([statement]: (typeof STATEMENTS)[number]) =>
+      isBeginning(statement) && text.startsWith(statement);
+    if (name !== '<unnamed>') {
+      sent.set(name, text);
+    } else if (!ofTypeOrm(text)) {
+      sent.set(STATEMENTS.find(begins)?.[0] ?? text, text);
     }
-    const { rows } = await client.query(
-      `select 'PostgreSQL ' || current_setting('server_version') as version`,
-    );
-    return new Million(client, rows[0].version);
   }
+  return sent;
+}
 
-  /** The plan of a call, as comments. The call is made twice, the first time to have its pages in memory, and undone. */
-  async plan(text: string, call: string): Promise<string> {
-    const explain = `explain (analyze, buffers, costs off, timing off, summary off) execute call ${call && `(${call})`}`;
-    await this.client.query(`prepare call as ${text}`);
-    let lines: string[] = [];
+const isBeginning = (statement: string) => /[ "]/.test(statement);
+
+/** The names of all statements in src, but for those of Citus. */
+async function namesInSource(): Promise<string[]> {
+  const files = await readdir(join(PROJECT_ROOT, 'src'), { recursive: true });
+  const sources = files.filter(
+    (file) => /(?<!\.spec)\.ts$/.test(file) && !file.startsWith('citus'),
+  );
+  const texts = await Promise.all(
+    sources.map((file) => readFile(join(PROJECT_ROOT, 'src', file), 'utf8')),
+  );
+  return texts.flatMap((text) =>
+    [...text.matchAll(/new (?:Page)?Statement\(\s*(.*?),/g)].map(([, name]) => name!.slice(1, -1)),
+  );
+}
+
+/** Calls `work` with a session like the service's, but without its time-out. */
+async function withSession(url: string, work: (session: Client) => Promise<void>): Promise<void> {
+  const session = new Client({ connectionString: url });
+  await session.connect();
+  try {
+    for (const [name, value] of Object.entries({ ...requiredSettings(), statement_timeout: '0' })) {
+      await session.query(`set ${name} = '${value}'`);
+    }
+    await work(session);
+  } finally {
+    await session.end();
+  }
+}
+
+/** @returns the plan of a call, as comments. The second of two calls finds its pages in memory. Both are undone. */
+async function explain(
+  session: Client,
+  statement: string,
+  text: string,
+  call: string,
+): Promise<string> {
+  const explained = `explain (analyze, buffers, costs off, timing off, summary off) execute call ${call && `(${call})`}`;
+  let lines: string[] = [];
+  try {
+    await session.query(`prepare call as ${text}`);
     for (let time = 1; time <= 2; time += 1) {
-      await this.client.query('begin');
-      const { rows } = await this.client.query({ text: explain, rowMode: 'array' });
-      await this.client.query('rollback');
+      await session.query('begin');
+      const { rows } = await session.query({ text: explained, rowMode: 'array' });
+      await session.query('rollback');
       lines = rows.map(([line]) => line);
     }
-    await this.client.query('deallocate call');
-    const planning = lines.indexOf('Planning:');
-    const plan = planning === -1 ? lines : lines.toSpliced(planning, 2);
-    return [`Plan of (${call}):`, ...plan.map((line) => `  ${line}`)]
-      .map((line) => `-- ${line}\n`)
-      .join('');
+    await session.query('deallocate call');
+  } catch (error) {
+    throw new Error(`${statement} (${call}): ${(error as Error).message}`, { cause: error });
   }
-
-  async end(): Promise<void> {
-    await this.client.end();
-  }
+  const planning = lines.indexOf('Planning:');
+  const plan = planning === -1 ? lines : lines.toSpliced(planning, 2);
+  return [`Plan of (${call}):`, ...plan.map((line) => `  ${line}`)]
+    .map((line) => `-- ${line}\n`)
+    .join('');
 }
 
 /** What TypeORM asks when it connects. */

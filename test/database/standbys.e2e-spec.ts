@@ -3,8 +3,7 @@ import { PET_CURSORS } from '../../src/pets/list-pets-query.dto.js';
 import { until } from '../support/until.js';
 import { startService, type TestService } from '../support/service.js';
 import { ask } from '../support/ask.js';
-import { Standby } from '../support/standby.js';
-import { systemBinaries, SystemPostgres } from '../support/system-postgres.js';
+import { Postgres, systemBinaries } from '../support/postgres.js';
 
 const BINARIES = await systemBinaries();
 if (BINARIES === undefined) {
@@ -13,15 +12,15 @@ if (BINARIES === undefined) {
 
 // A developer's machine may have no PostgreSQL of its own; in CI, where these tests must run, systemBinaries() fails then.
 (BINARIES === undefined ? describe.skip : describe)('reads', () => {
-  let primary: SystemPostgres;
-  const standbys: Standby[] = [];
+  let primary: Postgres;
+  const standbys: Postgres[] = [];
   let DATABASE_READ_URL: string;
   const at = (...ports: number[]) =>
     primary.url.replace(/@[^/]*/, `@${ports.map((port) => `127.0.0.1:${port}`).join()}`);
   beforeAll(async () => {
-    primary = await SystemPostgres.start(BINARIES!, ['wal_keep_size=1GB']);
+    primary = await Postgres.start(['wal_keep_size=1GB'], BINARIES!);
     while (standbys.length < 3) {
-      standbys.push(await Standby.of(primary, BINARIES!));
+      standbys.push(await primary.standby());
     }
     DATABASE_READ_URL = at(standbys[0]!.port, standbys[1]!.port);
     await ask(primary.url, `create role reader login password 'reader'`);
@@ -124,7 +123,7 @@ if (BINARIES === undefined) {
       await expectListed(other, id);
       await inUse(0);
       expect(await readiness(other)).toMatchObject({ status: 'ready', reads: 'primary' });
-      const [{ port }] = standbys as [Standby];
+      const [{ port }] = standbys as [Postgres];
       const sample = `animal_store_database_standby_in_use{standby="127.0.0.1:${port}"}`;
       expect((await metrics(other)).get(sample)).toBe(0);
       const lines = other.log.map((line) => JSON.parse(line));
@@ -143,7 +142,7 @@ if (BINARIES === undefined) {
     });
 
     it('are on the new primary after a failover, if a standby has what was lost with the old one', async () => {
-      const [, ahead, next] = standbys as [Standby, Standby, Standby];
+      const [, ahead, next] = standbys as [Postgres, Postgres, Postgres];
       const [service] = services as [TestService];
       await ask(next.url, `alter system set primary_conninfo = ''`);
       await ask(next.url, 'select pg_reload_conf()');

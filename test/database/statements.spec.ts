@@ -1,35 +1,36 @@
 import { type DataSource, type EntityTarget, type ObjectLiteral } from 'typeorm';
 import * as verifier from '../../src/auth/api-key-verifier.js';
+import { columnsOf } from '../../src/database/columns.js';
 import { ENTITIES } from '../../src/entities.js';
 import { poolOf, servingDataSource } from '../../src/database/data-source.js';
-import { runMigrations } from '../../src/schema/migrations.js';
 import * as standbys from '../../src/standbys/standbys.sql.js';
 import { run, type Statement } from '../../src/database/statement.js';
+import { INT64_MIN } from '../../src/int64.js';
 import { Order } from '../../src/orders/order.entity.js';
 import * as orders from '../../src/orders/orders.sql.js';
-import * as idempotentCreation from '../../src/pets/idempotent-creation.sql.js';
 import type { NewPet } from '../../src/pets/new-pet.dto.js';
 import { Pet } from '../../src/pets/pet.entity.js';
 import * as pets from '../../src/pets/pets.sql.js';
-import { createDatabase, dropDatabase } from '../support/service.js';
+import { fullPet } from '../support/full-pet.js';
+import { createMigratedDatabase, dropDatabase } from '../support/service.js';
 
-const STATEMENTS = [verifier, orders, idempotentCreation, pets, standbys].flatMap((module) =>
+const STATEMENTS = [verifier, orders, pets, standbys].flatMap((module) =>
   Object.values(module).filter(
     (value): value is Statement =>
       typeof value === 'object' && value !== null && 'text' in value && 'name' in value,
   ),
 );
 
+const FULL = fullPet(1, { name: 'Rex "the" cat', categoryId: INT64_MIN, status: 'sold' });
+const OPTIONAL = columnsOf(Pet).filter(({ isOptional }) => isOptional);
+
 describe('the statements', () => {
   let url: string;
   let dataSource: DataSource;
   beforeAll(async () => {
-    url = await createDatabase();
-    await runMigrations(url);
+    url = await createMigratedDatabase();
     dataSource = await servingDataSource(url, 1, { entities: ENTITIES }).initialize();
-    await dataSource.query(
-      `insert into pets (name, category_id, status) values ('Rex "the" cat', -9223372036854775808, 'sold')`,
-    );
+    await insertPets(FULL);
     await dataSource.query(
       `insert into orders (pet_id, placed_at) values (1, '2026-11-21T09:30Z')`,
     );
@@ -48,10 +49,12 @@ describe('the statements', () => {
   it.each(STATEMENTS.map(({ name, text }) => [name, text]))(
     'can be prepared on the migrated schema: %s',
     async (name, text) => {
-      await dataSource.query(`prepare "${name}" as ${text}`);
-      await dataSource.query(`deallocate "${name}"`);
+      await dataSource.query(`prepare "test of ${name}" as ${text}`);
     },
   );
+
+  const insertPets = (pet: NewPet) =>
+    run(poolOf(dataSource), pets.INSERT_PETS, pets.newPetArguments([pet]));
 
   const stored = async (entity: EntityTarget<ObjectLiteral>) => {
     const [found] = await dataSource.getRepository(entity).find({ order: { id: 'asc' }, take: 1 });
@@ -77,7 +80,7 @@ describe('the statements', () => {
         .columns.map(({ propertyName }) => propertyName);
       const item = withIntegersAsText(json.replace('000Z"', 'Z"'));
       expect(Object.keys(item)).toEqual(columns);
-      expect(item).toEqual(JSON.parse(JSON.stringify(expected)));
+      expect(item).toEqual(withIntegersAsText(JSON.stringify(expected)));
     },
   );
 
@@ -86,21 +89,41 @@ describe('the statements', () => {
     const rows = await run(poolOf(dataSource), pets.petsById(repository), [[1]]);
     const [[id, json]] = rows as [[string, string]];
     expect(id).toBe('1');
-    expect(withIntegersAsText(json)).toEqual({ ...(await stored(Pet)) });
+    expect(withIntegersAsText(json)).toEqual(withIntegersAsText(JSON.stringify(await stored(Pet))));
   });
 
-  it('INSERT_PETS returns what the entity reads', async () => {
-    const bello: NewPet = { name: 'Bello', categoryId: 7n, status: 'pending' };
-    const [row] = await run(poolOf(dataSource), pets.INSERT_PETS, pets.newPetArguments([bello]));
-    const [id, ...values] = row as string[];
-    const json = values.pop();
-    const pet = await dataSource.getRepository(Pet).findOneByOrFail({ id: id! });
-    expect([id, ...values]).toEqual(Object.values(pet));
-    expect(json).toBe(`{"id":${id},"name":"Bello","categoryId":7,"status":"pending"}`);
+  it('INSERT_PETS stores each column of the entity, and newPetJson writes what PostgreSQL writes', async () => {
+    const repository = dataSource.getRepository(Pet);
+    const { categoryId, name, status } = FULL;
+    for (const pet of [FULL, { categoryId, name, status }]) {
+      const [[position, id]] = (await insertPets(pet)) as [[number, string]];
+      expect(position).toBe(1);
+      const found = await repository.findOneByOrFail({ id });
+      expect(withIntegersAsText(JSON.stringify(found))).toEqual({
+        ...Object.fromEntries(OPTIONAL.map(({ property }) => [property, null])),
+        ...withIntegersAsText(pets.newPetJson(id, pet)),
+      });
+      const rows = await run(poolOf(dataSource), pets.petsById(repository), [[id]]);
+      expect(rows).toEqual([[id, pets.newPetJson(id, pet)]]);
+    }
+  });
+
+  it('contentOf differs between pets that differ in one field, and stays what earlier versions stored', () => {
+    expect(pets.contentOf({ name: 'Rex', categoryId: 7n, status: 'sold' })).toBe(
+      '["Rex","7","sold"]',
+    );
+    for (const { property } of pets.NEW_PET_COLUMNS) {
+      const other = { ...FULL, [property]: 'other' };
+      expect(pets.contentOf(other)).not.toBe(pets.contentOf(FULL));
+    }
+    for (const { property } of OPTIONAL) {
+      const without = { ...FULL, [property]: undefined };
+      expect(pets.contentOf(without)).not.toBe(pets.contentOf(FULL));
+    }
   });
 });
 
-/** The entities have an int64 as text, and instants to the millisecond. */
+/** An entity has an int64 as text, and an instant to the millisecond. */
 function withIntegersAsText(json: string): object {
   return JSON.parse(json.replaceAll(/(?<="):(-?[0-9]+)/g, ':"$1"'));
 }

@@ -2,11 +2,10 @@ import { Client } from 'pg';
 import { administerKeys } from '../../src/auth/api-keys.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { connectService } from '../../src/cli/serving-database.js';
-import { runMigrations } from '../../src/schema/migrations.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { expectError } from '../support/answers.js';
 import {
-  createDatabase,
+  createMigratedDatabase,
   dropDatabase,
   onServer,
   startService,
@@ -30,8 +29,7 @@ if (!hasPgBouncer()) {
   let project: Project;
   beforeAll(async () => {
     project = await Project.create();
-    url = await createDatabase();
-    await runMigrations(url);
+    url = await createMigratedDatabase();
   });
   afterAll(async () => {
     await project.remove();

@@ -2,7 +2,7 @@ import { type Answer, expectError } from '../support/answers.js';
 import { Wire } from '../support/wire.js';
 import { until } from '../support/until.js';
 import {
-  createDatabase,
+  createMigratedDatabase,
   dropDatabase,
   startService,
   type TestService,
@@ -13,7 +13,7 @@ describe('health', () => {
   let wire: Wire;
   beforeAll(async () => {
     wire = await Wire.to(process.env['TEST_DATABASE_URL']!);
-    service = await startService({}, await createDatabase(wire.url));
+    service = await startService({}, await createMigratedDatabase(wire.url));
   });
   afterAll(async () => {
     await service.stop();

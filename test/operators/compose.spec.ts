@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { parse } from 'yaml';
 import { newApiKey } from '../../src/api-key.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import { runMigrations } from '../../src/schema/migrations.js';
 import { statusWith } from '../support/pets.js';
 import { Project } from '../support/project.js';
 
@@ -13,8 +12,7 @@ describe("docker compose's api", () => {
   let entrypoint: string[];
   beforeAll(async () => {
     project = await Project.create();
-    DATABASE_URL = await project.createDatabase();
-    await runMigrations(DATABASE_URL);
+    DATABASE_URL = await project.createMigratedDatabase();
     // As the Dockerfile does.
     const program = join(project.folder, 'dist/src/main.js');
     await chmod(program, 0o755);

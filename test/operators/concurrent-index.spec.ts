@@ -3,7 +3,7 @@ import { cp, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
-import { systemBinaries, SystemPostgres } from '../support/system-postgres.js';
+import { Postgres, systemBinaries } from '../support/postgres.js';
 import { Project } from '../support/project.js';
 
 const binaries = await systemBinaries();
@@ -53,14 +53,14 @@ export const MIGRATION_NAMES = migrations.map(({ name }) => name);
 
 (binaries ? describe : describe.skip)('a migration that builds an index concurrently', () => {
   let project: Project;
-  let server: SystemPostgres;
+  let server: Postgres;
   const clients: Client[] = [];
   beforeAll(async () => {
     project = await Project.create();
     const folder = join(project.folder, 'dist/migrations');
     await cp(join(folder, 'index.js'), join(folder, 'own.js'));
     await writeFile(join(folder, 'index.js'), MIGRATIONS);
-    server = await SystemPostgres.start(binaries!);
+    server = await Postgres.start([], binaries!);
   });
   afterEach(async () => {
     await Promise.all(clients.splice(0).map((client) => client.end()));

@@ -5,7 +5,7 @@ import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { requiredSettings } from '../../src/database/data-source.js';
 import { NEEDED_RIGHTS, OTHER_RIGHTS } from '../../src/schema/schema-state.js';
-import { systemBinaries, SystemPostgres } from '../support/system-postgres.js';
+import { Postgres, systemBinaries } from '../support/postgres.js';
 import { addPet, petNames, statusWith } from '../support/pets.js';
 import { Project } from '../support/project.js';
 
@@ -28,16 +28,16 @@ function blocksOf(title: string, language: 'sh' | 'sql'): string[] {
     READER_PASSWORD: 'readerpassword',
   };
   let project: Project;
-  let server: SystemPostgres;
-  let fresh: SystemPostgres;
+  let server: Postgres;
+  let fresh: Postgres;
   beforeAll(async () => {
     project = await Project.create();
     for (const file of ['docs/roles.sql', 'docs/grants.sql']) {
       await cp(join(PROJECT_ROOT, file), join(project.folder, file));
     }
     [server, fresh] = await Promise.all([
-      SystemPostgres.start(binaries!, ['shared_preload_libraries=pg_stat_statements']),
-      SystemPostgres.start(binaries!),
+      Postgres.start(['shared_preload_libraries=pg_stat_statements'], binaries!),
+      Postgres.start([], binaries!),
     ]);
   });
   afterAll(async () => {
@@ -46,7 +46,7 @@ function blocksOf(title: string, language: 'sh' | 'sql'): string[] {
   });
 
   /** Runs a step's commands on `on`. @returns their standard output. */
-  async function run(on: SystemPostgres, commands: string): Promise<string> {
+  async function run(on: Postgres, commands: string): Promise<string> {
     const { MIGRATOR_PASSWORD, SERVICE_PASSWORD, READER_PASSWORD } = PASSWORDS;
     const passwords = [
       `*:*:*:postgres:${on.password}`,
@@ -65,7 +65,7 @@ function blocksOf(title: string, language: 'sh' | 'sql'): string[] {
   }
 
   /** Runs all steps of a section. @returns the standard output of each. */
-  async function follow(title: string, on: SystemPostgres, leaveOut?: string): Promise<string[]> {
+  async function follow(title: string, on: Postgres, leaveOut?: string): Promise<string[]> {
     const blocks = blocksOf(title, 'sh').filter((block) => block !== leaveOut);
     const outputs: string[] = [];
     for (const block of blocks) {
@@ -74,9 +74,9 @@ function blocksOf(title: string, language: 'sh' | 'sql'): string[] {
     return outputs;
   }
 
-  const urlOf = (role: string, password: string, { port }: SystemPostgres) =>
+  const urlOf = (role: string, password: string, { port }: Postgres) =>
     `postgres://${role}:${password}@127.0.0.1:${port}/animals`;
-  const asService = (on: SystemPostgres) => ({
+  const asService = (on: Postgres) => ({
     DATABASE_URL: urlOf('animals', PASSWORDS.SERVICE_PASSWORD, on),
   });
 

@@ -13,8 +13,8 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import { systemBinaries } from '../support/system-postgres.js';
-import { freePort } from '../support/free-port.js';
+import { systemBinaries } from '../support/postgres.js';
+import { freePort } from '../../scripts/free-port.mjs';
 import { Project } from '../support/project.js';
 import { until } from '../support/until.js';
 

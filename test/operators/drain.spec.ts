@@ -1,5 +1,4 @@
 import { administerKeys } from '../../src/auth/api-keys.js';
-import { runMigrations } from '../../src/schema/migrations.js';
 import { expectError } from '../support/answers.js';
 import { Wire } from '../support/wire.js';
 import { RawConnection, request } from '../support/raw-http.js';
@@ -11,8 +10,7 @@ let DATABASE_URL: string;
 let key: string;
 beforeAll(async () => {
   project = await Project.create();
-  DATABASE_URL = await project.createDatabase();
-  await runMigrations(DATABASE_URL);
+  DATABASE_URL = await project.createMigratedDatabase();
   ({ key } = await administerKeys(DATABASE_URL, (keys) => keys.issue('test')));
 });
 afterAll(() => project.remove());

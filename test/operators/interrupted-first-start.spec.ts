@@ -3,7 +3,8 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { ordinaryAccount } from '../support/account.js';
 import { addPet, petNames } from '../support/pets.js';
-import { type Ids, type Program, Project } from '../support/project.js';
+import type { Ids, Program } from '../support/program.js';
+import { Project } from '../support/project.js';
 import { until } from '../support/until.js';
 
 describe('a first start, interrupted while it creates the database', () => {

@@ -1,5 +1,4 @@
 import { VERSION } from '../../src/config/project-root.js';
-import { runMigrations } from '../../src/schema/migrations.js';
 import { Project } from '../support/project.js';
 
 describe('the log of a process', () => {
@@ -7,8 +6,7 @@ describe('the log of a process', () => {
   let production: Record<string, string>;
   beforeAll(async () => {
     project = await Project.create();
-    const DATABASE_URL = await project.createDatabase();
-    await runMigrations(DATABASE_URL);
+    const DATABASE_URL = await project.createMigratedDatabase();
     production = { NODE_ENV: 'production', DATABASE_URL };
   });
   afterAll(() => project.remove());

@@ -128,8 +128,7 @@ describe('the migrations', () => {
   }
 
   it('are shown with when and by which version each was applied, those of later versions too', async () => {
-    const url = await project.createDatabase();
-    await runMigrations(url);
+    const url = await project.createMigratedDatabase();
     const change = (sql: string) => administer(url, (dataSource) => dataSource.query(sql));
     const show = (...args: string[]) =>
       project.run('migrate', ['show', ...args], { DATABASE_URL: url });

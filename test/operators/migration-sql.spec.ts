@@ -2,17 +2,17 @@ import { spawnSync } from 'node:child_process';
 import { Client } from 'pg';
 import { MIGRATION_NAMES, migrations } from '../../migrations/index.js';
 import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
-import { systemBinaries, SystemPostgres } from '../support/system-postgres.js';
+import { Postgres, systemBinaries } from '../support/postgres.js';
 import { Project } from '../support/project.js';
 
 const binaries = await systemBinaries();
 
 (binaries ? describe : describe.skip)('the script of migrate sql, run by psql', () => {
   let project: Project;
-  let server: SystemPostgres;
+  let server: Postgres;
   beforeAll(async () => {
     project = await Project.create();
-    server = await SystemPostgres.start(binaries!);
+    server = await Postgres.start([], binaries!);
   });
   afterAll(async () => {
     await project.remove();

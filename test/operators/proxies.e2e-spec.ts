@@ -9,15 +9,14 @@ import { join } from 'node:path';
 import { administerKeys } from '../../src/auth/api-keys.js';
 import { BATCH_LIMITS } from '../../src/database/batcher.js';
 import { administer } from '../../src/database/database.js';
-import { runMigrations } from '../../src/schema/migrations.js';
 import { DATABASE_TIMEOUTS } from '../../src/database/pool.js';
 import { HttpLimits } from '../../src/http/limits.js';
 import { expectError } from '../support/answers.js';
-import { freePort } from '../support/free-port.js';
+import { freePort } from '../../scripts/free-port.mjs';
 import { exchange, request } from '../support/raw-http.js';
 import { Project, type Service } from '../support/project.js';
 import { until } from '../support/until.js';
-import { createDatabase, dropDatabase } from '../support/service.js';
+import { createMigratedDatabase, dropDatabase } from '../support/service.js';
 import {
   checkHaproxy,
   configurationOf,
@@ -134,8 +133,7 @@ describe.each(PROXIES)('behind %s', (name: ProxyName) => {
     let proxy: Proxy;
     beforeAll(async () => {
       project = await Project.create();
-      DATABASE_URL = await createDatabase();
-      await runMigrations(DATABASE_URL);
+      DATABASE_URL = await createMigratedDatabase();
       ({ key } = await administerKeys(DATABASE_URL, (keys) => keys.issue('test')));
       ports = [await freePort(), await freePort()];
       services = [await serve(ports[0]), await serve(ports[1])];

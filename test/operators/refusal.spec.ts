@@ -4,10 +4,10 @@ import { writeFile } from 'node:fs/promises';
 import { type AddressInfo, connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { administer } from '../../src/database/database.js';
-import { runMigrations } from '../../src/schema/migrations.js';
 import { FULL_LENGTH } from '../support/full-length.js';
 import { dropDatabase } from '../support/service.js';
-import { type Outcome, Project } from '../support/project.js';
+import type { Outcome } from '../support/program.js';
+import { Project } from '../support/project.js';
 
 const PASSWORD = 'sekrit';
 
@@ -195,8 +195,7 @@ describe('a program names DATABASE_URL, and not its password, where the database
   });
 
   it('refuses what the sessions that serve ask for, as poolers do', async () => {
-    const url = await project.createDatabase();
-    await runMigrations(url);
+    const url = await project.createMigratedDatabase();
     const pooler = createServer((client) => {
       client.once('data', (startup) => {
         if (startup.includes('statement_timeout')) {

@@ -1,37 +1,25 @@
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { administer } from '../../src/database/database.js';
 import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
 import { NEEDED_RIGHTS, OTHER_RIGHTS } from '../../src/schema/schema-state.js';
-import { createDatabase, dropDatabase } from '../support/service.js';
+import { createMigratedDatabase, dropDatabase } from '../support/service.js';
+import { createGrantedRole, dropGrantedRole, grantsTo, roleOf } from '../support/granted-role.js';
 import { revertToOrders } from '../support/revert-to-orders.js';
 import { Project } from '../support/project.js';
 
 describe('a role with the rights of docs/grants.sql', () => {
   let owner: string;
   let role: string;
-  let grants: string;
   let DATABASE_URL: string;
   let project: Project;
   beforeAll(async () => {
-    owner = await createDatabase();
-    await runMigrations(owner);
-    const database = new URL(owner).pathname.slice(1);
-    role = `${database}_service`;
-    const file = await readFile(join(PROJECT_ROOT, 'docs/grants.sql'), 'utf8');
-    grants = file
-      .match(/^grant .+ to animals;$/gm)!
-      .join('\n')
-      .replaceAll('to animals;', `to ${role};`);
-    await asOwner(`create role ${role} login password 'sekrit'`);
-    await asOwner(grants);
-    DATABASE_URL = Object.assign(new URL(owner), { username: role, password: 'sekrit' }).href;
+    owner = await createMigratedDatabase();
+    role = roleOf(owner);
+    DATABASE_URL = await createGrantedRole(owner);
     project = await Project.create();
   });
   afterAll(async () => {
     await project.remove();
-    await asOwner(`drop owned by ${role}; drop role ${role}`);
+    await dropGrantedRole(owner);
     await dropDatabase(owner);
   });
 
@@ -94,7 +82,7 @@ describe('a role with the rights of docs/grants.sql', () => {
     expect(await ready(base)).toEqual([200, undefined]);
     await asOwner(`revoke select on pets from ${role}`);
     expect(await check()).toEqual([1, 'FAIL  rights: The database role lacks: select on pets.']);
-    await asOwner(grants);
+    await asOwner(grantsTo(role));
   });
 
   it('is ready and serves pets without its other rights, and says so once in the log, and in the check', async () => {
@@ -122,7 +110,7 @@ describe('a role with the rights of docs/grants.sql', () => {
       ...(await ready(base)),
     ]).toEqual([201, 200, 200, 200, undefined]);
     expect(await check()).toEqual([0, `warn  rights: ${message}`]);
-    await asOwner(grants);
+    await asOwner(grantsTo(role));
     expect(await ready(base)).toEqual([200, undefined]);
     const { stdout: log } = await program.end('SIGINT');
     const warnings = log.split('\n').filter((line) => line.includes('operation on pets'));
@@ -150,6 +138,6 @@ describe('a role with the rights of docs/grants.sql', () => {
       expect.stringMatching(/^warn {2}migrations: .*CreateOrders/m),
     ]);
     await runMigrations(owner);
-    await asOwner(grants);
+    await asOwner(grantsTo(role));
   });
 });

@@ -1,8 +1,12 @@
 import { administer } from '../../src/database/database.js';
-import { runMigrations } from '../../src/schema/migrations.js';
-import { PET_STATUSES } from '../../src/pets/pet-status.js';
+import { PET_STATUSES } from '../../src/pets/pet.entity.js';
 import { Wire } from '../support/wire.js';
-import { createDatabase, dropDatabase, onServer, startService } from '../support/service.js';
+import {
+  createMigratedDatabase,
+  dropDatabase,
+  onServer,
+  startService,
+} from '../support/service.js';
 import { Project } from '../support/project.js';
 import { until } from '../support/until.js';
 
@@ -14,8 +18,7 @@ describe('animal-store seed', () => {
   });
   afterAll(() => project.remove());
   beforeEach(async () => {
-    DATABASE_URL = await createDatabase();
-    await runMigrations(DATABASE_URL);
+    DATABASE_URL = await createMigratedDatabase();
   });
   afterEach(() => dropDatabase(DATABASE_URL));
 

@@ -2,9 +2,8 @@ import { administerKeys } from '../../src/auth/api-keys.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { PET_CURSORS } from '../../src/pets/list-pets-query.dto.js';
 import { ask } from '../support/ask.js';
-import { Standby } from '../support/standby.js';
-import { systemBinaries, SystemPostgres } from '../support/system-postgres.js';
-import { freePort } from '../support/free-port.js';
+import { Postgres, systemBinaries } from '../support/postgres.js';
+import { freePort } from '../../scripts/free-port.mjs';
 import { FULL_LENGTH } from '../support/full-length.js';
 import { Project } from '../support/project.js';
 import { until } from '../support/until.js';
@@ -23,15 +22,15 @@ interface Process {
 // A developer's machine may have no PostgreSQL of its own; in CI, where these tests must run, systemBinaries() fails then.
 (BINARIES === undefined ? describe.skip : describe)('two processes that read on standbys', () => {
   let project: Project;
-  let primary: SystemPostgres;
-  let standbys: [Standby, Standby];
+  let primary: Postgres;
+  let standbys: [Postgres, Postgres];
   let processes: Process[];
   let headers: Record<string, string>;
 
   beforeAll(async () => {
     project = await Project.create();
-    primary = await SystemPostgres.start(BINARIES!, ['wal_keep_size=1GB']);
-    standbys = [await Standby.of(primary, BINARIES!), await Standby.of(primary, BINARIES!)];
+    primary = await Postgres.start(['wal_keep_size=1GB'], BINARIES!);
+    standbys = [await primary.standby(), await primary.standby()];
     await runMigrations(primary.url);
     const { key } = await administerKeys(primary.url, (keys) => keys.issue('test'));
     headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
@@ -106,7 +105,7 @@ interface Process {
       await withStandbys(2);
       await second.kill();
       await withStandbys(1);
-      await second.start();
+      await second.launch();
       await withStandbys(2);
       await ask(first.url, 'select pg_promote()');
       await ask(

@@ -2,19 +2,19 @@ import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Project } from '../support/project.js';
-import { systemBinaries, SystemPostgres } from '../support/system-postgres.js';
+import { Postgres, systemBinaries } from '../support/postgres.js';
 
 const binaries = await systemBinaries();
 
 (binaries ? describe : describe.skip)('with a PostgreSQL behind a Unix socket', () => {
   let folder: string;
-  let server: SystemPostgres;
+  let server: Postgres;
   let project: Project;
   let DATABASE_URL: string;
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'animal-store-socket-'));
     await chmod(folder, 0o777);
-    server = await SystemPostgres.start(binaries!, [`unix_socket_directories=${folder}`]);
+    server = await Postgres.start([`unix_socket_directories=${folder}`]);
     project = await Project.create();
     DATABASE_URL = `postgres://postgres:${server.password}@/postgres?host=${folder}&port=${server.port}`;
   });

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import type { Ids } from './project.js';
+import type { Ids } from './program.js';
 
 /** An ordinary account to run the service as, where these tests run as root; else `undefined`, and why is printed. */
 export function ordinaryAccount(): Ids | undefined {

@@ -12,7 +12,12 @@ export interface Answer {
  * Expects an Error body and nothing else: `message` contains each of `words` and nothing of the service's inside. No API
  * key is anywhere in the answer.
  */
-export function expectError(answer: Answer, status: number, code: string, words: string[] = []) {
+export function expectError(
+  answer: Answer,
+  status: number,
+  code: string,
+  words: readonly string[] = [],
+) {
   expect({ status: answer.status, body: JSON.parse(answer.text) }).toStrictEqual({
     status,
     body: { code, message: expect.any(String), status },

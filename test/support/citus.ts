@@ -1,4 +1,5 @@
 import { Client } from 'pg';
+import { query } from './ask.js';
 
 /**
  * The URL of a database with the extension citus on the coordinator of a cluster, whose role may create databases on
@@ -18,23 +19,6 @@ export const [describeNotOnCitus, itNotOnCitus] = ON_CITUS
     [describe.skip, it.skip]
   : [describe, it];
 
-/** @returns the rows of the last statement. */
-export async function onDatabaseAt(url: string, ...statements: string[]): Promise<any[]> {
-  const client = new Client({ connectionString: url });
-  // The server may stop before the connection has ended.
-  client.on('error', () => undefined);
-  await client.connect();
-  try {
-    let rows: any[] = [];
-    for (const statement of statements) {
-      ({ rows } = await client.query(statement));
-    }
-    return rows;
-  } finally {
-    await client.end();
-  }
-}
-
 interface Node {
   /** Of the database with this name on this node. */
   url: (database: string) => string;
@@ -43,7 +27,7 @@ interface Node {
 
 /** Of the cluster of {@link CITUS_URL}, the coordinator first. */
 export async function nodes(): Promise<[Node, ...Node[]]> {
-  const rows = await onDatabaseAt(
+  const rows = await query(
     CITUS_URL!,
     'select nodename as hostname, nodeport::text as port from pg_dist_node order by groupid',
   );
@@ -70,14 +54,14 @@ export async function createOnCitus(database: string): Promise<string> {
 async function createOnNodes(database: string): Promise<string> {
   const [coordinator, ...workers] = await nodes();
   for (const { url } of [coordinator, ...workers]) {
-    await onDatabaseAt(
+    await query(
       url(new URL(CITUS_URL!).pathname.slice(1)),
       'set client_min_messages = warning',
       `create database ${database}`,
     );
-    await onDatabaseAt(url(database), 'create extension citus');
+    await query(url(database), 'create extension citus');
   }
-  await onDatabaseAt(
+  await query(
     coordinator.url(database),
     `select citus_set_coordinator_host(${coordinator.address})`,
     ...workers.map(({ address }) => `select citus_add_node(${address})`),
@@ -87,7 +71,7 @@ async function createOnNodes(database: string): Promise<string> {
 
 export async function dropOnCitus(database: string): Promise<void> {
   for (const { url } of await nodes()) {
-    await onDatabaseAt(
+    await query(
       url(new URL(CITUS_URL!).pathname.slice(1)),
       `drop database if exists ${database} with (force)`,
     );

@@ -1,5 +1,2 @@
-/**
- * Whether tests run in full length: more requests, and each case with each program. `npm run test:faults` has them do so,
- * and runs the tests that import this.
- */
+/** Whether tests run in full length: more requests, and each case with each program. */
 export const FULL_LENGTH = process.env['TEST_LENGTH'] === 'full';

@@ -1,10 +1,10 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
+import { spawnSync } from 'node:child_process';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { postgresAccount } from '../../src/embedded-postgres/account.js';
-import { freePort } from './free-port.js';
+import { freePort } from '../../scripts/free-port.mjs';
+import { Program } from './program.js';
 
 /** Whether PgBouncer is installed; in CI it must be. */
 export function hasPgBouncer(): boolean {
@@ -21,7 +21,7 @@ export class PgBouncer {
     /** A `postgres://` URL of the database, through the pooler. */
     readonly url: string,
     private readonly folder: string,
-    private readonly child: ChildProcess,
+    private readonly program: Program,
   ) {}
 
   static async before(
@@ -51,19 +51,13 @@ export class PgBouncer {
     );
     // It does not run as root either.
     const { ids } = await postgresAccount(folder);
-    const child = spawn('pgbouncer', [file], { stdio: ['ignore', 'ignore', 'pipe'], ...ids });
-    for (let log = ''; !log.includes('process up');) {
-      const [text] = await once(child.stderr!, 'data');
-      log += text;
-    }
-    child.stderr!.resume();
-    return new PgBouncer(`postgres://pooled@127.0.0.1:${listenPort}${pathname}`, folder, child);
+    const program = Program.start('pgbouncer', [file], { ids });
+    await program.says(/process up/, 'stderr');
+    return new PgBouncer(`postgres://pooled@127.0.0.1:${listenPort}${pathname}`, folder, program);
   }
 
   async stop(): Promise<void> {
-    const ended = once(this.child, 'exit');
-    this.child.kill('SIGTERM');
-    await ended;
+    await this.program.end('SIGTERM');
     await rm(this.folder, { recursive: true, force: true });
   }
 }

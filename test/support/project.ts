@@ -1,10 +1,9 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { chmod, chown, cp, mkdir, mkdtemp, readdir, readFile, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import { createDatabase, dropDatabase } from './service.js';
+import { commandOf, type Ids, type Outcome, Program } from './program.js';
+import { createDatabase, createMigratedDatabase, dropDatabase } from './service.js';
 import { until } from './until.js';
 
 /** The built service in a project folder of its own, so that its programs leave the checkout's data alone. */
@@ -23,6 +22,7 @@ export class Project {
     await cp(join(PROJECT_ROOT, 'dist'), join(folder, 'dist'), { recursive: true });
     await cp(join(PROJECT_ROOT, 'package.json'), join(folder, 'package.json'));
     await cp(join(PROJECT_ROOT, 'docs/guides'), join(folder, 'docs/guides'), { recursive: true });
+    await cp(join(PROJECT_ROOT, 'docs/openapi.yaml'), join(folder, 'docs/openapi.yaml'));
     await cp(join(PROJECT_ROOT, 'public'), join(folder, 'public'), { recursive: true });
     await cp(join(PROJECT_ROOT, 'scripts'), join(folder, 'scripts'), { recursive: true });
     await symlink(join(PROJECT_ROOT, 'node_modules'), join(folder, 'node_modules'));
@@ -60,6 +60,13 @@ export class Project {
   /** @returns the URL of a new, empty database on the tests' server, which {@link remove} drops. */
   async createDatabase(): Promise<string> {
     const url = await createDatabase();
+    this.databases.push(url);
+    return url;
+  }
+
+  /** As {@link createDatabase}, with all migrations. */
+  async createMigratedDatabase(): Promise<string> {
+    const url = await createMigratedDatabase();
     this.databases.push(url);
     return url;
   }
@@ -110,7 +117,7 @@ export class Project {
 
   /** Starts any program in the project's folder. */
   start(command: string, args: string[], variables: Variables): Program {
-    const child = spawn(command, args, {
+    const program = Program.start(command, args, {
       cwd: this.folder,
       env: {
         PATH: process.env['PATH'],
@@ -119,11 +126,8 @@ export class Project {
         DRAIN_SECONDS: '0',
         ...variables,
       },
-      // A group of its own, for Ctrl-C to reach.
-      detached: true,
-      ...this.ids,
+      ids: this.ids,
     });
-    const program = new Program(child);
     this.programs.push(program);
     return program;
   }
@@ -153,19 +157,7 @@ export class Project {
 
 export type Variables = Record<string, string>;
 
-export interface Ids {
-  uid?: number;
-  gid?: number;
-}
-
-type CommandName = 'serve' | 'check' | 'keys' | 'migrate' | 'openapi' | 'psql' | 'seed';
-
-export interface Outcome {
-  /** `null` where a signal ended it. */
-  code: number | null;
-  stdout: string;
-  stderr: string;
-}
+type CommandName = 'serve' | 'check' | 'keys' | 'migrate' | 'psql' | 'seed';
 
 export interface Service {
   program: Program;
@@ -177,75 +169,4 @@ export interface EmbeddedService extends Service {
   key: string;
   /** The command that it proposes. */
   curl: string;
-}
-
-/** A program that runs, and what it wrote so far. */
-export class Program {
-  readonly outcome: Promise<Outcome>;
-  private stdout = '';
-  private stderr = '';
-
-  constructor(private readonly child: ChildProcess) {
-    child.stdout!.setEncoding('utf8').on('data', (text) => (this.stdout += text));
-    child.stderr!.setEncoding('utf8').on('data', (text) => (this.stderr += text));
-    this.outcome = once(child, 'close').then(([code]) => ({
-      code,
-      stdout: this.stdout,
-      stderr: this.stderr,
-    }));
-  }
-
-  get processId(): number {
-    return this.child.pid!;
-  }
-
-  /** Waits until standard output has what `pattern` matches. */
-  async says(pattern: RegExp): Promise<RegExpExecArray> {
-    const ended = this.outcome.then(() => 'ended');
-    for (;;) {
-      const match = pattern.exec(this.stdout);
-      if (match !== null) {
-        return match;
-      }
-      if ((await Promise.race([once(this.child.stdout!, 'data'), ended])) === 'ended') {
-        throw new Error(`ended without saying ${pattern}:\n${this.stdout}${this.stderr}`);
-      }
-    }
-  }
-
-  /** Types on the terminal that it has. */
-  type(text: string): void {
-    this.child.stdin!.write(text);
-  }
-
-  send(signal: NodeJS.Signals): void {
-    this.child.kill(signal);
-  }
-
-  /** Sends a signal and waits for the end. */
-  async end(signal: NodeJS.Signals): Promise<Outcome> {
-    this.send(signal);
-    return this.outcome;
-  }
-
-  /** Sends a signal to the program and to what it started, as a terminal does on Ctrl-C. */
-  signalGroup(signal: NodeJS.Signals): void {
-    try {
-      process.kill(-this.processId, signal);
-    } catch {
-      // All of them have ended.
-    }
-  }
-}
-
-/** The command line of a process; empty where there is none. */
-function commandOf(processId: number): string {
-  try {
-    return execFileSync('ps', ['-o', 'command=', '-p', String(processId)], {
-      encoding: 'utf8',
-      stdio: 'pipe',
-    });
-  } catch {
-    return '';
-  }
 }

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
@@ -6,7 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import { freePort } from './free-port.js';
+import { freePort } from '../../scripts/free-port.mjs';
+import { Program } from './program.js';
 import { until } from './until.js';
 
 /** Where Debian has them, which `PATH` may not name. */
@@ -48,7 +49,7 @@ export class Proxy {
   private constructor(
     readonly port: number,
     private readonly folder: string,
-    private readonly child: ChildProcess,
+    private readonly program: Program,
   ) {}
 
   /** @param ports those of the two processes. */
@@ -61,8 +62,8 @@ export class Proxy {
     } else {
       checkHaproxy(env);
     }
-    const child = spawn(name, args, { env: { PATH, ...env }, stdio: 'ignore' });
-    const proxy = new Proxy(port, folder, child);
+    const program = Program.start(name, args, { env: { PATH, ...env } });
+    const proxy = new Proxy(port, folder, program);
     await until(`${name} listens`, () => proxy.listens());
     return proxy;
   }
@@ -84,9 +85,7 @@ export class Proxy {
   }
 
   async stop(): Promise<void> {
-    const ended = once(this.child, 'exit');
-    this.child.kill('SIGTERM');
-    await ended;
+    await this.program.end('SIGTERM');
     await rm(this.folder, { recursive: true, force: true });
   }
 

@@ -3,7 +3,7 @@ import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { promisify } from 'node:util';
 import type { Type } from '@nestjs/common';
-import type { Pool } from 'pg';
+import { Client, type Pool } from 'pg';
 import supertest from 'supertest';
 import { createApp } from '../../src/app.js';
 import { KEY_PREFIX } from '../../src/api-key.js';
@@ -25,7 +25,7 @@ import { holdToDocument } from './contract.js';
 
 /**
  * The whole service on a database of its own, listening on a port of its own. Each of its answers is held against
- * `docs/openapi.json`.
+ * `docs/openapi.yaml`.
  */
 export interface TestService {
   /** `http://127.0.0.1:<port>` */
@@ -70,12 +70,11 @@ export async function startService(
   sharedUrl?: string,
   { limits: changed = {}, modules = [] }: { limits?: Partial<HttpLimits>; modules?: Type[] } = {},
 ): Promise<TestService> {
-  const databaseUrl = sharedUrl ?? (await createDatabase());
+  const databaseUrl = sharedUrl ?? (await createMigratedDatabase());
   // They do not run through a pooler.
-  if (variables['DATABASE_POOLER'] === undefined) {
+  if (sharedUrl !== undefined && variables['DATABASE_POOLER'] === undefined) {
     await runMigrations(databaseUrl);
   }
-
   const environment = readEnvironment({ DATABASE_URL: databaseUrl, ...variables });
   const dataSource = await connectService(databaseUrl, environment);
   const pool = poolOf(dataSource);
@@ -148,14 +147,51 @@ const hasStatus = (wanted: number) => (response: supertest.Response) => {
 
 /** @returns the URL of a new, empty database, at another address of the server if one is given. */
 export async function createDatabase(address = serverUrl()): Promise<string> {
-  const name = `test_${randomBytes(6).toString('hex')}`;
+  return address === CITUS_URL ? createOnCitus(newName()) : create(address);
+}
+
+/** @returns the URL of a new database with all migrations, which {@link createDatabase} describes. */
+export async function createMigratedDatabase(address = serverUrl()): Promise<string> {
   if (address === CITUS_URL) {
-    return createOnCitus(name);
+    const url = await createDatabase(address);
+    await runMigrations(url);
+    return url;
   }
-  await onServer(`create database ${name}`);
-  const url = new URL(address);
-  url.pathname = `/${name}`;
-  return url.href;
+  return create(address, await migratedTemplate());
+}
+
+async function create(address: string, template = 'template1'): Promise<string> {
+  const name = newName();
+  await onServer(`create database ${name} template ${template}`);
+  return at(address, name);
+}
+
+const newName = () => `test_${randomBytes(6).toString('hex')}`;
+
+const at = (address: string, database: string) =>
+  Object.assign(new URL(address), { pathname: `/${database}` }).href;
+
+/** The advisory lock under which {@link migratedTemplate} makes it. */
+const TEMPLATE_LOCK = 1;
+
+/** @returns the name of a database with all migrations. The first worker that needs one makes it, once per run of jest. */
+async function migratedTemplate(): Promise<string> {
+  const template = process.env['TEST_TEMPLATE']!;
+  const client = new Client({ connectionString: serverUrl() });
+  await client.connect();
+  try {
+    await client.query('select pg_advisory_lock($1)', [TEMPLATE_LOCK]);
+    const found = await client.query('select from pg_database where datname = $1', [template]);
+    if (found.rowCount === 0) {
+      const unfinished = await create(serverUrl());
+      await runMigrations(unfinished);
+      const name = new URL(unfinished).pathname.slice(1);
+      await client.query(`alter database ${name} rename to ${template}`);
+    }
+    return template;
+  } finally {
+    await client.end();
+  }
 }
 
 export async function dropDatabase(url: string): Promise<void> {

@@ -1,0 +1,63 @@
+import { Column, Entity, PrimaryColumn } from 'typeorm';
+import { columnsOf, jsonOf } from '../../src/database/columns.js';
+import { ask } from '../support/ask.js';
+import { createDatabase, dropDatabase } from '../support/service.js';
+
+@Entity('samples')
+class Sample {
+  @PrimaryColumn({ type: 'bigint' })
+  id!: string;
+
+  @Column({ type: 'text', enum: ['big', 'small'], nullable: true })
+  size!: string | null;
+
+  @Column({ name: 'a_note', type: 'character varying', length: 10, nullable: true })
+  note!: string | null;
+
+  @Column({ type: 'integer', nullable: true })
+  age!: number | null;
+
+  @Column({ name: 'is_good', type: 'boolean' })
+  isGood!: boolean;
+
+  @Column({ name: 'born_at', type: 'timestamp with time zone', nullable: true })
+  bornAt!: Date | null;
+}
+
+describe('the columns of an entity', () => {
+  let url: string;
+  beforeAll(async () => {
+    url = await createDatabase();
+    await ask(
+      url,
+      `create table samples (id bigint, size text, a_note character varying(10), age integer, is_good boolean, born_at timestamptz)`,
+    );
+  });
+  afterAll(() => dropDatabase(url));
+
+  it('have the name and type that its decorators give', () => {
+    expect(columnsOf(Sample)).toMatchObject([
+      { property: 'id', name: 'id', type: 'bigint', isOptional: false },
+      { property: 'size', name: 'size', type: 'text', isOptional: true },
+      { property: 'note', name: 'a_note', type: 'character varying', isOptional: true },
+      { property: 'age', name: 'age', type: 'integer', isOptional: true },
+      { property: 'isGood', name: 'is_good', type: 'boolean', isOptional: false },
+      { property: 'bornAt', name: 'born_at', type: 'timestamp with time zone', isOptional: true },
+    ]);
+  });
+
+  it.each([
+    [
+      `9223372036854775807, 'big', '"a"', -1, true, '2026-11-21T00:00:00.1-12:00'`,
+      '{"id":9223372036854775807,"size":"big","note":"\\"a\\"","age":-1,"isGood":true,"bornAt":"2026-11-21T12:00:00.100000Z"}',
+    ],
+    ['1, null, null, null, false, null', '{"id":1,"isGood":false}'],
+    [`1, null, '', 0, false, null`, '{"id":1,"note":"","age":0,"isGood":false}'],
+  ])('are written as JSON, and left out if null: %s', async (values, json) => {
+    await ask(url, `truncate samples`);
+    await ask(url, `insert into samples values (${values})`);
+    expect(await ask(url, `select ${jsonOf(columnsOf(Sample))} as json from samples`)).toEqual({
+      json,
+    });
+  });
+});

@@ -1,0 +1,97 @@
+/** What a fault run breaks: the built service as a process, and its database. */
+import { readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { PROJECT_ROOT } from '../../src/config/project-root.js';
+import { ask } from '../support/ask.js';
+import { freePort } from '../../scripts/free-port.mjs';
+import type { Postgres } from '../support/postgres.js';
+import { Program } from '../support/program.js';
+import { until } from '../support/until.js';
+
+export interface Run {
+  postgres: Postgres;
+  /** An API key. */
+  key: string;
+  isShort: boolean;
+}
+
+/** What `npm run start:prod` gives to Node. */
+const ARGUMENTS = JSON.parse(readFileSync(join(PROJECT_ROOT, 'package.json'), 'utf8'))
+  .scripts['start:prod'].split(' ')
+  .slice(2);
+
+/** The service, built, as production runs it; its log is discarded. */
+export class Service {
+  private constructor(
+    readonly port: number,
+    private readonly databaseUrl: string,
+    private readonly program: Program,
+  ) {}
+
+  static async start(databaseUrl: string, port?: number): Promise<Service> {
+    const listenPort = port ?? (await freePort());
+    const program = Program.start(process.execPath, ARGUMENTS, {
+      cwd: PROJECT_ROOT,
+      env: {
+        PATH: process.env['PATH'],
+        NODE_ENV: 'production',
+        DATABASE_URL: databaseUrl,
+        HOST: '127.0.0.1',
+        PORT: String(listenPort),
+        DRAIN_SECONDS: '0',
+        // The defaults, whatever the project's .env says.
+        DATABASE_POOL_SIZE: '10',
+        LOG_LEVEL: 'info',
+        RATE_LIMIT_PER_MINUTE: '',
+        CORS_ORIGINS: '',
+        TRUST_PROXY: '',
+        METRICS_PORT: '',
+      },
+      isQuiet: true,
+    });
+    const service = new Service(listenPort, databaseUrl, program);
+    await until('the service is live', async () => {
+      if (program.hasEnded) {
+        throw new Error(`The service did not start: ${program.stderr}`);
+      }
+      return service.isLive();
+    });
+    return service;
+  }
+
+  /** Starts it again, on its port. */
+  restart(): Promise<Service> {
+    return Service.start(this.databaseUrl, this.port);
+  }
+
+  get origin(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  private async isLive(): Promise<boolean> {
+    return fetch(`${this.origin}/health/live`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  }
+
+  async kill(): Promise<void> {
+    await this.program.end('SIGKILL');
+  }
+
+  /** MiB that it is, or ever was, resident with. @param field of proc(5). */
+  async memory(field: 'VmRSS' | 'VmHWM'): Promise<number> {
+    const status = await readFile(`/proc/${this.program.processId}/status`, 'utf8');
+    return Math.round(Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(status)?.[1]) / 1024);
+  }
+}
+
+/** How many sessions services have in the database at `url`. */
+export async function sessions(url: string): Promise<number> {
+  const { count } = await ask(
+    url,
+    `select count(*)::int from pg_stat_activity where application_name = 'animal-store'`,
+  );
+  return count;
+}

@@ -1,0 +1,29 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { PROJECT_ROOT } from '../../src/config/project-root.js';
+import { query } from './ask.js';
+
+/** What docs/grants.sql grants to the service, and nothing else. */
+export const grantsTo = (role: string) =>
+  readFileSync(join(PROJECT_ROOT, 'docs/grants.sql'), 'utf8')
+    .match(/^grant .+ to animals;$/gm)!
+    .join('\n')
+    .replaceAll('to animals;', `to ${role};`);
+
+/**
+ * Creates a role with the rights of docs/grants.sql on the database at `owner`.
+ *
+ * @returns the URL of the database with that role, whose name it has.
+ */
+export async function createGrantedRole(owner: string): Promise<string> {
+  const role = roleOf(owner);
+  await query(owner, `create role ${role} login password 'sekrit'`, grantsTo(role));
+  return Object.assign(new URL(owner), { username: role, password: 'sekrit' }).href;
+}
+
+export async function dropGrantedRole(owner: string): Promise<void> {
+  await query(owner, `drop owned by ${roleOf(owner)}`, `drop role ${roleOf(owner)}`);
+}
+
+/** Roles belong to the whole server, so each database has one of its own. */
+export const roleOf = (owner: string) => `${new URL(owner).pathname.slice(1)}_service`;

@@ -1,0 +1,164 @@
+import { execFile, spawnSync } from 'node:child_process';
+import { chmod, chown, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { postgresAccount } from '../../src/embedded-postgres/account.js';
+import { findBinaries } from '../../src/embedded-postgres/binaries.js';
+import { freePort } from '../../scripts/free-port.mjs';
+import { type Ids, Program } from './program.js';
+
+const ENVIRONMENT = { PATH: process.env['PATH'], LC_ALL: 'C', TZ: 'UTC' };
+
+const PASSWORD = 'superuser-password';
+
+/** Where Debian has the server's programs, by major version. */
+const DEBIAN = '/usr/lib/postgresql';
+
+/** @returns the folder of the installed PostgreSQL's server; `undefined` without it or its clients. In CI it must be there. */
+export async function systemBinaries(): Promise<string | undefined> {
+  const versions = (await readdir(DEBIAN).catch(() => [])).toSorted(
+    (a, b) => Number(b) - Number(a),
+  );
+  const folders = versions.map((version) => join(DEBIAN, version, 'bin'));
+  const found = folders.find((bin) => runs(join(bin, 'initdb')));
+  const isComplete = found !== undefined && ['psql', 'pg_dump', 'pg_restore'].every(runs);
+  if (!isComplete && process.env['CI']) {
+    throw new Error('PostgreSQL and its clients are not installed');
+  }
+  return isComplete ? found : undefined;
+}
+
+const runs = (program: string) => spawnSync(program, ['--version']).status === 0;
+
+/** A new server, on a port and in a folder that it keeps. Its superuser is `postgres`. */
+export class Postgres {
+  readonly password = PASSWORD;
+  private program!: Program;
+  private logBefore = '';
+
+  private constructor(
+    readonly port: number,
+    private readonly folder: string,
+    private readonly binaries: string,
+    private readonly ids: Ids,
+    private readonly settings: string[],
+  ) {}
+
+  /**
+   * @param settings such as `log_statement=all`.
+   * @param binaries the embedded PostgreSQL's by default. It lacks pg_basebackup, which {@link standby} needs.
+   */
+  static async start(settings: string[] = [], binaries?: string): Promise<Postgres> {
+    const server = await Postgres.inNewFolder(settings, binaries);
+    const passwordFile = join(server.folder, 'password');
+    await writeFile(passwordFile, PASSWORD);
+    await server.run('initdb', [
+      ['--username=postgres', `--pwfile=${passwordFile}`, '--auth=scram-sha-256'],
+      ['--encoding=UTF8', '--locale=C', '--no-sync'],
+    ]);
+    await server.launch();
+    return server;
+  }
+
+  private static async inNewFolder(settings: string[], binaries?: string): Promise<Postgres> {
+    const folder = await mkdtemp(join(tmpdir(), 'animal-store-postgres-'));
+    await chmod(folder, 0o755);
+    const account = await postgresAccount(folder);
+    const found = binaries ?? (await findBinaries(account));
+    const server = new Postgres(await freePort(), folder, found, account.ids, settings);
+    await mkdir(server.data, { mode: 0o700 });
+    const { uid, gid } = account.ids;
+    if (uid !== undefined && gid !== undefined) {
+      await chown(server.data, uid, gid);
+    }
+    return server;
+  }
+
+  /** @returns a hot standby of it, which follows it. */
+  async standby(): Promise<Postgres> {
+    const standby = await Postgres.inNewFolder([], this.binaries);
+    await standby.run('pg_basebackup', [
+      ['-R', '-X', 'stream', '--checkpoint=fast', '-d', this.url],
+    ]);
+    await standby.launch();
+    return standby;
+  }
+
+  private async run(program: string, args: string[][]): Promise<void> {
+    await promisify(execFile)(join(this.binaries, program), ['-D', this.data, ...args.flat()], {
+      env: ENVIRONMENT,
+      cwd: this.data,
+      ...this.ids,
+    });
+  }
+
+  /** Starts it again. Returns once it accepts connections. */
+  async launch(): Promise<void> {
+    const settings = [
+      ['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'fsync=off'],
+      this.settings,
+    ].flat();
+    const args = ['-D', this.data, '-p', String(this.port)];
+    for (;;) {
+      this.logBefore += this.program?.stderr ?? '';
+      this.program = Program.start(
+        join(this.binaries, 'postgres'),
+        [...args, ...settings.flatMap((setting) => ['-c', setting])],
+        { env: ENVIRONMENT, cwd: this.data, ids: this.ids },
+      );
+      try {
+        await this.program.says(/ready to accept (?:read-only )?connections/, 'stderr');
+        return;
+      } catch (error) {
+        // Processes of the one before still have its memory.
+        if (!this.program.stderr.includes('pre-existing shared memory block')) {
+          throw error;
+        }
+      }
+    }
+  }
+
+  /** Of the database `postgres`, as the superuser. */
+  get url(): string {
+    return `postgres://postgres:${PASSWORD}@127.0.0.1:${this.port}/postgres`;
+  }
+
+  private get data(): string {
+    return join(this.folder, 'data');
+  }
+
+  /** What it has logged so far. */
+  get log(): string {
+    return this.logBefore + this.program.stderr;
+  }
+
+  /** All its processes hang until {@link resume}. */
+  pause(): void {
+    this.program.signalFamily('SIGSTOP');
+  }
+
+  resume(): void {
+    this.program.signalFamily('SIGCONT');
+  }
+
+  /** `kill -9` of all its processes. */
+  async kill(): Promise<void> {
+    this.program.signalFamily('SIGKILL');
+    await this.program.outcome;
+  }
+
+  /** PostgreSQL's fast shutdown. */
+  async shutDown(): Promise<void> {
+    await this.program.end('SIGINT');
+  }
+
+  /** Stops it in whatever state, and deletes its folder. */
+  async stop(): Promise<void> {
+    if (!this.program.hasEnded) {
+      this.resume();
+      await this.program.end('SIGQUIT');
+    }
+    await rm(this.folder, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
