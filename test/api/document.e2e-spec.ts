@@ -10,7 +10,7 @@ import { Operation } from '../../src/openapi/operation.decorator.js';
 import { openApiDocument } from '../../src/openapi/openapi-document.js';
 import { NewPet } from '../../src/pets/new-pet.dto.js';
 import { PetsController } from '../../src/pets/pets.controller.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 import { faultsBySchema } from '../support/contract.js';
 
 const COMMITTED = readFileSync(join(PROJECT_ROOT, 'docs/openapi.json'), 'utf8');
@@ -23,11 +23,7 @@ const isDocumented = (body: object) =>
   faultsBySchema(document.components.schemas.NewPet, body).length === 0;
 
 describe('GET /openapi.json', () => {
-  let service: TestService;
-  beforeAll(async () => {
-    service = await startService({ DEPLOYMENT_ENVIRONMENT: 'production' });
-  });
-  afterAll(() => service.stop());
+  const service = serviceOfTests({ DEPLOYMENT_ENVIRONMENT: 'production' });
 
   it('answers in production with docs/openapi.json, digit for digit; npm run openapi writes that file', async () => {
     const { text, headers } = await service.anonymous.get('/openapi.json').expect(200);
