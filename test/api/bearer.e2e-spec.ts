@@ -2,7 +2,7 @@ import { newApiKey } from '../../src/api-key.js';
 import { expectError } from '../support/answers.js';
 import { HttpLimits } from '../../src/http/limits.js';
 import { exchange, request } from '../support/raw-http.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 const CHALLENGE = 'Bearer realm="animal-store"';
 const INVALID_TOKEN = `${CHALLENGE}, error="invalid_token"`;
@@ -11,11 +11,7 @@ const INVALID_TOKEN = `${CHALLENGE}, error="invalid_token"`;
 const OTHERS = Array<string>(new HttpLimits().headerFields - 3).fill('X: y');
 
 describe('the Authorization header', () => {
-  let service: TestService;
-  beforeAll(async () => {
-    service = await startService();
-  });
-  afterAll(() => service.stop());
+  const service = serviceOfTests();
 
   /** listPets with exactly these header lines, in which KEY stands for a valid key. */
   const listPets = (...headers: string[]) =>

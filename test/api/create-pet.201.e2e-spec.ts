@@ -1,15 +1,11 @@
 import { send } from '../support/send.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 const JSON_TYPE = { 'Content-Type': 'application/json' };
 const REX = '{"name":"Rex","categoryId":1}';
 
 describe('createPet 201', () => {
-  let service: TestService;
-  beforeAll(async () => {
-    service = await startService();
-  });
-  afterAll(() => service.stop());
+  const service = serviceOfTests();
 
   /** @returns the text of the pet after its id. */
   const create = async (body: string | Uint8Array, headers: Record<string, string> = JSON_TYPE) => {

@@ -1,15 +1,11 @@
 import { expectError } from '../support/answers.js';
 import { send } from '../support/send.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 const FRAMINGS: Record<string, string>[] = [{}, { 'Transfer-Encoding': 'chunked' }];
 
 describe('createPet 413', () => {
-  let service: TestService;
-  beforeAll(async () => {
-    service = await startService();
-  });
-  afterAll(() => service.stop());
+  const service = serviceOfTests();
 
   it.each([
     ['16,385 bytes', 16_385],

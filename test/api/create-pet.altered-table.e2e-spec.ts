@@ -1,12 +1,8 @@
 import { itNotOnCitus } from '../support/citus.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 describe('createPet where a DBA altered the table', () => {
-  let service: TestService;
-  beforeAll(async () => {
-    service = await startService();
-  });
-  afterAll(() => service.stop());
+  const service = serviceOfTests();
 
   const create = async (name: string, key?: string) => {
     const { status } = await service.api

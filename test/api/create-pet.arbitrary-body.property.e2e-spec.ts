@@ -1,13 +1,9 @@
 import fc from 'fast-check';
 import { send } from '../support/send.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 describe('createPet with arbitrary bodies', () => {
-  let service: TestService;
-  beforeAll(async () => {
-    service = await startService();
-  });
-  afterAll(() => service.stop());
+  const service = serviceOfTests();
 
   const answersCleanly = async (body: string | Uint8Array) => {
     const { status, text } = await send(service, {

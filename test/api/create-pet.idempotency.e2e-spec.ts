@@ -5,18 +5,14 @@ import { IdempotentCreation } from '../../src/pets/idempotent-creation.js';
 import { expectError } from '../support/answers.js';
 import { describeNotOnCitus, itNotOnCitus } from '../support/citus.js';
 import { until } from '../support/until.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests, startService, type TestService } from '../support/service.js';
 
 /** The sessions of this database that wait for a lock. */
 const WAITING = `
   select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
 
 describe('createPet with an Idempotency-Key', () => {
-  let service: TestService;
-  beforeAll(async () => {
-    service = await startService();
-  });
-  afterAll(() => service.stop());
+  const service = serviceOfTests();
   beforeEach(() => service.query('truncate pets, idempotency_keys cascade'));
 
   const create = (

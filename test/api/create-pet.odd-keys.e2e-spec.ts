@@ -1,6 +1,6 @@
 import { expectError } from '../support/answers.js';
 import { exchange, request } from '../support/raw-http.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 /** Keys that mean something to JavaScript, to class-transformer or to class-validator. */
 const KEYS = [
@@ -29,11 +29,7 @@ const VALUES = [
 const CASES = KEYS.flatMap((key) => VALUES.map((value) => [key, value] as const));
 
 describe('a key of a body that has a meaning elsewhere', () => {
-  let service: TestService;
-  beforeAll(async () => {
-    service = await startService();
-  });
-  afterAll(() => service.stop());
+  const service = serviceOfTests();
 
   const create = (body: string) => {
     const headers = [`Authorization: Bearer ${service.key}`, 'Content-Type: application/json'];

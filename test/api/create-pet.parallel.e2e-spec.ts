@@ -1,13 +1,9 @@
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 const COUNT = 300;
 
 describe('createPet in parallel', () => {
-  let service: TestService;
-  beforeAll(async () => {
-    service = await startService();
-  });
-  afterAll(() => service.stop());
+  const service = serviceOfTests();
   beforeEach(() => service.query('truncate pets cascade'));
 
   it.each<[string, (i: number) => { name: string; categoryId: number; status: string }]>([

@@ -7,7 +7,7 @@ import { OpenApiDocument } from '../../src/openapi/openapi-document.js';
 import { NewPet } from '../../src/pets/new-pet.dto.js';
 import { validate } from '../../src/validation/validate.js';
 import { allowOf, DOCUMENT, faultsBySchema, parseExactly, resolved } from '../support/contract.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 const documentIn = (variables: Record<string, string>) =>
   new OpenApiDocument(readEnvironment(variables));
@@ -35,11 +35,7 @@ function edgesOf(schema: any): { valid: unknown[]; invalid: unknown[] } {
 }
 
 describe('the OpenAPI document', () => {
-  let service: TestService;
-  beforeAll(async () => {
-    service = await startService({ DEPLOYMENT_ENVIRONMENT: 'production' });
-  });
-  afterAll(() => service.stop());
+  const service = serviceOfTests({ DEPLOYMENT_ENVIRONMENT: 'production' });
 
   it('is served in production as docs/openapi.yaml has it, as JSON and as YAML, digit for digit', async () => {
     const json = await service.anonymous.get('/openapi.json').expect(200);

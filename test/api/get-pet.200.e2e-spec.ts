@@ -1,12 +1,8 @@
 import { send } from '../support/send.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 describe('getPet 200', () => {
-  let service: TestService;
-  beforeAll(async () => {
-    service = await startService();
-  });
-  afterAll(() => service.stop());
+  const service = serviceOfTests();
   beforeEach(() => service.query('truncate pets cascade'));
 
   it.each([

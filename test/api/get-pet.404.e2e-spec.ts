@@ -1,17 +1,15 @@
 import { expectError } from '../support/answers.js';
 import { send } from '../support/send.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 describe('getPet 404', () => {
-  let service: TestService;
+  const service = serviceOfTests();
   beforeAll(async () => {
-    service = await startService();
     await service.query(
       `insert into pets (id, name, category_id)
        select id, 'pet', 1 from unnest(array[0, 1, 5, 16, -1, 9223372036854775807]) as id`,
     );
   });
-  afterAll(() => service.stop());
 
   const refuses = async (petId: string) =>
     expectError(

@@ -1,15 +1,13 @@
 import type { Answer } from '../support/answers.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests, startService, type TestService } from '../support/service.js';
 
 describe('getPet deprecation', () => {
-  let service: TestService;
+  const service = serviceOfTests();
   beforeAll(async () => {
-    service = await startService();
     await service.query(
       `insert into pets (id, name, category_id) values (-1, 'Rex', 1), (-2, 'Rex', 1)`,
     );
   });
-  afterAll(() => service.stop());
 
   const expectDeprecated = ({ headers }: Answer) => {
     expect(headers['deprecation']).toBe('@1795046400');

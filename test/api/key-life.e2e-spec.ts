@@ -3,16 +3,14 @@ import { ApiKeys } from '../../src/auth/api-keys.js';
 import { expectError } from '../support/answers.js';
 import { type Answer, exchange, RawConnection, request } from '../support/raw-http.js';
 import { until } from '../support/until.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 describe('an API key', () => {
-  let service: TestService;
+  const service = serviceOfTests();
   let keys: ApiKeys;
   beforeAll(async () => {
-    service = await startService();
     keys = service.keys;
   });
-  afterAll(() => service.stop());
 
   const use = (key: string): Promise<Answer> =>
     exchange(service.port, request('GET /v1/pets', [`Authorization: Bearer ${key}`]));

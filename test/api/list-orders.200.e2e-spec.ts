@@ -1,17 +1,13 @@
 import { administer } from '../../src/database/database.js';
 import { ORDER_PAGES } from '../../src/orders/orders.sql.js';
 import { itNotOnCitus } from '../support/citus.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 const MIN = '-9223372036854775808';
 const MAX = '9223372036854775807';
 
 describe('listOrders 200', () => {
-  let service: TestService;
-  beforeAll(async () => {
-    service = await startService();
-  });
-  afterAll(() => service.stop());
+  const service = serviceOfTests();
   beforeEach(async () => {
     await service.query('truncate pets, orders restart identity cascade');
     await service.query(

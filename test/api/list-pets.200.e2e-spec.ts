@@ -1,15 +1,11 @@
 import { send } from '../support/send.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 const MIN = '-9223372036854775808';
 const MAX = '9223372036854775807';
 
 describe('listPets 200', () => {
-  let service: TestService;
-  beforeAll(async () => {
-    service = await startService();
-  });
-  afterAll(() => service.stop());
+  const service = serviceOfTests();
   beforeEach(() => service.query('truncate pets cascade'));
 
   const insertNumbered = (count: number) =>

@@ -1,5 +1,5 @@
 import { nextPage, walk } from '../support/answers.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 const COUNT = 1000;
 const STATUSES = ['available', 'pending', 'sold'];
@@ -11,9 +11,8 @@ const PETS = Array.from({ length: COUNT }, (_, i) => ({
 }));
 
 describe('listPets pages', () => {
-  let service: TestService;
+  const service = serviceOfTests();
   beforeAll(async () => {
-    service = await startService();
     await service.query(
       `insert into pets (id, name, category_id, status)
        select id, 'pet ' || id, id, status from unnest($1::bigint[], $2::text[]) as pets (id, status)
@@ -21,7 +20,6 @@ describe('listPets pages', () => {
       [PETS.map(({ id }) => id), PETS.map(({ status }) => status)],
     );
   });
-  afterAll(() => service.stop());
 
   const idsOf = (text: string) => [...text.matchAll(/"id":(-?\d+)/g)].map(([, id]) => BigInt(id!));
   const idsOfStatus = (status?: string) =>

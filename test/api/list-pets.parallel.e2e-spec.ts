@@ -1,17 +1,15 @@
 import { nextPage, walk } from '../support/answers.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 describe('listPets in parallel', () => {
-  let service: TestService;
+  const service = serviceOfTests();
   beforeAll(async () => {
-    service = await startService();
     await service.query(
       `insert into pets (id, name, category_id, status)
        select n, 'pet ' || n, n, (array['available', 'pending', 'sold'])[n % 3 + 1]
          from generate_series(1, 150) as n`,
     );
   });
-  afterAll(() => service.stop());
 
   it('answers each of 300 requests at once with its own page', async () => {
     const statuses = ['available', 'pending', 'sold'];

@@ -1,7 +1,7 @@
 import { INT64_MAX } from '../../src/int64.js';
 import { Cursors } from '../../src/listing/cursors.js';
 import { expectError, nextPage } from '../support/answers.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 /** Values that are no limit. */
 const LIMITS = [
@@ -34,17 +34,15 @@ describe.each([
   ['listPets', '/v1/pets', ['limit', 'status', 'cursor']],
   ['listOrders', '/v1/store/orders', ['limit', 'cursor']],
 ] as const)('%s 400', (_operation, path, parameters) => {
-  let service: TestService;
+  const service = serviceOfTests();
   let cursor: string;
   let cursorOfOtherList: string;
   beforeAll(async () => {
-    service = await startService();
     await service.query(`insert into pets (name, category_id) values ('a', 1), ('b', 1)`);
     await service.query(`insert into orders (pet_id) values (1), (1)`);
     cursor = await cursorOf(path);
     cursorOfOtherList = await cursorOf(path === '/v1/pets' ? '/v1/store/orders' : '/v1/pets');
   });
-  afterAll(() => service.stop());
 
   const cursorOf = async (list: string) => {
     const next = nextPage(await service.api.get(`${list}?limit=1`))!;

@@ -1,14 +1,12 @@
 import { type Answer, expectError } from '../support/answers.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests, type TestService } from '../support/service.js';
 
 describe('a fault of the service', () => {
-  let service: TestService;
+  const service = serviceOfTests();
   beforeAll(async () => {
-    service = await startService();
     await service.query('alter table pets rename to secret_pets');
     await service.query('alter table orders rename to secret_orders');
   });
-  afterAll(() => service.stop());
 
   it.each<[string, string, (service: TestService) => Promise<Answer>]>([
     ['listPets', 'pets', async ({ api }) => api.get('/v1/pets')],

@@ -1,4 +1,4 @@
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 describe.each([
   ['without PUBLIC_BASE_URL', {}, '/v1'],
@@ -13,14 +13,12 @@ describe.each([
     'http://example.org:8080/store/v1',
   ],
 ])('addresses in answers %s', (_when, variables: Record<string, string>, base) => {
-  let service: TestService;
+  const service = serviceOfTests(variables);
   beforeAll(async () => {
-    service = await startService(variables);
     await service.query(
       `insert into pets (id, name, category_id, status) values (-2, 'a', 1, 'sold'), (-1, 'b', 1, 'sold')`,
     );
   });
-  afterAll(() => service.stop());
 
   it('start a Location with the base', async () => {
     const { body, headers } = await service.api

@@ -1,15 +1,13 @@
 import { send } from '../support/send.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 describe('HEAD', () => {
-  let service: TestService;
+  const service = serviceOfTests();
   beforeAll(async () => {
-    service = await startService();
     await service.query(
       `insert into pets (id, name, category_id) values (1, 'Rex', 1), (2, 'Ünï', 2)`,
     );
   });
-  afterAll(() => service.stop());
 
   it.each([
     ['/v1/pets', 200, {}],

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expectError, walk } from '../support/answers.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 const WHITE_SPACE = [
   ...'\t\n\v\f\r \u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a',
@@ -29,11 +29,7 @@ const badName = fc.oneof(
 );
 
 describe('what is stored', () => {
-  let service: TestService;
-  beforeAll(async () => {
-    service = await startService();
-  });
-  afterAll(() => service.stop());
+  const service = serviceOfTests();
 
   const post = (name: string, categoryId: bigint, status: string) =>
     service.api

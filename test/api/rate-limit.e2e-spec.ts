@@ -1,7 +1,7 @@
 import { newApiKey } from '../../src/api-key.js';
 import { type Answer, expectError } from '../support/answers.js';
 import { exchange, request } from '../support/raw-http.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests, startService, type TestService } from '../support/service.js';
 
 const LIMIT = 5;
 const JSON_TYPE = 'Content-Type: application/json';
@@ -129,11 +129,7 @@ describe('the rate limit', () => {
 });
 
 describe('without a rate limit', () => {
-  let service: TestService;
-  beforeAll(async () => {
-    service = await startService();
-  });
-  afterAll(() => service.stop());
+  const service = serviceOfTests();
 
   it('nothing is counted, and nothing said of it', async () => {
     const { headers } = await service.api.get('/v1/pets').expect(200);

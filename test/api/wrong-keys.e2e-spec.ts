@@ -6,7 +6,7 @@ import type { Statement } from '../../src/database/statement.js';
 import { FULL_LENGTH } from '../support/full-length.js';
 import { heapInUse } from '../support/heap.js';
 import { RawConnection, request } from '../support/raw-http.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 const REQUESTS = FULL_LENGTH ? 50_000 : 10_000;
 const CONNECTIONS = FULL_LENGTH ? 250 : 100;
@@ -22,11 +22,7 @@ function mistypedKey(): string {
 }
 
 describe('a flood of wrong keys, all different', () => {
-  let service: TestService;
-  beforeAll(async () => {
-    service = await startService();
-  });
-  afterAll(() => service.stop());
+  const service = serviceOfTests();
   afterEach(() => jest.restoreAllMocks());
 
   /** Sends requests with `count` keys. @returns how many were answered with each status, and what the log says of it. */

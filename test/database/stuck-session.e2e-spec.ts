@@ -1,16 +1,14 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 const EVERY = 10;
 const SECONDS = 3;
 
 describe('while one session with PostgreSQL hangs', () => {
-  let service: TestService;
+  const service = serviceOfTests();
   beforeAll(async () => {
-    service = await startService();
     await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
   });
-  afterAll(() => service.stop());
 
   /** Opens six sessions. @returns the process id of the one that the pool gives to the next statement. */
   async function nextSession(): Promise<number> {

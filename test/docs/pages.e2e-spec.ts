@@ -1,6 +1,6 @@
 import { expectError } from '../support/answers.js';
 import { exchange, request } from '../support/raw-http.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests, startService } from '../support/service.js';
 
 const PAGES = [
   '/docs',
@@ -13,14 +13,12 @@ const PAGES = [
 ];
 
 describe('the pages', () => {
-  let service: TestService;
+  const service = serviceOfTests();
   let assets: string[];
   beforeAll(async () => {
-    service = await startService();
     const { text } = await service.anonymous.get('/docs');
     assets = [...text.matchAll(/"\.(\/docs\/assets\/[^"]+)"/g)].map(([, path]) => path!);
   });
-  afterAll(() => service.stop());
 
   it.each(PAGES)(
     'need no key, and may load, send and embed nothing of others: %s',

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { DOCUMENT } from '../support/contract.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 const read = (file: string) => readFileSync(join(PROJECT_ROOT, file), 'utf8');
 
@@ -21,11 +21,7 @@ const REQUESTS = read('requests.http')
 const OPERATIONS: Record<string, Record<string, any>> = DOCUMENT.paths;
 
 describe('requests.http', () => {
-  let service: TestService;
-  beforeAll(async () => {
-    service = await startService();
-  });
-  afterAll(() => service.stop());
+  const service = serviceOfTests();
 
   it('has each operation of the OpenAPI document', () => {
     const operations = Object.values(OPERATIONS)

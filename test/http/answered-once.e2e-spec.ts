@@ -2,15 +2,11 @@ import { connect } from 'node:net';
 import { once } from 'node:events';
 import { expectError } from '../support/answers.js';
 import { until } from '../support/until.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests, startService, type TestService } from '../support/service.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 
 describe('a request', () => {
-  let service: TestService;
-  beforeAll(async () => {
-    service = await startService();
-  });
-  afterAll(() => service.stop());
+  const service = serviceOfTests();
 
   it.each([
     ['POST /nope', 404],

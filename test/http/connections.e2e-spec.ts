@@ -1,17 +1,15 @@
 import { until } from '../support/until.js';
 import { expectError } from '../support/answers.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 import { RawConnection, request } from '../support/raw-http.js';
 
 describe('a connection', () => {
-  let service: TestService;
+  const service = serviceOfTests();
   let authorization: string;
   beforeAll(async () => {
-    service = await startService();
     authorization = `Authorization: Bearer ${service.key}`;
     await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
   });
-  afterAll(() => service.stop());
 
   const json = 'Content-Type: application/json';
   const list = (...headers: string[]) => request('GET /v1/pets', [authorization, ...headers]);

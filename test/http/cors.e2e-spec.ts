@@ -1,5 +1,5 @@
 import { expectError } from '../support/answers.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 import { type Answer, exchange, RawConnection, request } from '../support/raw-http.js';
 
 const PAGE = 'https://app.example';
@@ -38,12 +38,10 @@ describe.each([
   ['for named origins', `http://localhost:8080,${PAGE}`],
   ['for all origins', '*'],
 ])('CORS %s', (_title, origins) => {
-  let service: TestService;
+  const service = serviceOfTests(origins === undefined ? {} : { CORS_ORIGINS: origins });
   beforeAll(async () => {
-    service = await startService(origins === undefined ? {} : { CORS_ORIGINS: origins });
     await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
   });
-  afterAll(() => service.stop());
 
   const send = (line: string, headers: readonly string[], body?: string) =>
     exchange(

@@ -1,17 +1,13 @@
 import { gzipSync } from 'node:zlib';
 import { newApiKey } from '../../src/api-key.js';
 import { expectError } from '../support/answers.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 import { exchange, request } from '../support/raw-http.js';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
 describe('the headers of an answer', () => {
-  let service: TestService;
-  beforeAll(async () => {
-    service = await startService();
-  });
-  afterAll(() => service.stop());
+  const service = serviceOfTests();
 
   const send = (line: string, headers: string[] = [], body?: string) =>
     exchange(

@@ -1,13 +1,9 @@
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests, startService } from '../support/service.js';
 
 const BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
 
 describe('GET /', () => {
-  let service: TestService;
-  beforeAll(async () => {
-    service = await startService();
-  });
-  afterAll(() => service.stop());
+  const service = serviceOfTests();
 
   it.each([undefined, '*/*', 'application/json', 'application/json, text/html;q=0.9', 'image/png'])(
     'tells a program, whose Accept is %s, where things are',

@@ -2,16 +2,12 @@ import { Client } from 'pg';
 import { newApiKey } from '../../src/api-key.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { until } from '../support/until.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 const FORGED = '{"level":"fatal","forged":true}';
 
 describe('the log', () => {
-  let service: TestService;
-  beforeAll(async () => {
-    service = await startService();
-  });
-  afterAll(() => service.stop());
+  const service = serviceOfTests();
   beforeEach(() => {
     service.log.length = 0;
   });

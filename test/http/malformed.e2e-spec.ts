@@ -1,14 +1,10 @@
 import { HttpLimits } from '../../src/http/limits.js';
 import { expectError } from '../support/answers.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 
 describe('a request that is not well-formed HTTP', () => {
-  let service: TestService;
-  beforeAll(async () => {
-    service = await startService();
-  });
-  afterAll(() => service.stop());
+  const service = serviceOfTests();
   afterEach(() => service.api.get('/v1/pets').expect(200));
 
   /** A createPet with these header lines and these bytes for a body. */

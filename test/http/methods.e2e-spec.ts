@@ -1,5 +1,5 @@
 import { expectError } from '../support/answers.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 
 const ROUTES = [
@@ -16,13 +16,11 @@ const ROUTES = [
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PURGE'];
 
 describe('the method of a request', () => {
-  let service: TestService;
+  const service = serviceOfTests();
   beforeAll(async () => {
-    service = await startService();
     await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
     await service.query('insert into orders (pet_id) values (1), (1)');
   });
-  afterAll(() => service.stop());
 
   const send = (line: string, headers: string[] = [], body?: string) =>
     exchange(service.port, request(line, headers, body));

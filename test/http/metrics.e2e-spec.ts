@@ -5,7 +5,7 @@ import { SENT_BATCHES } from '../../src/database/batcher.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { RawConnection, request } from '../support/raw-http.js';
 import { until } from '../support/until.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests, startService } from '../support/service.js';
 
 describe('without METRICS_PORT', () => {
   it('nothing is measured', async () => {
@@ -17,13 +17,11 @@ describe('without METRICS_PORT', () => {
 });
 
 describe('the metrics', () => {
-  let service: TestService;
+  const service = serviceOfTests({ METRICS_PORT: '0', COMMIT: '0123abc' });
   let metrics: string;
   beforeAll(async () => {
-    service = await startService({ METRICS_PORT: '0', COMMIT: '0123abc' });
     metrics = `http://127.0.0.1:${service.metricsPort()}/metrics`;
   });
-  afterAll(() => service.stop());
 
   const text = async () => (await fetch(metrics)).text();
 

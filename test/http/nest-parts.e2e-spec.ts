@@ -34,7 +34,7 @@ import { ApiError } from '../../src/errors/api-error.js';
 import { type ErrorCode, ERRORS } from '../../src/errors/errors.js';
 import { expectError } from '../support/answers.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 const SECRET = 'select secret from innards';
 const loop: { self?: unknown } = {};
@@ -278,13 +278,9 @@ class OpenBoxesController {
 class BoxesModule {}
 
 describe('a module that is added to the application', () => {
-  let service: TestService;
-  beforeAll(async () => {
-    service = await startService({ METRICS_PORT: '0', CORS_ORIGINS: '*' }, undefined, {
-      modules: [BoxesModule],
-    });
+  const service = serviceOfTests({ METRICS_PORT: '0', CORS_ORIGINS: '*' }, undefined, {
+    modules: [BoxesModule],
   });
-  afterAll(() => service.stop());
   beforeEach(() => {
     service.log.length = 0;
   });

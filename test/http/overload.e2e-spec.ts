@@ -1,15 +1,13 @@
 import { expectError } from '../support/answers.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 import { RawConnection, request } from '../support/raw-http.js';
 
 describe('under overload', () => {
-  let service: TestService;
+  const service = serviceOfTests();
   let list: string;
   beforeAll(async () => {
-    service = await startService();
     list = request('GET /v1/pets', [`Authorization: Bearer ${service.key}`]);
   });
-  afterAll(() => service.stop());
 
   const mostRequests = (requests: number) => {
     service.limits.requests = requests;

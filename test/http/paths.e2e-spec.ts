@@ -1,14 +1,12 @@
 import { expectError } from '../support/answers.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 import { exchange, request } from '../support/raw-http.js';
 
 describe('the target of a request', () => {
-  let service: TestService;
+  const service = serviceOfTests();
   beforeAll(async () => {
-    service = await startService();
     await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
   });
-  afterAll(() => service.stop());
 
   const get = (target: string, headers = [`Authorization: Bearer ${service.key}`]) =>
     exchange(service.port, request(`GET ${target}`, headers));

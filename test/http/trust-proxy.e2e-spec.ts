@@ -1,4 +1,4 @@
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests, type TestService } from '../support/service.js';
 import { exchange, request } from '../support/raw-http.js';
 
 /** The client that the log names for a request whose `X-Forwarded-For` are these. */
@@ -51,11 +51,7 @@ describe.each([
   ],
   ['10.0.0.0/8', [[['203.0.113.7'], '127.0.0.1']]],
 ] as const)('with TRUST_PROXY=%s', (trusted, cases) => {
-  let service: TestService;
-  beforeAll(async () => {
-    service = await startService(trusted === undefined ? {} : { TRUST_PROXY: trusted });
-  });
-  afterAll(() => service.stop());
+  const service = serviceOfTests(trusted === undefined ? {} : { TRUST_PROXY: trusted });
 
   it.each(cases)('of X-Forwarded-For %j the log has %s', async (forwardedFor, client) => {
     expect(await loggedClient(service, [...forwardedFor])).toBe(client);

@@ -6,11 +6,7 @@ import { addPet, petNames } from '../support/pets.js';
 import { Project } from '../support/project.js';
 
 describe('a project in a folder that only its owner can enter', () => {
-  let project: Project;
-  beforeAll(async () => {
-    project = await Project.create({ mode: 0o700 });
-  });
-  afterAll(() => project.remove());
+  const project = Project.ofTests({ mode: 0o700 });
 
   it('serves, also from dependencies in that folder whose install scripts did not run', async () => {
     await installWithoutScripts(join(project.folder, 'node_modules'));
@@ -50,11 +46,7 @@ const ids = ordinaryAccount();
 
 // Only root can start a process as another account; elsewhere the other tests run as an ordinary one anyway.
 (ids === undefined ? describe.skip : describe)('a project of an ordinary account', () => {
-  let project: Project;
-  beforeAll(async () => {
-    project = await Project.create({ ids });
-  });
-  afterAll(() => project.remove());
+  const project = Project.ofTests({ ids });
 
   it('serves, with a database that belongs to that account', async () => {
     const { program, base, key } = await project.serveEmbedded();

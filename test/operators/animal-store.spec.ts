@@ -20,15 +20,13 @@ const COMMANDS = [
 ];
 
 describe('animal-store', () => {
-  let project: Project;
+  const project = Project.ofTests();
   beforeAll(async () => {
-    project = await Project.create();
     const program = join(project.folder, 'dist/src/main.js');
     // As npm and the Dockerfile do.
     await chmod(program, 0o755);
     await symlink(program, join(project.folder, 'animal-store'));
   });
-  afterAll(() => project.remove());
 
   /** Runs the program by its name, as a shell finds it. */
   function animalStore(args: string[], variables: Record<string, string> = {}) {

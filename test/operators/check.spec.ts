@@ -5,13 +5,11 @@ import { dropDatabase } from '../support/service.js';
 import { Project } from '../support/project.js';
 
 describe('animal-store check', () => {
-  let project: Project;
+  const project = Project.ofTests();
   let DATABASE_URL: string;
   beforeAll(async () => {
-    project = await Project.create();
     DATABASE_URL = await project.createDatabase();
   });
-  afterAll(() => project.remove());
 
   async function check(variables: Record<string, string>) {
     const { code, stdout, stderr } = await project.run('check', ['--json'], variables);

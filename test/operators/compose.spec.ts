@@ -7,11 +7,10 @@ import { statusWith } from '../support/pets.js';
 import { Project } from '../support/project.js';
 
 describe("docker compose's api", () => {
-  let project: Project;
+  const project = Project.ofTests();
   let DATABASE_URL: string;
   let entrypoint: string[];
   beforeAll(async () => {
-    project = await Project.create();
     DATABASE_URL = await project.createMigratedDatabase();
     // As the Dockerfile does.
     const program = join(project.folder, 'dist/src/main.js');
@@ -20,7 +19,6 @@ describe("docker compose's api", () => {
     const compose = await readFile(join(PROJECT_ROOT, 'docker-compose.yml'), 'utf8');
     ({ entrypoint } = parse(compose).services.api);
   });
-  afterAll(() => project.remove());
 
   const start = (LOCAL_API_KEY: string) =>
     project.start(entrypoint[0]!, entrypoint.slice(1), {

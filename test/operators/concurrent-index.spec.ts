@@ -1,10 +1,10 @@
-import { spawnSync } from 'node:child_process';
 import { cp, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { Postgres, systemBinaries } from '../support/postgres.js';
 import { Project } from '../support/project.js';
+import { psql, schema } from '../support/psql.js';
 
 const binaries = await systemBinaries();
 
@@ -52,11 +52,10 @@ export const MIGRATION_NAMES = migrations.map(({ name }) => name);
 `;
 
 (binaries ? describe : describe.skip)('a migration that builds an index concurrently', () => {
-  let project: Project;
+  const project = Project.ofTests();
   let server: Postgres;
   const clients: Client[] = [];
   beforeAll(async () => {
-    project = await Project.create();
     const folder = join(project.folder, 'dist/migrations');
     await cp(join(folder, 'index.js'), join(folder, 'own.js'));
     await writeFile(join(folder, 'index.js'), MIGRATIONS);
@@ -65,10 +64,7 @@ export const MIGRATION_NAMES = migrations.map(({ name }) => name);
   afterEach(async () => {
     await Promise.all(clients.splice(0).map((client) => client.end()));
   });
-  afterAll(async () => {
-    await project.remove();
-    await server.stop();
-  });
+  afterAll(() => server.stop());
 
   async function connect(url: string, application_name = 'test'): Promise<Client> {
     const client = new Client({ connectionString: url, application_name });
@@ -87,16 +83,6 @@ export const MIGRATION_NAMES = migrations.map(({ name }) => name);
 
   const migrate = (DATABASE_URL: string, ...args: string[]) =>
     project.run('migrate', args, { DATABASE_URL });
-
-  function psql(url: string, script: string): number | null {
-    return spawnSync('psql', ['--no-psqlrc', '--quiet', url], { input: script }).status;
-  }
-
-  function schema(url: string): string {
-    const { stdout, status } = spawnSync('pg_dump', ['-s', url], { encoding: 'utf8' });
-    expect(status).toBe(0);
-    return stdout.replaceAll(/^\\(un)?restrict .+$/gm, '');
-  }
 
   const applied = async (client: Client) =>
     (await client.query('select name from migrations order by id')).rows.map(({ name }) => name);

@@ -34,13 +34,11 @@ function canConfine(): boolean {
 (canConfine() ? describe : describe.skip)(
   'as any user, without capabilities, on a read-only file system',
   () => {
-    let project: Project;
+    const project = Project.ofTests();
     let DATABASE_URL: string;
     beforeAll(async () => {
-      project = await Project.create();
       DATABASE_URL = await project.createDatabase();
     });
-    afterAll(() => project.remove());
 
     const start = (command: string, ...args: string[]) =>
       project.start('unshare', [...CONFINED, command, ...args], {

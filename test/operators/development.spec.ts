@@ -74,13 +74,11 @@ describe('npm run build', () => {
 });
 
 describe('on a database', () => {
-  let project: Project;
+  const project = Project.ofTests();
   let DATABASE_URL: string;
   beforeAll(async () => {
-    project = await Project.create();
     DATABASE_URL = await project.createDatabase();
   });
-  afterAll(() => project.remove());
 
   it('the service of start:dev is restarted when a guide or .env changes, after a failure too', async () => {
     const PORT = String(await freePort());

@@ -5,15 +5,13 @@ import { RawConnection, request } from '../support/raw-http.js';
 import { Project, type Service } from '../support/project.js';
 import { until } from '../support/until.js';
 
-let project: Project;
+const project = Project.ofTests();
 let DATABASE_URL: string;
 let key: string;
 beforeAll(async () => {
-  project = await Project.create();
   DATABASE_URL = await project.createMigratedDatabase();
   ({ key } = await administerKeys(DATABASE_URL, (keys) => keys.issue('test')));
 });
-afterAll(() => project.remove());
 
 describe('SIGTERM', () => {
   let service: Service;

@@ -5,13 +5,11 @@ import { addPet, petNames, statusWith } from '../support/pets.js';
 import { type EmbeddedService, Project } from '../support/project.js';
 
 describe('the first start, without any configuration', () => {
-  let project: Project;
+  const project = Project.ofTests();
   let service: EmbeddedService;
   beforeAll(async () => {
-    project = await Project.create();
     service = await project.serveEmbedded();
   });
-  afterAll(() => project.remove());
 
   it('prints the base address, the key and a command that works when pasted', () => {
     expect(service.base).toMatch(/^http:\/\/127\.0\.0\.1:[1-9][0-9]*\/v1$/);
@@ -48,11 +46,7 @@ describe('the first start, without any configuration', () => {
 });
 
 describe('two first starts at once', () => {
-  let project: Project;
-  beforeAll(async () => {
-    project = await Project.create();
-  });
-  afterAll(() => project.remove());
+  const project = Project.ofTests();
 
   it('create one database and share it, and the last process stops it', async () => {
     const [one, other] = await Promise.all([project.serveEmbedded(), project.serveEmbedded()]);

@@ -1,7 +1,7 @@
 import { Client } from 'pg';
 import { newApiKey } from '../../src/api-key.js';
 import { Wire } from '../support/wire.js';
-import { type Answer, RawConnection, request } from '../support/raw-http.js';
+import { type Answer, exchange, request } from '../support/raw-http.js';
 import { Project, type Variables } from '../support/project.js';
 import { until } from '../support/until.js';
 
@@ -114,7 +114,7 @@ describe('a key is shown by keys create once, and is in nothing else that a prog
           request(`${key} /v1/pets`, [bearer]),
           `GET /v1/pets ${key}\r\n${key}\r\n\r\n`,
         ]) {
-          const answer: Answer = await ask(Number(port), bytes);
+          const answer: Answer = await exchange(Number(port), bytes);
           statuses.add(answer.status);
           answers.push(JSON.stringify(answer));
         }
@@ -129,7 +129,7 @@ describe('a key is shown by keys create once, and is in nothing else that a prog
     await mend();
     await until('the database is back', async () => {
       const bytes = request('GET /v1/pets', [`Authorization: Bearer ${valid!.key}`]);
-      return (await ask(Number(port), bytes)).status === 200;
+      return (await exchange(Number(port), bytes)).status === 200;
     });
     const { code, stdout, stderr } = await program.end('SIGTERM');
 
@@ -141,12 +141,3 @@ describe('a key is shown by keys create once, and is in nothing else that a prog
     }
   });
 });
-
-async function ask(port: number, bytes: string): Promise<Answer> {
-  const connection = await RawConnection.open(port);
-  connection.send(bytes);
-  connection.halfClose();
-  const answer = await connection.answer();
-  connection.vanish();
-  return answer;
-}

@@ -6,15 +6,13 @@ import { Project } from '../support/project.js';
 import { until } from '../support/until.js';
 
 describe('the key command', () => {
-  let project: Project;
+  const project = Project.ofTests();
   let variables: { DATABASE_URL: string };
   let base: string;
   beforeAll(async () => {
-    project = await Project.create();
     variables = { DATABASE_URL: await project.createDatabase() };
     ({ base } = await project.serve({ ...variables, MIGRATE_ON_START: 'true' }));
   });
-  afterAll(() => project.remove());
 
   const keys = (args: string[], more = {}) => project.run('keys', args, { ...variables, ...more });
 

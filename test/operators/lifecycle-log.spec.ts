@@ -2,14 +2,12 @@ import { VERSION } from '../../src/config/project-root.js';
 import { Project } from '../support/project.js';
 
 describe('the log of a process', () => {
-  let project: Project;
+  const project = Project.ofTests();
   let production: Record<string, string>;
   beforeAll(async () => {
-    project = await Project.create();
     const DATABASE_URL = await project.createMigratedDatabase();
     production = { NODE_ENV: 'production', DATABASE_URL };
   });
-  afterAll(() => project.remove());
 
   const linesOf = (stdout: string) =>
     stdout

@@ -16,13 +16,11 @@ describe('the migrations', () => {
   const names = migrations.map(({ name }) => name);
   const shown = (applied: number) =>
     names.map((name, i) => `[${i < applied ? 'X' : ' '}] ${name}`).join('\n');
-  let project: Project;
+  const project = Project.ofTests();
   let DATABASE_URL: string;
   beforeAll(async () => {
-    project = await Project.create();
     DATABASE_URL = await project.createDatabase();
   });
-  afterAll(() => project.remove());
 
   /** What every command says first. */
   const where = () => {

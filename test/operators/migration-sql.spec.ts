@@ -1,33 +1,20 @@
-import { spawnSync } from 'node:child_process';
 import { Client } from 'pg';
 import { MIGRATION_NAMES, migrations } from '../../migrations/index.js';
 import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
+import { query } from '../support/ask.js';
 import { Postgres, systemBinaries } from '../support/postgres.js';
 import { Project } from '../support/project.js';
+import { psql, schema } from '../support/psql.js';
 
 const binaries = await systemBinaries();
 
 (binaries ? describe : describe.skip)('the script of migrate sql, run by psql', () => {
-  let project: Project;
+  const project = Project.ofTests();
   let server: Postgres;
   beforeAll(async () => {
-    project = await Project.create();
     server = await Postgres.start([], binaries!);
   });
-  afterAll(async () => {
-    await project.remove();
-    await server.stop();
-  });
-
-  async function query(url: string, sql: string): Promise<Record<string, unknown>[]> {
-    const client = new Client({ connectionString: url });
-    await client.connect();
-    try {
-      return (await client.query(sql)).rows;
-    } finally {
-      await client.end();
-    }
-  }
+  afterAll(() => server.stop());
 
   /** A new database, on which the first migrations may have been applied before bookkeeping had all its columns. */
   async function createDatabase(name: string, applied = 0): Promise<string> {
@@ -61,18 +48,6 @@ const binaries = await systemBinaries();
     expect(outcome).toMatchObject({ code: 0, stderr: expect.stringContaining(database) });
     await query(server.url, `alter database ${database} reset all`);
     return outcome.stdout;
-  }
-
-  /** @returns psql's exit code. */
-  function psql(url: string, script: string): number | null {
-    return spawnSync('psql', ['--no-psqlrc', '--quiet', url], { input: script }).status;
-  }
-
-  /** `pg_dump -s`, but for the lines that are random in each dump. */
-  function schema(url: string): string {
-    const { stdout, status } = spawnSync('pg_dump', ['-s', url], { encoding: 'utf8' });
-    expect(status).toBe(0);
-    return stdout.replaceAll(/^\\(un)?restrict .+$/gm, '');
   }
 
   const rows = (url: string) =>

@@ -12,13 +12,11 @@ import { Project } from '../support/project.js';
 const PASSWORD = 'sekrit';
 
 describe('the service says in one clear message why it does not start', () => {
-  let project: Project;
+  const project = Project.ofTests();
   let DATABASE_URL: string;
   beforeAll(async () => {
-    project = await Project.create();
     DATABASE_URL = await project.createDatabase();
   });
-  afterAll(() => project.remove());
 
   function embeddedDatabaseExists(): boolean {
     return existsSync(join(project.folder, '.data'));
@@ -224,11 +222,7 @@ describe('a program names DATABASE_URL, and not its password, where the database
 });
 
 describe('.env in the project', () => {
-  let project: Project;
-  beforeAll(async () => {
-    project = await Project.create();
-  });
-  afterAll(() => project.remove());
+  const project = Project.ofTests();
 
   it('is read, and the environment wins', async () => {
     await writeFile(join(project.folder, '.env'), 'LOG_LEVEL=loud\nDATABASE_POOL_SIZE=1\n');

@@ -4,11 +4,10 @@ import { until } from '../support/until.js';
 
 describe('the pets and the key are still there', () => {
   const names: string[] = [];
-  let project: Project;
+  const project = Project.ofTests();
   let key: string;
   let service: EmbeddedService;
   beforeAll(async () => {
-    project = await Project.create();
     service = await project.serveEmbedded();
     key = service.key;
   });
@@ -17,7 +16,6 @@ describe('the pets and the key are still there', () => {
     await addPet(service.base, key, name);
     names.push(name);
   });
-  afterAll(() => project.remove());
 
   async function expectNextToHaveAll(): Promise<void> {
     service = await project.serveEmbedded();

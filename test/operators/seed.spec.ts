@@ -11,12 +11,8 @@ import { Project } from '../support/project.js';
 import { until } from '../support/until.js';
 
 describe('animal-store seed', () => {
-  let project: Project;
+  const project = Project.ofTests();
   let DATABASE_URL: string;
-  beforeAll(async () => {
-    project = await Project.create();
-  });
-  afterAll(() => project.remove());
   beforeEach(async () => {
     DATABASE_URL = await createMigratedDatabase();
   });

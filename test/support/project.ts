@@ -11,14 +11,27 @@ export class Project {
   private readonly programs: Program[] = [];
   private readonly databases: string[] = [];
 
-  private constructor(
-    private readonly root: string,
-    private readonly ids: Ids,
-  ) {}
+  private root = '';
+
+  private constructor(private readonly ids: Ids) {}
 
   static async create({ mode = 0o755, ids = {} as Ids } = {}): Promise<Project> {
-    const project = new Project(await mkdtemp(join(tmpdir(), 'animal-store-project-')), ids);
-    const { root, folder, temporary } = project;
+    const project = new Project(ids);
+    await project.prepare(mode);
+    return project;
+  }
+
+  /** The project of the tests of a file or a `describe`, which is made before them and removed after them. */
+  static ofTests({ mode = 0o755, ids = {} as Ids } = {}): Project {
+    const project = new Project(ids);
+    beforeAll(() => project.prepare(mode));
+    afterAll(() => project.remove());
+    return project;
+  }
+
+  private async prepare(mode: number): Promise<void> {
+    this.root = await mkdtemp(join(tmpdir(), 'animal-store-project-'));
+    const { root, folder, temporary, ids } = this;
     await cp(join(PROJECT_ROOT, 'dist'), join(folder, 'dist'), { recursive: true });
     await cp(join(PROJECT_ROOT, 'package.json'), join(folder, 'package.json'));
     await cp(join(PROJECT_ROOT, 'docs/guides'), join(folder, 'docs/guides'), { recursive: true });
@@ -33,7 +46,6 @@ export class Project {
     if (ids.uid !== undefined && ids.gid !== undefined) {
       await chown(folder, ids.uid, ids.gid);
     }
-    return project;
   }
 
   /** Takes one of the packages away from its programs. */

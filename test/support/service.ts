@@ -129,6 +129,14 @@ export async function startService(
   };
 }
 
+/** The service of the tests of a file or a `describe`, which starts before them and stops after them. */
+export function serviceOfTests(...args: Parameters<typeof startService>): TestService {
+  const service = {} as TestService;
+  beforeAll(async () => void Object.assign(service, await startService(...args)));
+  afterAll(() => service.stop());
+  return service;
+}
+
 /** A plugin of superagent: if `expect(status)` fails, its message contains the body of the response. */
 function withBodyInFailures(request: any): void {
   const { expect } = request;
