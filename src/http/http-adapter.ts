@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
-import { setTimeout as wait } from 'node:timers/promises';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express, type NextFunction, type RequestHandler } from 'express';
 import { ApiError } from '../errors/api-error.js';
@@ -31,7 +30,7 @@ export class HttpAdapter extends ExpressAdapter {
   /** The methods of all routes, in alphabetical order, and OPTIONS, which every path supports. */
   methods: ReadonlySet<string> = new Set();
 
-  /** Whether the service is stopping, so that proxies should send it no more requests. */
+  /** Whether the service is stopping: readiness is then 503, so that proxies send further requests elsewhere. */
   isStopping = false;
 
   /** @param trustProxy Express's setting `trust proxy`. */
@@ -137,10 +136,14 @@ export class HttpAdapter extends ExpressAdapter {
    * are registered.
    */
   override setNotFoundHandler(): void {
-    const methodsByPath = this.methodsByPath();
-    this.methods = new Set([...[...methodsByPath.values()].flat().toSorted(), 'OPTIONS']);
-    for (const [path, methods] of methodsByPath) {
-      const allow = [...new Set([...methods, 'OPTIONS'])].toSorted().join(', ');
+    const { router } = this.instance as unknown as { router: Router };
+    const routes = router.listRoutes().map(({ path, methods = [] }) => ({ path, methods }));
+    this.methods = new Set([...routes.flatMap(({ methods }) => methods).toSorted(), 'OPTIONS']);
+    for (const path of new Set(routes.map((route) => route.path))) {
+      const ofPath = routes
+        .filter((route) => route.path === path)
+        .flatMap(({ methods }) => methods);
+      const allow = [...new Set([...ofPath, 'OPTIONS'])].toSorted().join(', ');
       this.instance.all(
         path,
         handler(({ method }, response, next) => {
@@ -163,26 +166,6 @@ export class HttpAdapter extends ExpressAdapter {
         }
       }),
     );
-  }
-
-  private methodsByPath(): Map<string, string[]> {
-    const found = new Map<string, string[]>();
-    const { router } = this.instance as unknown as { router: Router };
-    for (const { path, methods = [] } of router.listRoutes()) {
-      found.set(`${path}`, [...(found.get(`${path}`) ?? []), ...methods]);
-    }
-    return found;
-  }
-
-  /**
-   * Makes readiness 503 while requests are still served. A proxy that checks readiness then sends further requests to
-   * other processes.
-   *
-   * @param hurry when it is aborted, this resolves.
-   */
-  async drain(milliseconds: number, hurry: AbortSignal): Promise<void> {
-    this.isStopping = true;
-    await wait(milliseconds, undefined, { signal: hurry }).catch(() => {});
   }
 
   /**
