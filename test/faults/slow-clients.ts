@@ -21,7 +21,7 @@ const COUNT = 100;
 const LATE = 2_500;
 
 /** Pages of 30 KB that a client asks for and does not read: more than the buffers between the two hold. */
-const PAGES = 200;
+const PAGES = 50;
 
 export async function slowClients({ postgres, key, isShort }: Run): Promise<void> {
   await query(
