@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { ExpressAdapter } from '@nestjs/platform-express';
-import express, { type Express, type NextFunction, type RequestHandler } from 'express';
+import express, { type Express, type NextFunction } from 'express';
 import { ApiError } from '../errors/api-error.js';
 import { ERRORS, errorBody } from '../errors/errors.js';
 import type { AccessLog } from './access-log.js';
@@ -13,12 +13,6 @@ import type { HttpLimits } from './limits.js';
 import { malformedHead, rejectedByNode } from './malformed.js';
 import { requestId } from './request-id.js';
 import { parseQuery, pathAndQuery } from './request-target.js';
-
-/**
- * With this option, Node emits no `end` and `close` events for a request without a body. Versions before Node 24 ignore
- * it. The types of Node 20, which this project uses, lack it.
- */
-const NODE_24_OPTIONS = { optimizeEmptyRequests: true };
 
 /** Nest's ExpressAdapter, on a server of Node with this service's limits. */
 export class HttpAdapter extends ExpressAdapter {
@@ -64,18 +58,18 @@ export class HttpAdapter extends ExpressAdapter {
         requestTimeout: limits.requestTimeout,
         keepAliveTimeout: limits.keepAliveTimeout,
         connectionsCheckingInterval: 1000,
-        ...NODE_24_OPTIONS,
       },
-      (request, response) => {
+      (incoming, outgoing) => {
+        const [request, response] = [incoming as Request, outgoing as Response];
         const connection = this.connections.get(request.socket)!;
         connection.latest = response;
         connection.open.add(response);
         response.once('close', () => connection.open.delete(response));
         // Before Express, whose router cannot parse some targets.
         request.url = pathAndQuery(request.url);
-        this.instance(request as never, response as never);
+        this.instance(request, response);
       },
-    ) as unknown as Server;
+    );
     this.httpServer.maxConnections = limits.connections;
     this.httpServer.timeout = limits.socketTimeout;
     // Node drops the fields beyond this count. It is one more than the limit, so that too many can be detected.
@@ -144,28 +138,23 @@ export class HttpAdapter extends ExpressAdapter {
         .filter((route) => route.path === path)
         .flatMap(({ methods }) => methods);
       const allow = [...new Set([...ofPath, 'OPTIONS'])].toSorted().join(', ');
-      this.instance.all(
-        path,
-        handler(({ method }, response, next) => {
-          response.setHeader('Allow', allow);
-          if (method === 'OPTIONS') {
-            response.status(204).end();
-          } else {
-            const message = `${method} is not allowed. Allowed methods: ${allow}.`;
-            next(new ApiError('method_not_allowed', message));
-          }
-        }),
-      );
-    }
-    this.instance.use(
-      handler((_request, response, next) => {
-        if (isAllowedPreflight(response)) {
+      this.instance.all(path, ({ method }, response, next) => {
+        response.setHeader('Allow', allow);
+        if (method === 'OPTIONS') {
           response.status(204).end();
         } else {
-          next(new ApiError('route_not_found', 'No such path.'));
+          const message = `${method} is not allowed. Allowed methods: ${allow}.`;
+          next(new ApiError('method_not_allowed', message));
         }
-      }),
-    );
+      });
+    }
+    this.instance.use((_request, response, next) => {
+      if (isAllowedPreflight(response)) {
+        response.status(204).end();
+      } else {
+        next(new ApiError('route_not_found', 'No such path.'));
+      }
+    });
   }
 
   /**
@@ -289,7 +278,3 @@ interface Connection {
 interface Router {
   listRoutes(): { path: string | RegExp; methods?: string[] }[];
 }
-
-/** Adapts a handler to Express's types, which do not have this service's requests and responses. */
-const handler = (handle: (request: Request, response: Response, next: NextFunction) => void) =>
-  handle as unknown as RequestHandler;
