@@ -104,15 +104,23 @@ export class HttpAdapter extends ExpressAdapter {
     return this.httpServer.listen(port, host, this.limits.backlog, callback);
   }
 
-  /** Sends prepared JSON as it is. Everything else is Nest's. */
+  /**
+   * Sends prepared JSON as it is. Everything else is Nest's. Head and body go to the socket as one string: with
+   * `end(text)`, Node would use `writev`, which takes a sixth of a list's time.
+   */
   override reply(response: Response, body: unknown, statusCode?: number): unknown {
     if (!(body instanceof JsonText)) {
       return super.reply(response, body, statusCode);
     }
+    const bytes = Buffer.byteLength(body.text);
     response.statusCode = statusCode ?? response.statusCode;
     response.setHeader('Content-Type', JSON_MEDIA_TYPE);
-    response.setHeader('Content-Length', Buffer.byteLength(body.text));
-    return response.end(body.text);
+    response.setHeader('Content-Length', bytes);
+    response.cork();
+    // ASCII has the same bytes in both encodings, and Node writes latin1 faster.
+    response.write(body.text, bytes === body.text.length ? 'latin1' : 'utf8');
+    response.uncork();
+    return response.end();
   }
 
   /** A middleware that rejects a malformed head. */
