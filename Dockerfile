@@ -24,6 +24,7 @@ COPY package.json ./
 COPY scripts scripts
 COPY public public
 COPY docs/guides docs/guides
+COPY docs/openapi.yaml docs/openapi.yaml
 COPY --from=production-packages /app/node_modules node_modules
 COPY --from=build /app/dist dist
 RUN chmod +x dist/src/main.js && ln -s /app/dist/src/main.js /usr/local/bin/animal-store

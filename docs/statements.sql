@@ -4,7 +4,7 @@
 -- settings of the service's sessions. A test checks that the statements are current. It does not make the plans again.
 
 -- Which of the API keys that requests came with are valid. Prepared as valid-keys.
-select id, encode(hash, 'hex'), extract(epoch from expires_at) * 1000
+select id, encode(hash, 'hex'), (extract(epoch from expires_at) - extract(epoch from now())) * 1000
   from api_keys
  where hash = any (array(select decode(sent, 'hex') from unnest($1::text[]) as sent))
    and revoked_at is null and (expires_at is null or expires_at > now());
@@ -286,7 +286,9 @@ lateral (
 --                       Buffers: shared hit=4
 
 -- With DATABASE_READ_URL, on the primary before each read: how far its log goes. Prepared as primary-position.
-select lsn::text, ('x' || left(pg_walfile_name(lsn), 8))::bit(32)::int
+select lsn::text, ('x' || left(pg_walfile_name(lsn), 8))::bit(32)::int,
+       (select concat_ws('/', system_identifier, current_database(), to_regclass('pets')::oid)
+          from pg_control_system())
   from (select case current_setting('synchronous_commit')
                  when 'off' then pg_current_wal_insert_lsn()
                  else pg_current_wal_flush_lsn()
@@ -294,10 +296,12 @@ select lsn::text, ('x' || left(pg_walfile_name(lsn), 8))::bit(32)::int
          where not pg_is_in_recovery()) as position;
 -- Plan of ():
 --   Subquery Scan on "position" (actual rows=1 loops=1)
+--     InitPlan 1 (returns $0)
+--       ->  Function Scan on pg_control_system (actual rows=1 loops=1)
 --     ->  Result (actual rows=1 loops=1)
 --           One-Time Filter: (NOT pg_is_in_recovery())
 
--- With DATABASE_READ_URL, on the standby before each read: whether it has replayed as much. Prepared as standby-has-replayed.
+-- With DATABASE_READ_URL, on the standby before each read: whether it is a copy, and has replayed as much. Prepared as standby-state.
 with recursive look (round, has_replayed) as (
   select 0, pg_last_wal_replay_lsn() >= $1::pg_lsn
        and (select received_tli from pg_stat_wal_receiver) = $2::int
@@ -307,8 +311,19 @@ with recursive look (round, has_replayed) as (
     from look, pg_sleep(round * 0.001)
    where not has_replayed and round < 9
 )
-select coalesce(bool_or(has_replayed), false) from look;
--- Plan of ('0/0', '1'):
+select coalesce(bool_or(has_replayed), false),
+       case
+         when $3::text <> (select concat_ws('/', system_identifier, current_database(), to_regclass('pets')::oid)
+          from pg_control_system())
+         then 'is not a standby of the server of DATABASE_URL, or the URL names another database or schema.'
+         when not pg_has_role('pg_read_all_stats', 'usage')
+         then 'does not show this role what it receives. On the primary, run: grant pg_read_all_stats to '
+              || quote_ident(current_user) || ';'
+         when current_setting('plan_cache_mode') <> 'force_generic_plan'
+         then 'ignores settings of the service''s sessions, as poolers do. Name the standby itself.'
+       end
+  from look;
+-- Plan of ('0/0', '1', 'identity'):
 --   Aggregate (actual rows=1 loops=1)
 --     CTE look
 --       ->  Recursive Union (actual rows=1 loops=1)
@@ -325,15 +340,14 @@ select coalesce(bool_or(has_replayed), false) from look;
 --                         Filter: ((NOT has_replayed) AND (round < 9))
 --                         Rows Removed by Filter: 1
 --                   ->  Function Scan on pg_sleep (never executed)
+--     InitPlan 4 (returns $5)
+--       ->  Function Scan on pg_control_system (actual rows=1 loops=1)
 --     ->  CTE Scan on look (actual rows=1 loops=1)
 
--- With DATABASE_READ_URL, each second: whether the standbys are copies of the primary. Prepared as server-identity.
-select concat_ws('/', system_identifier, current_database(), to_regclass('pets')::oid),
-       pg_has_role('pg_read_all_stats', 'usage'), quote_ident(current_user),
-       current_setting('plan_cache_mode') = 'force_generic_plan'
-  from pg_control_system();
--- Plan of ():
---   Function Scan on pg_control_system (actual rows=1 loops=1)
+-- Ends sessions that the service closed because they did not respond. Prepared as end-sessions.
+select pg_terminate_backend(pid)
+  from pg_stat_activity
+ where pid = any($1::int[]) and usename = current_user and query_start < now() - interval '1 second';
 
 -- Readiness: whether the database takes writes.
 show transaction_read_only;
@@ -366,6 +380,11 @@ select current_setting('server_encoding') as encoding, current_schema() as schem
 
 -- A command, and a start before it serves: dates that the driver reads.
 set datestyle = 'ISO';
+
+-- A start: whether the server may be a node of Citus. Then the start reads its number from that table.
+select to_regclass('pg_dist_local_group') is not null as exists;
+-- Plan of ():
+--   Result (actual rows=1 loops=1)
 
 -- A start: whether the database is Citus, for which other statements replace some of these.
 select exists (select from pg_extension where extname = 'citus') as found;

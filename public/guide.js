@@ -1,5 +1,3 @@
-// What a guide has only in a browser.
-
 // The samples have an example's address; the page's own takes its place.
 const own = new URL('../../v1', location.href).href;
 for (const code of document.querySelectorAll('pre code')) {
@@ -9,29 +7,16 @@ for (const code of document.querySelectorAll('pre code')) {
 // Browsers have a clipboard only for pages from https or from this machine. An output is not for copying.
 if (navigator.clipboard !== undefined) {
   for (const code of document.querySelectorAll('pre code:not(.language-json, .language-text)')) {
-    addCopyButton(code);
+    const button = document.createElement('button');
+    button.className = 'copy';
+    // Screen readers say it when it changes.
+    button.ariaLive = 'polite';
+    button.textContent = 'Copy';
+    button.addEventListener('click', async () => {
+      await navigator.clipboard.writeText(code.textContent);
+      button.textContent = 'Copied';
+      setTimeout(() => (button.textContent = 'Copy'), 2_000);
+    });
+    code.parentElement.before(button);
   }
-}
-
-// The current page's tab, where there is no room for all: `scrollIntoView` would scroll the page too.
-const nav = document.querySelector('nav');
-const tab = nav.querySelector('[aria-current]');
-nav.scrollLeft = tab.offsetLeft - nav.offsetLeft - (nav.clientWidth - tab.offsetWidth) / 2;
-
-/** @param code the sample, in a `pre` of its own. */
-function addCopyButton(code) {
-  const button = document.createElement('button');
-  button.className = 'copy';
-  // Screen readers say it when it changes.
-  button.ariaLive = 'polite';
-  button.textContent = 'Copy';
-  button.addEventListener('click', async () => {
-    await navigator.clipboard.writeText(code.textContent);
-    button.textContent = 'Copied';
-    setTimeout(() => (button.textContent = 'Copy'), 2_000);
-  });
-  const sample = document.createElement('div');
-  sample.className = 'sample';
-  code.parentElement.replaceWith(sample);
-  sample.append(code.parentElement, button);
 }

@@ -47,4 +47,5 @@ start();
 // Its folder: editors replace the file when they save it.
 watch('.', (_event, name) => name === '.env' && restart());
 watch('docs/guides', restart);
+watch('docs', (_event, name) => name === 'openapi.yaml' && restart());
 watch('public', restart);

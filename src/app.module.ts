@@ -16,10 +16,8 @@ import { Admission } from './http/admission.js';
 import { BodyGuard } from './http/body.guard.js';
 import { HttpLimits } from './http/limits.js';
 import { HealthModule } from './health/health.module.js';
-import { IndexModule } from './index/index.module.js';
 import { LOGGER, type Logger } from './logging/logger.js';
 import { MetricsModule } from './metrics/metrics.module.js';
-import { OpenApiModule } from './openapi/openapi.module.js';
 import { OrdersModule } from './orders/orders.module.js';
 import { PetsModule } from './pets/pets.module.js';
 import { RequestValidationPipe } from './validation/request-validation.pipe.js';
@@ -74,9 +72,7 @@ export class AppModule {
         PetsModule,
         OrdersModule,
         HealthModule,
-        IndexModule,
-        OpenApiModule,
-        ...(environment.DOCS === 'on' ? [DocsModule] : []),
+        DocsModule.forRoot(environment),
         ...(environment.METRICS_PORT === undefined ? [] : [MetricsModule]),
       ],
       providers: [

@@ -1,4 +1,4 @@
-// Writes TypeScript types of the service's OpenAPI document: node generate-types.mjs openapi.json animal-store.ts
+// Writes TypeScript types of the service's OpenAPI document: node generate-types.mjs openapi.yaml animal-store.ts
 import { readFileSync, writeFileSync } from 'node:fs';
 import openapiTS, { astToString } from 'openapi-typescript';
 import ts from 'typescript';

@@ -46,14 +46,6 @@ Without a command, animal-store runs serve. Configuration comes from the environ
   addKeys(program);
   addSeed(program);
   addPsql(program);
-  program
-    .command('openapi')
-    .description('write docs/openapi.json; needs no database')
-    .addHelpText('after', exitCodes({ 0: 'written', 1: 'not written' }))
-    .action(async () => {
-      const { writeDocument } = await import('./openapi.js');
-      await writeDocument();
-    });
   try {
     await program.parseAsync(args, { from: 'user' });
   } catch (error) {

@@ -3,6 +3,7 @@ import { Client } from 'pg';
 import type { DataSource } from 'typeorm';
 import { type Environment, secretOf } from '../config/environment.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
+import { isUnavailable, sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import {
   administrativeDataSource,
@@ -13,6 +14,9 @@ import {
   type ServingOptions,
 } from './data-source.js';
 import { serversOf, writableOf } from './servers.js';
+
+/** SQLSTATE of a statement that took longer than `statement_timeout`. */
+const QUERY_CANCELED = '57014';
 
 /** The folder of the embedded PostgreSQL and its files. */
 export const DATA_FOLDER = join(PROJECT_ROOT, '.data');
@@ -111,6 +115,9 @@ async function requireFit(dataSource: DataSource): Promise<void> {
   }
 }
 
+/** Milliseconds for which a start tries again to open its sessions. Their time-outs are as short as requests need. */
+const START_TIMEOUT = 10_000;
+
 /**
  * @returns the connections that serve requests.
  * @throws OperatorError if the database at `url` cannot be used, or if there is a pooler that `DATABASE_POOLER` does
@@ -129,17 +136,34 @@ export async function connectToServe(
     servers: known.length > 0 ? [url, ...known.filter((server) => server !== url)] : [],
     urlNow: () => secretOf('DATABASE_URL', { DATABASE_URL_FILE }) ?? url,
   };
-  const dataSource = await connected(() => servingDataSource(url, DATABASE_POOL_SIZE, options));
-  try {
-    await requireSettings(dataSource, options);
-    if (DATABASE_POOLER === undefined) {
-      await requireOwnSessions(dataSource);
+  const deadline = performance.now() + START_TIMEOUT;
+  for (;;) {
+    const dataSource = servingDataSource(url, DATABASE_POOL_SIZE, options);
+    try {
+      await dataSource.initialize();
+      await requireSettings(dataSource, options);
+      if (DATABASE_POOLER === undefined) {
+        await requireOwnSessions(dataSource);
+      }
+      return dataSource;
+    } catch (error) {
+      if (dataSource.isInitialized) {
+        await dataSource.destroy();
+      }
+      if (error instanceof OperatorError) {
+        throw error;
+      }
+      if (!isTimeout(error) || performance.now() > deadline) {
+        cannotBeUsed(error);
+      }
     }
-    return dataSource;
-  } catch (error) {
-    await dataSource.destroy();
-    throw error;
   }
+}
+
+/** Whether a session was not opened, or a statement not run, in time. A busy machine can be the reason. */
+function isTimeout(error: unknown): boolean {
+  const state = sqlState(error);
+  return state === QUERY_CANCELED || (state === undefined && isUnavailable(error));
 }
 
 /** Most poolers reject or ignore the settings in a session's start-up packet. Missing settings show a pooler. */

@@ -1,61 +1,24 @@
-import { Controller, Get, Param, Req, Res } from '@nestjs/common';
-import type { Request, Response } from 'express';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { Controller, Get, Param, Res } from '@nestjs/common';
+import type { Response } from 'express';
 import { Public } from '../auth/public.decorator.js';
+import { PROJECT_ROOT } from '../config/project-root.js';
 import { ApiError } from '../errors/api-error.js';
-import { type Asset, loadAssets } from './assets.js';
-import { loadGuides } from './guides.js';
-import { pageMaker } from './page.js';
+import { renderPages } from './pages.js';
 
-/** Serves the reference page, the guides, and every file that they load. No key is needed. */
-@Public()
-@Controller('docs')
-export class DocsController {
-  private readonly reference: string;
-  private readonly guides: ReadonlyMap<string, string>;
-  private readonly assets: ReadonlyMap<string, Asset>;
+const { resolve } = createRequire(import.meta.url);
 
-  constructor() {
-    const assets = loadAssets();
-    const guides = loadGuides();
-    const pages = pageMaker(assets, guides);
-    this.reference = pages.reference();
-    this.guides = new Map(guides.map((guide) => [guide.name, pages.guide(guide)]));
-    this.assets = new Map(Object.values(assets).map((asset) => [asset.path, asset]));
-  }
-
-  @Get()
-  getReference(@Res() response: Response): void {
-    return page(this.reference, response);
-  }
-
-  @Get('guides/:name')
-  getGuide(@Param('name') name: string, @Res() response: Response): void {
-    return page(known(this.guides.get(name)), response);
-  }
-
-  @Get('assets/:digest/:name')
-  async getAsset(
-    @Param('digest') digest: string,
-    @Param('name') name: string,
-    @Req() request: Request,
-    @Res() response: Response,
-  ): Promise<void> {
-    const asset = known(this.assets.get(`${digest}/${name}`));
-    const isGzip = request.acceptsEncodings('gzip') === 'gzip';
-    const bytes = isGzip ? await asset.gzip() : asset.bytes;
-    response.vary('Accept-Encoding');
-    response.set({
-      'Cache-Control': 'public, max-age=31536000, immutable',
-      ...(isGzip ? { 'Content-Encoding': 'gzip' } : {}),
-    });
-    response.set('Content-Type', asset.mediaType).send(Buffer.from(bytes));
-  }
-}
-
-function page(html: string, response: Response): void {
-  response.set(PAGE_HEADERS);
-  response.set('Content-Type', 'text/html; charset=utf-8').send(html);
-}
+/** The files that pages load, by name. */
+const ASSETS = new Map([
+  ...['docs.css', 'reference.css', 'reference.js', 'guide.js', 'icon.svg'].map(
+    (name): [string, string] => [name, join(PROJECT_ROOT, 'public', name)],
+  ),
+  ...['swagger-ui.css', 'swagger-ui-bundle.js'].map((name): [string, string] => [
+    name,
+    resolve(`swagger-ui-dist/${name}`),
+  ]),
+]);
 
 /** A page loads files only from this service, connects only to it, and runs no inline scripts. */
 const PAGE_HEADERS = {
@@ -72,6 +35,36 @@ const PAGE_HEADERS = {
   ].join('; '),
   'Referrer-Policy': 'no-referrer',
 };
+
+/** Serves the reference page, the guides, and the files that they load. No key is needed. */
+@Public()
+@Controller('docs')
+export class DocsController {
+  private readonly pages = renderPages();
+
+  @Get()
+  getReference(@Res({ passthrough: true }) response: Response): string {
+    return this.page('docs', response);
+  }
+
+  @Get('guides/:name')
+  getGuide(@Param('name') name: string, @Res({ passthrough: true }) response: Response): string {
+    return this.page(`docs/guides/${name}`, response);
+  }
+
+  @Get('assets/:name')
+  getAsset(@Param('name') name: string, @Res() response: Response): void {
+    // A date would keep the files of a later release when an earlier one is deployed again.
+    const options = { lastModified: false, headers: { 'Cache-Control': 'public, max-age=3600' } };
+    response.sendFile(known(ASSETS.get(name)), options);
+  }
+
+  private page(path: string, response: Response): string {
+    const html = known(this.pages.get(path));
+    response.set(PAGE_HEADERS);
+    return html;
+  }
+}
 
 function known<Thing>(thing: Thing | undefined): Thing {
   if (thing === undefined) {

@@ -1,6 +1,18 @@
-import { Module } from '@nestjs/common';
+import { type DynamicModule, Module } from '@nestjs/common';
+import type { Environment } from '../config/environment.js';
+import { OpenApiModule } from '../openapi/openapi.module.js';
 import { DocsController } from './docs.controller.js';
-import { DocsRedirectsController } from './docs-redirects.controller.js';
+import { IndexController } from './index.controller.js';
 
-@Module({ controllers: [DocsController, DocsRedirectsController] })
-export class DocsModule {}
+/** The index and the OpenAPI document, and the pages unless `DOCS` is off. */
+@Module({})
+export class DocsModule {
+  static forRoot({ DOCS }: Environment): DynamicModule {
+    const pages = DOCS === 'on' ? [DocsController] : [];
+    return {
+      module: DocsModule,
+      imports: [OpenApiModule],
+      controllers: [IndexController, ...pages],
+    };
+  }
+}

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import {
   Inject,
@@ -7,6 +7,7 @@ import {
   type OnApplicationBootstrap,
   type OnApplicationShutdown,
 } from '@nestjs/common';
+import express from 'express';
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { Environment } from '../config/environment.js';
 import { VERSION } from '../config/project-root.js';
@@ -19,10 +20,10 @@ import { OperatorError } from '../errors/operator-error.js';
  */
 @Injectable()
 export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutdown {
-  private readonly server = createServer((request, response) => void this.serve(request, response));
+  private readonly server;
 
   constructor(
-    private readonly registry: Registry,
+    registry: Registry,
     @Inject(Environment) private readonly environment: Environment,
   ) {
     collectDefaultMetrics({ register: registry });
@@ -32,6 +33,11 @@ export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutd
       labelNames: ['version', 'commit', 'node'],
       registers: [registry],
     }).set({ version: VERSION, commit: environment.COMMIT ?? 'unknown', node: process.version }, 1);
+    const app = express().disable('x-powered-by');
+    app.get('/metrics', async (_request, response) => {
+      response.setHeader('Content-Type', registry.contentType).end(await registry.metrics());
+    });
+    this.server = createServer(app);
   }
 
   /** @throws OperatorError if it cannot listen. */
@@ -54,18 +60,5 @@ export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutd
   /** The port that it listens on. */
   get port(): number {
     return (this.server.address() as AddressInfo).port;
-  }
-
-  private async serve({ method, url }: IncomingMessage, response: ServerResponse): Promise<void> {
-    if (url !== '/metrics' || (method !== 'GET' && method !== 'HEAD')) {
-      response.writeHead(404).end();
-      return;
-    }
-    try {
-      const text = await this.registry.metrics();
-      response.setHeader('Content-Type', this.registry.contentType).end(text);
-    } catch {
-      response.writeHead(500).end();
-    }
   }
 }

@@ -1,6 +1,5 @@
 import { Module } from '@nestjs/common';
-import { DiscoveryModule } from '@nestjs/core';
-import { OpenApiController } from './openapi.controller.js';
+import { OpenApiDocument } from './openapi-document.js';
 
-@Module({ imports: [DiscoveryModule], controllers: [OpenApiController] })
+@Module({ providers: [OpenApiDocument], exports: [OpenApiDocument] })
 export class OpenApiModule {}

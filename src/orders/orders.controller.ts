@@ -3,9 +3,7 @@ import type { Response } from 'express';
 import { Environment } from '../config/environment.js';
 import type { JsonText } from '../http/json-text.js';
 import { pageResponse } from '../listing/page-response.js';
-import { Operation } from '../openapi/operation.decorator.js';
 import { ListOrdersQuery } from './list-orders-query.dto.js';
-import { LIST_ORDERS } from './orders.openapi.js';
 import { OrdersService } from './orders.service.js';
 
 /** The store's orders (interface, part 4.4). */
@@ -22,7 +20,6 @@ export class OrdersController {
 
   /** Experimental: the interface gives its name alone, so it may change without notice. */
   @Get()
-  @Operation(LIST_ORDERS)
   async listOrders(
     @Query() { limit, cursor }: ListOrdersQuery,
     @Res({ passthrough: true }) response: Response,

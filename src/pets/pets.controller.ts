@@ -8,11 +8,9 @@ import { int64FromDecimal } from '../int64.js';
 import type { Request } from '../http/express-classes.js';
 import { JsonText } from '../http/json-text.js';
 import { pageResponse } from '../listing/page-response.js';
-import { Operation } from '../openapi/operation.decorator.js';
 import { ListPetsQuery } from './list-pets-query.dto.js';
 import { NewPet } from './new-pet.dto.js';
 import { IdempotentCreation, type IdempotentRequest } from './idempotent-creation.js';
-import { CREATE_PET, GET_PET, LIST_PETS } from './pets.openapi.js';
 import { PetsService, type StoredPet } from './pets.service.js';
 
 /** listPets, createPet and getPet (interface, part 4). */
@@ -29,7 +27,6 @@ export class PetsController {
   }
 
   @Get()
-  @Operation(LIST_PETS)
   async listPets(
     @Query() { limit, status, cursor }: ListPetsQuery,
     @Res({ passthrough: true }) response: Response,
@@ -41,7 +38,6 @@ export class PetsController {
   }
 
   @Post()
-  @Operation(CREATE_PET)
   async createPet(
     @Body() pet: NewPet,
     @IdempotencyKeyHeader() key: string | undefined,
@@ -65,7 +61,6 @@ export class PetsController {
   }
 
   @Get(':petId')
-  @Operation(GET_PET)
   @Deprecated(GET_PET_DEPRECATION)
   async getPet(@Param('petId') petId: string): Promise<JsonText> {
     return new JsonText((await this.pets.get(int64FromDecimal(petId))).json);

@@ -89,6 +89,17 @@ describe('holding an answer against the document', () => {
       { ...LIST, headers: { ...HEADERS, 'cache-control': 'public' } },
       /cache-control/,
     ],
+    [
+      'an Allow with other methods',
+      {
+        ...LIST,
+        method: 'PUT',
+        status: 405,
+        headers: { ...HEADERS, allow: 'GET, HEAD, OPTIONS' },
+        text: error(405, 'method_not_allowed'),
+      },
+      /other methods/,
+    ],
     ['an unlisted header', { ...LIST, headers: { ...HEADERS, etag: 'x' } }, /header etag/],
   ])('finds %s', (_title, answer, fault) => {
     expect(faultsOf(answer).join()).toMatch(fault);

@@ -1,34 +1,51 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { Controller, Get } from '@nestjs/common';
-import { parse, stringify } from 'lossless-json';
+import { stringify } from 'lossless-json';
+import { parse as parseYaml } from 'yaml';
 import { readEnvironment } from '../../src/config/environment.js';
-import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { deprecationHeaders, GET_PET_DEPRECATION } from '../../src/deprecation/deprecation.js';
-import { validate } from '../../src/validation/validate.js';
-import { Operation } from '../../src/openapi/operation.decorator.js';
-import { openApiDocument } from '../../src/openapi/openapi-document.js';
+import { ERRORS } from '../../src/errors/errors.js';
+import { OpenApiDocument } from '../../src/openapi/openapi-document.js';
 import { NewPet } from '../../src/pets/new-pet.dto.js';
-import { PetsController } from '../../src/pets/pets.controller.js';
+import { validate } from '../../src/validation/validate.js';
+import { allowOf, DOCUMENT, faultsBySchema, parseExactly, resolved } from '../support/contract.js';
 import { serviceOfTests } from '../support/service.js';
-import { faultsBySchema } from '../support/contract.js';
 
-const COMMITTED = readFileSync(join(PROJECT_ROOT, 'docs/openapi.json'), 'utf8');
-const document = JSON.parse(COMMITTED);
-const pets = document.paths['/pets'];
-const pet = document.paths['/pets/{petId}'];
+const documentIn = (variables: Record<string, string>) =>
+  new OpenApiDocument(readEnvironment(variables));
+const OPERATIONS: any[] = documentIn({}).operations;
+const operation = (id: string) => OPERATIONS.find(({ operationId }) => operationId === id);
+const { NewPet: NEW_PET } = DOCUMENT.components.schemas;
 
-const isTaken = (body: object): boolean => validate(NewPet, body).errors.length === 0;
-const isDocumented = (body: object) =>
-  faultsBySchema(document.components.schemas.NewPet, body).length === 0;
+/** Values at the limits of a schema, and values just beyond them. */
+function edgesOf(schema: any): { valid: unknown[]; invalid: unknown[] } {
+  const { enum: values, type, minimum, maximum, minLength = 0, maxLength } = resolved(schema);
+  if (values !== undefined) {
+    return { valid: values, invalid: [values[0].toUpperCase(), `${values[0]}s`] };
+  }
+  if (type === 'integer') {
+    const [least, most] = [BigInt(minimum), BigInt(maximum)];
+    return { valid: [least, most], invalid: [least - 1n, most + 1n] };
+  }
+  if (maxLength !== undefined) {
+    return {
+      valid: ['a'.repeat(minLength), 'a'.repeat(maxLength), '😀'.repeat(maxLength)],
+      invalid: ['a'.repeat(maxLength + 1), ...(minLength === 1 ? [''] : [])],
+    };
+  }
+  return { valid: [], invalid: [] };
+}
 
-describe('GET /openapi.json', () => {
+describe('the OpenAPI document', () => {
   const service = serviceOfTests({ DEPLOYMENT_ENVIRONMENT: 'production' });
 
-  it('answers in production with docs/openapi.json, digit for digit; npm run openapi writes that file', async () => {
-    const { text, headers } = await service.anonymous.get('/openapi.json').expect(200);
-    expect(headers['content-type']).toBe('application/json; charset=utf-8');
-    expect(`${stringify(parse(text), undefined, 2)}\n`).toBe(COMMITTED);
+  it('is served in production as docs/openapi.yaml has it, as JSON and as YAML, digit for digit', async () => {
+    const json = await service.anonymous.get('/openapi.json').expect(200);
+    expect(json.headers['content-type']).toBe('application/json; charset=utf-8');
+    expect(parseExactly(json.text)).toEqual(DOCUMENT);
+    expect(json.text).toContain('"minimum":-9223372036854775808,"maximum":9223372036854775807');
+    const yaml = await service.anonymous.get('/openapi.yaml').buffer().expect(200);
+    expect(yaml.headers['content-type']).toMatch(/^application\/yaml\b/);
+    const text = yaml.text ?? yaml.body.toString();
+    expect(stringify(parseYaml(text, { intAsBigInt: true }))).toBe(json.text);
   });
 
   it.each<[Record<string, string>, [url: string, description: string][]]>([
@@ -67,90 +84,162 @@ describe('GET /openapi.json', () => {
       [['/v1', 'Staging']],
     ],
   ])('names each server once, after the environment that it is: %j', (variables, expected) => {
-    const { servers } = openApiDocument([], readEnvironment(variables));
-    expect(servers!.map(({ url, description }) => [url, description])).toEqual(expected);
+    const { content, yaml } = documentIn(variables);
+    expect(content.servers.map(({ url, description }: any) => [url, description])).toEqual(
+      expected,
+    );
+    expect(parseYaml(yaml).servers).toEqual(content.servers);
   });
 
-  it('has listPets, createPet and getPet', () => {
-    expect([pets.get, pets.post, pet.get].map(({ operationId }) => operationId)).toEqual([
-      'listPets',
-      'createPet',
-      'getPet',
-    ]);
-  });
-
-  it('has listOrders, as an experiment that no panel offers to try', () => {
-    expect(document.paths['/store/orders'].get).toMatchObject({
-      operationId: 'listOrders',
-      'x-stability': 'experimental',
-      'x-scalar-stability': 'experimental',
-      'x-badges': [{ name: 'Experimental' }],
-      'x-hideTryItPanel': true,
-    });
-  });
-
-  it('links to guides that are there, and to none where DOCS is off', async () => {
-    const guidesIn = (text: string) => text.match(/\/docs\/guides\/[\w-]+(?=\))/g) ?? [];
-    expect(new Set(guidesIn(COMMITTED)).size).toBe(5);
-    for (const path of guidesIn(COMMITTED)) {
+  it('links to guides that are there, at their public address, and to none if DOCS is off', async () => {
+    const guidesIn = (text: string) => text.match(/[^(]*\/docs\/guides\/[\w-]+(?=\))/g) ?? [];
+    const guides = guidesIn(documentIn({}).yaml);
+    expect(new Set(guides).size).toBe(5);
+    for (const path of guides) {
       await service.anonymous.get(path).expect(200);
     }
-    const withoutDocs = openApiDocument([PetsController], readEnvironment({ DOCS: 'off' }));
-    expect(guidesIn(stringify(withoutDocs)!)).toEqual([]);
+    const [guide] = guidesIn(documentIn({ PUBLIC_BASE_URL: 'https://a.test/store/v1' }).yaml);
+    expect(guide).toBe(`https://a.test/store${guides[0]}`);
+    expect(documentIn({ DOCS: 'off' }).yaml).not.toMatch(/More in|\(\/docs/);
   });
 
-  it('writes the bounds of int64 in full', () => {
-    const bounds = COMMITTED.match(/"(?:minimum|maximum)": -?\d{19}\b/g);
-    expect(new Set(bounds)).toEqual(
-      new Set(['"minimum": -9223372036854775808', '"maximum": 9223372036854775807']),
-    );
-    expect(COMMITTED.match(/"format": "int64"/g)).toHaveLength(bounds!.length / 2);
+  it('has the paths of the service with exactly their methods', async () => {
+    for (const path of Object.keys(DOCUMENT.paths)) {
+      const methods = OPERATIONS.filter((one) => one.path === path).map(({ method }) => method);
+      const { headers } = await service.api.options(`/v1${path.replace('{petId}', '1')}`);
+      expect(headers['allow']).toBe(allowOf(methods));
+    }
   });
 
-  it('has the dates of the deprecation from where the headers have them', () => {
+  it('says which operation is experimental, and that no page is to offer it', () => {
+    const stabilities = OPERATIONS.map((one) => [one.operationId, one['x-stability']]);
+    expect(Object.fromEntries(stabilities)).toEqual({
+      listPets: 'stable',
+      createPet: 'stable',
+      getPet: 'deprecated',
+      listOrders: 'experimental',
+    });
+    expect(operation('listOrders')['x-hideTryItPanel']).toBe(true);
+    for (const one of OPERATIONS) {
+      expect(one['x-scalar-stability']).toBe(one['x-stability']);
+    }
+  });
+
+  it('has the dates of the deprecation that the headers have, at no other operation', () => {
     const { Deprecation, Sunset, Link } = deprecationHeaders(
       GET_PET_DEPRECATION,
       readEnvironment({}),
     );
-    expect(pet.get).toMatchObject({
-      deprecated: true,
-      'x-deprecated-sunset': '2030-12-05',
-      'x-stability': 'deprecated',
-      'x-scalar-stability': 'deprecated',
-    });
+    const getPet = operation('getPet');
+    expect(getPet).toMatchObject({ deprecated: true, 'x-deprecated-sunset': '2030-12-05' });
+    expect(new Date(getPet['x-deprecated-sunset']).toUTCString()).toBe(Sunset);
     for (const status of [200, 404]) {
-      expect(pet.get.responses[status].headers).toMatchObject({
+      const headers = Object.entries<any>(resolved<any>(getPet.responses[status]).headers);
+      expect(
+        Object.fromEntries(headers.map(([name, header]) => [name, resolved(header)])),
+      ).toMatchObject({
         Deprecation: { required: true, schema: { enum: [Deprecation] } },
         Sunset: { required: true, schema: { enum: [Sunset] } },
         Link: { required: true, example: Link },
       });
     }
-    for (const operation of [pets.get, pets.post]) {
-      expect(operation['x-stability']).toBe('stable');
-      expect(JSON.stringify(operation)).not.toMatch(/deprecated|Sunset/);
+    const others = OPERATIONS.filter((one) => one !== getPet);
+    expect(stringify(others)).not.toMatch(/[dD]eprecat|[sS]unset/);
+  });
+
+  it('has the errors of the code with their statuses, and no others', () => {
+    const errors = new Map<string, number>();
+    const ofNoOperation = [DOCUMENT['x-route-not-found'], DOCUMENT['x-method-not-allowed']];
+    for (const { content } of [
+      ...Object.values<any>(DOCUMENT.components.responses),
+      ...ofNoOperation,
+    ]) {
+      const [, { properties }] = content['application/json'].schema.allOf;
+      for (const code of properties.code.enum) {
+        errors.set(code, properties.status.const);
+      }
+    }
+    expect(Object.fromEntries(errors)).toEqual(
+      Object.fromEntries(Object.entries(ERRORS).map(([code, { status }]) => [code, status])),
+    );
+  });
+
+  it('has each error at its status', () => {
+    for (const { responses } of OPERATIONS) {
+      for (const [status, response] of Object.entries<any>(responses)) {
+        const { schema } = resolved<any>(response).content['application/json'];
+        const error = schema.allOf?.[1].properties.status.const;
+        expect(error ?? Number(status)).toBe(Number(status));
+      }
     }
   });
 
-  it('has for limit the bounds and the default that the service has', async () => {
-    const { minimum, maximum, default: usual } = pets.get.parameters[0].schema;
+  const parametersIn = (place: string) =>
+    OPERATIONS.flatMap(({ operationId, path, parameters }) =>
+      parameters
+        .map(resolved)
+        .filter((parameter: any) => parameter.in === place)
+        .map((parameter: any) => ({ ...parameter, operationId, path })),
+    );
+
+  it.each(parametersIn('query'))(
+    'has the limits that $name of $operationId has',
+    async ({ name, path, schema }) => {
+      const { valid, invalid } = edgesOf(schema);
+      for (const [values, status] of [[valid, 200] as const, [invalid, 400] as const]) {
+        for (const value of values) {
+          await service.api.get(`/v1${path}?${name}=${value}`).expect(status);
+        }
+      }
+    },
+  );
+
+  it('has the default of limit', async () => {
+    const { default: usual } = parametersIn('query').find(({ name }) => name === 'limit').schema;
     for (let i = 0; i <= usual; i += 1) {
       await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
     }
     expect((await service.api.get('/v1/pets').expect(200)).body).toHaveLength(usual);
-    await service.api.get(`/v1/pets?limit=${minimum}`).expect(200);
-    await service.api.get(`/v1/pets?limit=${minimum - 1}`).expect(400);
-    await service.api.get(`/v1/pets?limit=${maximum}`).expect(200);
-    await service.api.get(`/v1/pets?limit=${maximum + 1}`).expect(400);
   });
 
-  it('has in NewPet the names that the service takes, and no others', () => {
+  it.each(Object.keys(NEW_PET.properties))(
+    'has the limits that %s of a new pet has',
+    async (field) => {
+      const { valid, invalid } = edgesOf(NEW_PET.properties[field]);
+      expect(valid).not.toEqual([]);
+      const create = (value: unknown) =>
+        service.api
+          .post('/v1/pets')
+          .type('json')
+          .send(stringify({ name: 'Rex', categoryId: 1, [field]: value })!);
+      for (const value of valid) {
+        const { text } = await create(value).expect(201);
+        expect(BigInt(parseExactly(text).id)).toBeGreaterThan(0n);
+        expect(stringify(parseExactly(text)[field])).toBe(stringify(value));
+      }
+      for (const value of invalid) {
+        await create(value).expect(400);
+      }
+      const { [field]: _, ...others } = { name: 'Rex', categoryId: 1 } as Record<string, unknown>;
+      const isRequired = NEW_PET.required.includes(field);
+      await service.api
+        .post('/v1/pets')
+        .send(others)
+        .expect(isRequired ? 400 : 201);
+    },
+  );
+
+  const isAccepted = (body: object) => validate(NewPet, body).errors.length === 0;
+  const isDocumented = (body: object) => faultsBySchema(NEW_PET, body).length === 0;
+
+  it('has in NewPet the names that the service accepts, and no others', () => {
     const differing = [];
     for (let code = 0; code < 0x1_0000; code += 1) {
       const name = String.fromCodePoint(code);
       // Schemas cannot speak of lone surrogates.
       if (name.isWellFormed()) {
         const body = { name, categoryId: 1n };
-        if (isTaken(body) !== isDocumented(body)) {
+        if (isAccepted(body) !== isDocumented(body)) {
           differing.push(code.toString(16));
         }
       }
@@ -159,49 +248,11 @@ describe('GET /openapi.json', () => {
   });
 
   it.each([
-    ['an empty one', '', false],
-    ['255 letters', 'a'.repeat(255), true],
-    ['255 characters outside the BMP', '😀'.repeat(255), true],
-    ['256 letters', 'a'.repeat(256), false],
     ['white space around a letter', ' a ', true],
     ['white space', ' \n\u3000', false],
     ['U+0000 behind a letter', 'a\0', false],
-  ])('has in NewPet a name or not as the service takes it or not: %s', (_title, name, expected) => {
+  ])('accepts a name as the service does: %s', (_title, name, expected) => {
     const body = { name, categoryId: 1n };
-    expect([isTaken(body), isDocumented(body)]).toEqual([expected, expected]);
-  });
-});
-
-describe('an operation in the OpenAPI document', () => {
-  it('may be experimental and without a panel to try it', () => {
-    @Controller({ path: 'things', version: '1' })
-    class ThingsController {
-      @Get(':thingId/parts')
-      @Operation({
-        tag: { name: 'Things' },
-        summary: 'List parts',
-        description: 'Parts.',
-        stability: 'experimental',
-        hasTryItPanel: false,
-        success: { description: 'Parts.' },
-        schemas: {},
-      })
-      listParts() {}
-
-      @Get()
-      undescribed() {}
-    }
-    const { paths } = openApiDocument([ThingsController], readEnvironment({}));
-    expect(paths).toEqual({
-      '/things/{thingId}/parts': expect.objectContaining({
-        get: expect.objectContaining({
-          operationId: 'listParts',
-          'x-stability': 'experimental',
-          'x-scalar-stability': 'experimental',
-          'x-badges': [{ name: 'Experimental' }],
-          'x-hideTryItPanel': true,
-        }),
-      }),
-    });
+    expect([isAccepted(body), isDocumented(body)]).toEqual([expected, expected]);
   });
 });

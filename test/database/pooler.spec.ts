@@ -85,7 +85,7 @@ import { hasPgBouncer, PgBouncer } from '../support/pgbouncer.js';
     });
 
     it('are not applied by a process that starts, which says how to apply them', async () => {
-      await revertMigration(url);
+      while (!(await revertMigration(url))!.startsWith('CreateIdempotencyKeys'));
       const variables = { DATABASE_URL: pooler.url, MIGRATE_ON_START: 'true' };
       const told = await project.run('serve', [], { ...variables, DATABASE_POOLER: 'transaction' });
       expect([told.code, told.stderr]).toEqual([
@@ -99,7 +99,7 @@ import { hasPgBouncer, PgBouncer } from '../support/pgbouncer.js';
       const rows = await administer(url, (dataSource) =>
         dataSource.query('select name from migrations'),
       );
-      expect(rows).toHaveLength(MIGRATION_NAMES.length - 1);
+      expect(rows).toHaveLength(2);
     });
   },
 );

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import { ERRORS } from '../../src/errors/errors.js';
+import { DOCUMENT } from '../support/contract.js';
 import { DOCUMENTS } from '../support/documents.js';
 
 const read = (file: string) => readFileSync(join(PROJECT_ROOT, file), 'utf8');
@@ -18,13 +18,22 @@ const VARIABLES_OF = [
 const packageJson = JSON.parse(read('package.json'));
 
 describe('the documents', () => {
-  it('list exactly the errors that the code has, with their statuses', () => {
-    const rows = /^\| +(\d{3}) +\| +`(\w+)` +\| +\S/gm;
-    const documented = [...read('docs/guides/errors.md').matchAll(rows)].map(
-      ([, status, code]) => `${status} ${code}`,
+  it('list exactly the errors that the OpenAPI document has, with their statuses and meanings', () => {
+    const rows = /^\| +(\d{3}) +\| +`(\w+)` +\| +(.+?) +\|/gm;
+    const listed = [...read('docs/guides/errors.md').matchAll(rows)].map(
+      ([, status, code, when]) => `${status} ${code} ${when}`,
     );
-    const known = Object.entries(ERRORS).map(([code, { status }]) => `${status} ${code}`);
-    expect(documented.toSorted()).toEqual(known.toSorted());
+    const responses = [
+      ...Object.values<any>(DOCUMENT.components.responses),
+      DOCUMENT['x-route-not-found'],
+      DOCUMENT['x-method-not-allowed'],
+    ];
+    const documented = responses.flatMap(({ description, content }) => {
+      const { status } = content['application/json'].schema.allOf[1].properties;
+      const meanings = [...description.matchAll(/^`(\w+)`: (.+)$/gm)];
+      return meanings.map(([, code, when]) => `${status.const} ${code} ${when}`);
+    });
+    expect(listed.toSorted()).toEqual([...new Set(documented)].toSorted());
   });
 
   it('name only npm scripts that exist', () => {

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
+import { DOCUMENT } from '../support/contract.js';
 import { serviceOfTests } from '../support/service.js';
 
 const read = (file: string) => readFileSync(join(PROJECT_ROOT, file), 'utf8');
@@ -17,7 +18,7 @@ const REQUESTS = read('requests.http')
     return { title: title!, method: method!, target: target!, headers, body };
   });
 
-const OPERATIONS: Record<string, Record<string, any>> = JSON.parse(read('docs/openapi.json')).paths;
+const OPERATIONS: Record<string, Record<string, any>> = DOCUMENT.paths;
 
 describe('requests.http', () => {
   const service = serviceOfTests();

@@ -1,11 +1,12 @@
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { lexer, type Tokens } from 'marked';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
+import { DOCUMENT, resolved } from '../support/contract.js';
 import { startService, type TestService } from '../support/service.js';
 
 const PACKAGE = join(PROJECT_ROOT, 'clients/typescript');
@@ -145,9 +146,8 @@ describe('the package of the TypeScript client', () => {
     const { INT64_FIELDS } = await import(
       join(folder, 'node_modules/animal-store-client/dist/int64.js')
     );
-    const document = JSON.parse(await readFile(join(PROJECT_ROOT, 'docs/openapi.json'), 'utf8'));
-    const fields = Object.values<any>(document.components.schemas).flatMap(({ properties = {} }) =>
-      Object.keys(properties).filter((name) => properties[name].format === 'int64'),
+    const fields = Object.values<any>(DOCUMENT.components.schemas).flatMap(({ properties = {} }) =>
+      Object.keys(properties).filter((name) => resolved<any>(properties[name]).format === 'int64'),
     );
     expect(new Set(fields)).toEqual(new Set(INT64_FIELDS));
   });

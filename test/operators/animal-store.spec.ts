@@ -17,7 +17,6 @@ const COMMANDS = [
   ['keys', 'admit'],
   ['seed'],
   ['psql'],
-  ['openapi'],
 ];
 
 describe('animal-store', () => {

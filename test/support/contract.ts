@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { parse } from 'lossless-json';
+import { parse as parseYaml } from 'yaml';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 
 /** An answer as the service sends it. */
@@ -24,7 +25,6 @@ interface Response {
 }
 
 interface Header {
-  $ref?: string;
   required?: boolean;
   schema: { type: string };
 }
@@ -38,7 +38,12 @@ export const parseExactly = (text: string): any =>
         : Number(digits),
   });
 
-const DOCUMENT = parseExactly(readFileSync(join(PROJECT_ROOT, 'docs/openapi.json'), 'utf8'));
+/** `docs/openapi.yaml`. An integer that a double cannot hold is a bigint. */
+export const DOCUMENT = parseYaml(readFileSync(join(PROJECT_ROOT, 'docs/openapi.yaml'), 'utf8'), {
+  intAsBigInt: true,
+  reviver: (_key, value) =>
+    typeof value === 'bigint' && Number.isSafeInteger(Number(value)) ? Number(value) : value,
+});
 
 /** @returns the document's operations; `success` is the status of the response that is no error. */
 export function operations(): { operationId: string; method: string; success: number }[] {
@@ -60,7 +65,7 @@ const BASE = '/v1';
 const UNNAMED =
   /^(content-type|content-length|connection|x-content-type-options|vary|access-control-.+)$/;
 
-const ajv = new Ajv2020({ allErrors: true });
+const ajv = new Ajv2020({ allErrors: true, strictTypes: false });
 formats.default(ajv);
 ajv.addVocabulary(['components', 'example']);
 // Ajv takes a bigint for no number.
@@ -119,6 +124,9 @@ export function faultsOf(answer: SentAnswer): string[] {
   const faults: string[] = [];
   if (response !== undefined) {
     faults.push(...headerFaults(response, headers), ...bodyFaults(response, headers, text));
+    if (status === 405 && headers['allow'] !== allowOf(methodsOf(path))) {
+      faults.push(`the document has other methods than ${headers['allow']}`);
+    }
   } else if (operation(method, path) !== undefined) {
     faults.push('the document does not have this status');
   } else if (isError) {
@@ -130,9 +138,9 @@ export function faultsOf(answer: SentAnswer): string[] {
 }
 
 function documentedResponse(method: string, path: string, status: number): Response | undefined {
-  return (
+  return resolved(
     operation(method, path)?.responses[status] ??
-    (status === 405 ? pathItem(path)?.['x-method-not-allowed'] : undefined)
+      (status === 405 ? pathItem(path) && DOCUMENT['x-method-not-allowed'] : undefined),
   );
 }
 
@@ -140,6 +148,17 @@ function documentedResponse(method: string, path: string, status: number): Respo
 function operation(method: string, path: string) {
   return pathItem(path)?.[method === 'HEAD' ? 'get' : method.toLowerCase()];
 }
+
+/** @returns the `Allow` of a path with these operations (RFC 9110, sections 9.3.2 and 9.3.7). */
+export function allowOf(methods: string[]): string {
+  const heads = methods.includes('GET') ? ['HEAD'] : [];
+  return [...methods, ...heads, 'OPTIONS'].toSorted().join(', ');
+}
+
+const methodsOf = (path: string): string[] =>
+  Object.entries<any>(pathItem(path)).flatMap(([method, { operationId }]) =>
+    operationId === undefined ? [] : method.toUpperCase(),
+  );
 
 function pathItem(path: string) {
   const template = Object.keys(DOCUMENT.paths).find((candidate) =>
@@ -165,10 +184,11 @@ function headerFaults(response: Response, sent: Record<string, string>): string[
   return [...faults, ...unknown.map((name) => `the document does not have the header ${name}`)];
 }
 
-function resolved(header: Header): Header {
-  return header.$ref === undefined
-    ? header
-    : DOCUMENT.components.headers[header.$ref.split('/').at(-1)!];
+/** @returns what a reference refers to, or `part` if it is none. */
+export function resolved<Part>(part: Part | { $ref: string }): Part {
+  const { $ref } = (part ?? {}) as { $ref?: string };
+  const names = $ref?.split('/').slice(1) ?? [];
+  return $ref === undefined ? (part as Part) : names.reduce((of, name) => of[name], DOCUMENT);
 }
 
 function bodyFaults(response: Response, sent: Record<string, string>, text: string): string[] {

@@ -35,6 +35,7 @@ export class Project {
     await cp(join(PROJECT_ROOT, 'dist'), join(folder, 'dist'), { recursive: true });
     await cp(join(PROJECT_ROOT, 'package.json'), join(folder, 'package.json'));
     await cp(join(PROJECT_ROOT, 'docs/guides'), join(folder, 'docs/guides'), { recursive: true });
+    await cp(join(PROJECT_ROOT, 'docs/openapi.yaml'), join(folder, 'docs/openapi.yaml'));
     await cp(join(PROJECT_ROOT, 'public'), join(folder, 'public'), { recursive: true });
     await cp(join(PROJECT_ROOT, 'scripts'), join(folder, 'scripts'), { recursive: true });
     await symlink(join(PROJECT_ROOT, 'node_modules'), join(folder, 'node_modules'));
@@ -168,7 +169,7 @@ export class Project {
 
 export type Variables = Record<string, string>;
 
-type CommandName = 'serve' | 'check' | 'keys' | 'migrate' | 'openapi' | 'psql' | 'seed';
+type CommandName = 'serve' | 'check' | 'keys' | 'migrate' | 'psql' | 'seed';
 
 export interface Service {
   program: Program;

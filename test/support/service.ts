@@ -25,7 +25,7 @@ import { holdToDocument } from './contract.js';
 
 /**
  * The whole service on a database of its own, listening on a port of its own. Each of its answers is held against
- * `docs/openapi.json`.
+ * `docs/openapi.yaml`.
  */
 export interface TestService {
   /** `http://127.0.0.1:<port>` */

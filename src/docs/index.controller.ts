@@ -1,21 +1,29 @@
-import { Controller, Get, HttpStatus, Inject, Req, Res } from '@nestjs/common';
+import { Controller, Get, Header, HttpStatus, Inject, Req, Res } from '@nestjs/common';
 import type { Request, Response } from 'express';
+import { stringify } from 'lossless-json';
 import { Public } from '../auth/public.decorator.js';
 import { Environment } from '../config/environment.js';
-import { TITLE, VERSION } from '../openapi/openapi-document.js';
+import { JsonText } from '../http/json-text.js';
+import { OpenApiDocument } from '../openapi/openapi-document.js';
 
-/** `GET /`: redirects people to the reference page, and lists the addresses for programs. No key is needed. */
+/** What the service is: an index of its addresses, and the OpenAPI document. No key is needed. */
 @Public()
 @Controller()
 export class IndexController {
   private readonly hasDocs: boolean;
   private readonly index: Readonly<Record<string, unknown>>;
+  private readonly json: JsonText;
 
-  constructor(@Inject(Environment) { DOCS, publicRoot }: Environment) {
+  constructor(
+    @Inject(Environment) { DOCS, publicRoot }: Environment,
+    private readonly document: OpenApiDocument,
+  ) {
+    const { title, version } = document.content.info;
+    this.json = new JsonText(stringify(document.content)!);
     this.hasDocs = DOCS === 'on';
     this.index = {
-      name: TITLE,
-      version: VERSION,
+      name: title,
+      version,
       pets: `${publicRoot}/v1/pets`,
       openapi: `${publicRoot}/openapi.json`,
       ...(this.hasDocs ? { docs: `${publicRoot}/docs` } : {}),
@@ -33,5 +41,16 @@ export class IndexController {
       response.statusCode = HttpStatus.SEE_OTHER;
     }
     return this.index;
+  }
+
+  @Get('openapi.json')
+  getJson(): JsonText {
+    return this.json;
+  }
+
+  @Get('openapi.yaml')
+  @Header('Content-Type', 'application/yaml')
+  getYaml(): string {
+    return this.document.yaml;
   }
 }
