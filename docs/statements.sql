@@ -353,24 +353,72 @@ select pg_terminate_backend(pid)
 show transaction_read_only;
 
 -- Readiness: which rights the role lacks.
-select privilege || ' on ' || relation as missing
-       from unnest($1::text[], $2::text[]) with ordinality as needed (relation, privilege, position)
+select privilege || ' on ' || relation as right, n <= $3 as "isNeeded",
+            to_regclass(relation) is not null as exists
+       from unnest($1::text[], $2::text[]) with ordinality as list (relation, privilege, n)
       where not coalesce(
               case privilege
                 when 'usage' then has_sequence_privilege(to_regclass(relation), privilege)
+                -- The role may have it for some columns only.
+                when 'update' then has_any_column_privilege(to_regclass(relation), privilege)
                 else has_table_privilege(to_regclass(relation), privilege)
               end, false)
-      order by position;
--- Plan of ('{pets,pets_id_seq}', '{select,usage}'):
---   Function Scan on needed (actual rows=0 loops=1)
---     Filter: (NOT COALESCE(CASE privilege WHEN 'usage'::text THEN has_sequence_privilege((to_regclass(relation))::oid, privilege) ELSE has_table_privilege((to_regclass(relation))::oid, privilege) END, false))
+      order by n;
+-- Plan of ('{pets,pets_id_seq}', '{select,usage}', '2'):
+--   Function Scan on list (actual rows=0 loops=1)
+--     Filter: (NOT COALESCE(CASE privilege WHEN 'usage'::text THEN has_sequence_privilege((to_regclass(relation))::oid, privilege) WHEN 'update'::text THEN has_any_column_privilege((to_regclass(relation))::oid, privilege) ELSE has_table_privilege((to_regclass(relation))::oid, privilege) END, false))
 --     Rows Removed by Filter: 2
 
 -- Readiness, and a start: which migrations are applied.
-select name from migrations;
+select name, (to_jsonb(migrations) ->> 'applied_at')::timestamptz as "appliedAt",
+              to_jsonb(migrations) ->> 'version' as version
+         from migrations order by timestamp, id;
 -- Plan of ():
---   Seq Scan on migrations (actual rows=6 loops=1)
+--   Sort (actual rows=6 loops=1)
+--     Sort Key: "timestamp", id
+--     Sort Method: quicksort  Memory: 25kB
 --     Buffers: shared hit=1
+--     ->  Seq Scan on migrations (actual rows=6 loops=1)
+--           Buffers: shared hit=1
+
+-- A start: whether the tables are in another schema than the one that the role uses.
+select quote_ident(nspname) as found, quote_ident(current_user) as role,
+            current_setting('search_path') as path, to_regclass('pets') is not null as "isVisible",
+            has_schema_privilege(pg_namespace.oid, 'usage') as "isUsable"
+       from pg_class as pets
+       join pg_namespace on pg_namespace.oid = pets.relnamespace
+       join pg_class as migrations on migrations.relnamespace = pets.relnamespace
+      where pets.relname = 'pets' and migrations.relname = 'migrations'
+        and nspname is distinct from current_schema()
+        and not exists (select from pg_tables where schemaname = current_schema() and tablename = 'migrations')
+        and (has_table_privilege(pets.oid, 'select')
+             or quote_ident(nspname) = any (regexp_split_to_array(current_setting('search_path'), ', *')));
+-- Plan of ():
+--   Result (actual rows=0 loops=1)
+--     One-Time Filter: (NOT $0)
+--     Buffers: shared hit=5
+--     InitPlan 1 (returns $0)
+--       ->  Nested Loop (actual rows=1 loops=1)
+--             Join Filter: (c.relnamespace = n.oid)
+--             Buffers: shared hit=5
+--             ->  Index Scan using pg_class_relname_nsp_index on pg_class c (actual rows=1 loops=1)
+--                   Index Cond: (relname = 'migrations'::name)
+--                   Filter: (relkind = ANY ('{r,p}'::"char"[]))
+--                   Buffers: shared hit=3
+--             ->  Index Scan using pg_namespace_nspname_index on pg_namespace n (actual rows=1 loops=1)
+--                   Index Cond: (nspname = "current_schema"())
+--                   Buffers: shared hit=2
+--     ->  Nested Loop (never executed)
+--           Join Filter: (pg_namespace.oid = migrations.relnamespace)
+--           ->  Nested Loop (never executed)
+--                 ->  Index Scan using pg_class_relname_nsp_index on pg_class pets (never executed)
+--                       Index Cond: (relname = 'pets'::name)
+--                 ->  Index Scan using pg_namespace_oid_index on pg_namespace (never executed)
+--                       Index Cond: (oid = pets.relnamespace)
+--                       Filter: ((nspname IS DISTINCT FROM "current_schema"()) AND (has_table_privilege(pets.oid, 'select'::text) OR (quote_ident((nspname)::text) = ANY (regexp_split_to_array(current_setting('search_path'::text), ', *'::text)))))
+--           ->  Index Only Scan using pg_class_relname_nsp_index on pg_class migrations (never executed)
+--                 Index Cond: (relname = 'migrations'::name)
+--                 Heap Fetches: 0
 
 -- A start: whether the database can hold the tables.
 select current_setting('server_encoding') as encoding, current_schema() as schema,
@@ -381,13 +429,10 @@ select current_setting('server_encoding') as encoding, current_schema() as schem
 -- A command, and a start before it serves: dates that the driver reads.
 set datestyle = 'ISO';
 
--- A start: whether the server may be a node of Citus. Then the start reads its number from that table.
-select to_regclass('pg_dist_local_group') is not null as exists;
+-- A start: whether the database is Citus, for which other statements replace some of these. Then the start also reads the number of the node from that table.
+select to_regclass('pg_dist_local_group') is not null as is_citus;
 -- Plan of ():
 --   Result (actual rows=1 loops=1)
-
--- A start: whether the database is Citus, for which other statements replace some of these.
-select exists (select from pg_extension where extname = 'citus') as found;
 
 -- A start: whether sessions have their settings.
 select name, setting, quote_ident(current_user) as role from pg_settings where name = any($1);

@@ -14,6 +14,7 @@ export class DropApiKeyOfIdempotencyKeys1795312800000 implements Migration {
     up: { idempotency_keys: 'ACCESS EXCLUSIVE', api_keys: 'ACCESS EXCLUSIVE' },
     down: { idempotency_keys: 'SHARE ROW EXCLUSIVE', api_keys: 'SHARE ROW EXCLUSIVE' },
   } as const;
+  isOptional = true as const;
   drops = [];
 
   async up(session: SqlSession): Promise<void> {

@@ -1,40 +1,13 @@
 import type { Pool, PoolClient } from 'pg';
-import type { DataSource } from 'typeorm';
-import type { Environment } from '../config/environment.js';
 import type { StatementForm } from '../database/statement.js';
-import { OperatorError } from '../errors/operator-error.js';
 import type { PageStatement } from '../listing/pages.js';
 import { ORDER_PAGES } from '../orders/orders.sql.js';
 import * as pets from '../pets/pets.sql.js';
 
 /*
- * All that differs if the database is Citus: PostgreSQL whose extension `citus` distributes the tables to other nodes.
- * docs/scaling.md says what that changes for operators.
+ * The statements for Citus: PostgreSQL whose extension `citus` distributes the tables to other nodes. docs/scaling.md
+ * says what that changes for operators.
  */
-
-/**
- * Citus makes a plan for each call: it has no generic plan for a condition that compares the distribution column with a
- * range or an array.
- */
-export const CITUS_SETTINGS = { plan_cache_mode: 'auto' };
-
-/** Whether the database has the extension. */
-export async function isCitus(dataSource: DataSource): Promise<boolean> {
-  const [{ found }] = await dataSource.query(
-    `select exists (select from pg_extension where extname = 'citus') as found`,
-  );
-  return found;
-}
-
-/** @throws OperatorError if `DATABASE_READ_URL` is set. */
-export function requireNoStandbys({ DATABASE_READ_URL }: Environment): void {
-  if (DATABASE_READ_URL !== undefined) {
-    throw new OperatorError(
-      'The database of DATABASE_URL has the extension citus, so DATABASE_READ_URL must not be set: ' +
-        'a standby of the coordinator reads the pets on the workers, and does not show whether those are up to date.',
-    );
-  }
-}
 
 /** Runs a statement without preparing it, because Citus plans each call anyway. @returns rows of columns. */
 async function query<Columns extends unknown[]>(
@@ -127,10 +100,7 @@ const insertPetsOnce = oneByOne(async (pool, [apiKeyId, key, bodyHash, ...pet], 
     `select from idempotency_keys where api_key_id = $1 and key = $2 and created_at >= $3::timestamptz`,
     [apiKeyId, key, cutoff],
   );
-  if (known.length > 0) {
-    return [[position, null, null, false]];
-  }
-  const created = await inTransaction(pool, async (session) => {
+  const create = async (session: PoolClient) => {
     const lock = `select pg_try_advisory_xact_lock(hashtextextended($1, 0))`;
     const [[isFree]] = (await query(session, lock, [pets.scopedKey(apiKeyId, key)])) as [[boolean]];
     if (!isFree) {
@@ -148,9 +118,10 @@ const insertPetsOnce = oneByOne(async (pool, [apiKeyId, key, bodyHash, ...pet], 
        returning key`,
       [apiKeyId, key, bodyHash, id, cutoff],
     );
+    // Without a row, another transaction has recorded the key meanwhile.
     return recorded.length > 0 ? [[position, true, id, true]] : undefined;
-  });
-  // Otherwise another transaction has recorded the key meanwhile.
+  };
+  const created = known.length > 0 ? undefined : await inTransaction(pool, create);
   return created ?? [[position, null, null, false]];
 });
 

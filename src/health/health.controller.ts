@@ -5,7 +5,7 @@ import type { ServingPool } from '../database/pool.js';
 import { DataSource } from 'typeorm';
 import { Public } from '../auth/public.decorator.js';
 import { Batcher } from '../database/batcher.js';
-import { SchemaMonitor } from '../schema/schema-monitor.js';
+import { SchemaMonitor } from '../schema/schema.module.js';
 import { Standbys } from '../standbys/standbys.js';
 import { ApiError } from '../errors/api-error.js';
 import { sqlState } from '../errors/database-error.js';

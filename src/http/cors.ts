@@ -22,7 +22,7 @@ export const isAllowedPreflight = (response: Response) =>
  * @param isLimited whether responses have the headers of a rate limit.
  * @param methods returns the methods of all routes.
  */
-export function cors(origins: string[], isLimited: boolean, methods: () => readonly string[]) {
+export function cors(origins: string[], isLimited: boolean, methods: () => ReadonlySet<string>) {
   const isOpen = origins.includes('*');
   const exposed = isLimited ? `${EXPOSED}, RateLimit, RateLimit-Policy` : EXPOSED;
   return ({ method, headers }: Request, response: Response, next: NextFunction): void => {
@@ -36,7 +36,10 @@ export function cors(origins: string[], isLimited: boolean, methods: () => reado
       response.setHeader('Access-Control-Expose-Headers', exposed);
       const asked = headers['access-control-request-method'];
       if (method === 'OPTIONS' && origin !== undefined && asked !== undefined) {
-        response.setHeader('Access-Control-Allow-Methods', methods().join(', '));
+        response.setHeader(
+          'Access-Control-Allow-Methods',
+          [...methods()].filter((one) => one !== 'OPTIONS').join(', '),
+        );
         response.setHeader('Access-Control-Allow-Headers', REQUEST_HEADERS);
         response.setHeader('Access-Control-Max-Age', MAX_AGE);
       }

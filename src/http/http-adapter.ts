@@ -28,8 +28,8 @@ export class HttpAdapter extends ExpressAdapter {
   private readonly connections = new Map<Socket, Connection>();
   private isClosing = false;
 
-  /** The methods of all routes, in alphabetical order, without OPTIONS. */
-  methods: readonly string[] = [];
+  /** The methods of all routes, in alphabetical order, and OPTIONS, which every path supports. */
+  methods: ReadonlySet<string> = new Set();
 
   /** Whether the service is stopping, so that proxies should send it no more requests. */
   isStopping = false;
@@ -138,7 +138,7 @@ export class HttpAdapter extends ExpressAdapter {
    */
   override setNotFoundHandler(): void {
     const methodsByPath = this.methodsByPath();
-    this.methods = [...new Set([...methodsByPath.values()].flat())].toSorted();
+    this.methods = new Set([...[...methodsByPath.values()].flat().toSorted(), 'OPTIONS']);
     for (const [path, methods] of methodsByPath) {
       const allow = [...new Set([...methods, 'OPTIONS'])].toSorted().join(', ');
       this.instance.all(

@@ -10,6 +10,7 @@ it('an operation that is new in the OpenAPI document is counted under its own me
     accessLog,
     { load: { handled: 0, waiting: 0 } } as any,
     { operations } as any,
+    { httpAdapter: { methods: new Set(['DELETE']) } } as any,
     { options: { max: 1 }, totalCount: 0, idleCount: 0, waitingCount: 0 } as any,
     { reads: { primary: 0, standby: 0 }, states: [] } as any,
   );

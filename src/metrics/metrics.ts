@@ -1,9 +1,11 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
 import { Pool } from 'pg';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { SENT_BATCHES, type SentBatch } from '../database/batcher.js';
 import { AccessLog, type LoggedResponse } from '../http/access-log.js';
 import { Admission } from '../http/admission.js';
+import type { HttpAdapter } from '../http/http-adapter.js';
 import { OpenApiDocument, type Operation } from '../openapi/openapi-document.js';
 import { Standbys } from '../standbys/standbys.js';
 
@@ -11,14 +13,13 @@ type Values = Record<string, number> | [number];
 
 /**
  * Measures responses, connections to the database, and batches. Values of labels are ids of operations, patterns of
- * paths, methods that operations have, statuses, codes, ids of valid API keys, and names of servers: nothing that a
+ * paths, methods that routes have, statuses, codes, ids of valid API keys, and names of servers: nothing that a
  * client can choose.
  */
 @Injectable()
 export class Metrics implements OnModuleInit, OnModuleDestroy {
   /** By method and route. */
   private readonly operations = new Map<string, Operation>();
-  private readonly methods = new Set(['OPTIONS']);
   private readonly requests: Counter;
   private readonly deprecated: Counter;
   private readonly durations: Histogram;
@@ -33,6 +34,7 @@ export class Metrics implements OnModuleInit, OnModuleDestroy {
     private readonly accessLog: AccessLog,
     admission: Admission,
     private readonly document: OpenApiDocument,
+    private readonly host: HttpAdapterHost<HttpAdapter>,
     pool: Pool,
     standbys: Standbys,
   ) {
@@ -124,7 +126,6 @@ export class Metrics implements OnModuleInit, OnModuleDestroy {
     for (const operation of this.document.operations) {
       const route = `/v1${operation.path.replaceAll(/\{(\w+)\}/g, ':$1')}`;
       for (const method of operation.method === 'GET' ? ['GET', 'HEAD'] : [operation.method]) {
-        this.methods.add(method);
         this.operations.set(`${method} ${route}`, operation);
         // Prometheus would see no increase if the series began with its first error.
         const labels = { operation: operation.operationId, method };
@@ -147,7 +148,7 @@ export class Metrics implements OnModuleInit, OnModuleDestroy {
     }
     const known = this.operations.get(`${response.method} ${route}`);
     const operation = known?.operationId ?? route ?? 'none';
-    const method = this.methods.has(response.method!) ? response.method! : 'other';
+    const method = this.host.httpAdapter.methods.has(response.method!) ? response.method! : 'other';
     this.requests.inc({ operation, method, status, code });
     if (ms !== undefined) {
       this.durations.observe({ operation, method }, ms / 1000);

@@ -3,7 +3,7 @@ import type { Response } from 'express';
 import { Environment } from '../config/environment.js';
 import { Deprecated } from '../deprecation/deprecated.decorator.js';
 import { GET_PET_DEPRECATION } from '../deprecation/deprecation.js';
-import { IdempotencyKeyHeader } from './idempotency-key.js';
+import { IdempotencyKeyHeader } from './idempotency-key.decorator.js';
 import { int64FromDecimal } from '../int64.js';
 import type { Request } from '../http/express-classes.js';
 import { JsonText } from '../http/json-text.js';

@@ -1,5 +1,41 @@
-import { Module } from '@nestjs/common';
-import { SchemaMonitor } from './schema-monitor.js';
+import { Inject, Injectable, Module, type OnModuleInit } from '@nestjs/common';
+import { DataSource } from 'typeorm';
+import { LOGGER, type Logger } from '../logging/logger.js';
+import { type Finding, findingsOf } from './schema-state.js';
+
+/** Compares the database with what this code needs, and logs what no operation on pets needs once for each change. */
+@Injectable()
+export class SchemaMonitor implements OnModuleInit {
+  private logged = '';
+
+  constructor(
+    private readonly dataSource: DataSource,
+    @Inject(LOGGER) private readonly logger: Logger,
+  ) {}
+
+  async onModuleInit(): Promise<void> {
+    // If the database is away, readiness says so.
+    await this.findings().catch(() => {});
+  }
+
+  async findings(): Promise<Finding[]> {
+    const findings = await findingsOf(this.dataSource);
+    const warnings = findings.filter(({ isError }) => !isError);
+    const reason = warnings.map(({ message }) => message).join(' ');
+    if (reason !== this.logged) {
+      this.logged = reason;
+      if (reason === '') {
+        this.logger.info('The database has everything that the service uses');
+      } else {
+        this.logger.warn(
+          { reason },
+          'The database lacks something that no operation on pets needs',
+        );
+      }
+    }
+    return findings;
+  }
+}
 
 @Module({ providers: [SchemaMonitor], exports: [SchemaMonitor] })
 export class SchemaModule {}

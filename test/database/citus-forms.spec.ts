@@ -1,6 +1,7 @@
 import type { Pool } from 'pg';
 import type { DataSource } from 'typeorm';
-import { CITUS_FORMS, CITUS_SETTINGS } from '../../src/citus/citus.js';
+import { CITUS_FORMS } from '../../src/citus/citus.js';
+import { CITUS_SETTINGS } from '../../src/citus/engine.js';
 import { poolOf, servingDataSource } from '../../src/database/data-source.js';
 import { run, type Statement } from '../../src/database/statement.js';
 import { INT64_MAX, INT64_MIN } from '../../src/int64.js';

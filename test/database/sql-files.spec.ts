@@ -71,9 +71,18 @@ const STATEMENTS: readonly (readonly [statement: string, purpose: string, call?:
   [
     "select privilege || ' on '",
     'Readiness: which rights the role lacks.',
-    `'{pets,pets_id_seq}', '{select,usage}'`,
+    `'{pets,pets_id_seq}', '{select,usage}', '2'`,
   ],
-  ['select name from migrations', 'Readiness, and a start: which migrations are applied.', ''],
+  [
+    'select name, (to_jsonb(migrations)',
+    'Readiness, and a start: which migrations are applied.',
+    '',
+  ],
+  [
+    'select quote_ident(nspname) as found',
+    'A start: whether the tables are in another schema than the one that the role uses.',
+    '',
+  ],
   [
     "select current_setting('server_encoding')",
     'A start: whether the database can hold the tables.',
@@ -82,12 +91,8 @@ const STATEMENTS: readonly (readonly [statement: string, purpose: string, call?:
   ['set datestyle', 'A command, and a start before it serves: dates that the driver reads.'],
   [
     "select to_regclass('pg_dist_local_group')",
-    'A start: whether the server may be a node of Citus. Then the start reads its number from that table.',
+    'A start: whether the database is Citus, for which other statements replace some of these. Then the start also reads the number of the node from that table.',
     '',
-  ],
-  [
-    'select exists (select from pg_extension',
-    'A start: whether the database is Citus, for which other statements replace some of these.',
   ],
   [
     'select name, setting, quote_ident',

@@ -44,4 +44,19 @@ describe('while one session with PostgreSQL hangs', () => {
       service.pool.off('remove', note);
     }
   });
+
+  it('one request fails although all idle sessions hang', async () => {
+    await nextSession();
+    const rows = await service.query(
+      `select pid from pg_stat_activity
+        where datname = current_database() and application_name = 'animal-store'`,
+    );
+    rows.forEach(({ pid }) => process.kill(pid, 'SIGSTOP'));
+    try {
+      await service.api.get('/v1/pets').expect(503);
+      await Promise.all(Array.from({ length: 20 }, () => service.api.get('/v1/pets').expect(200)));
+    } finally {
+      rows.forEach(({ pid }) => process.kill(pid, 'SIGCONT'));
+    }
+  });
 });

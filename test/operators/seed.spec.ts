@@ -32,7 +32,7 @@ describe('animal-store seed', () => {
     expect(await seed(['1001'])).toEqual({
       code: 0,
       stdout: 'Created 1001 animals.\n',
-      stderr: `Database ${pathname.slice(1)} at ${host}, role ${username}.\n`,
+      stderr: `Database ${pathname.slice(1)} at ${host}, role ${username}, schema public.\n`,
     });
     // Each of its responses is compared with the OpenAPI document.
     const service = await startService({}, DATABASE_URL);
