@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { createApp } from '../app.js';
 import { administerKeys, type ApiKeys } from '../auth/api-keys.js';
@@ -81,6 +82,8 @@ async function serveFrom(
   process.once('uncaughtExceptionMonitor', (err) =>
     logger.fatal({ err, reason: 'error' }, 'stopped'),
   );
+  // A mistake in one request, such as a promise that nothing awaits, does not end the others.
+  process.on('unhandledRejection', (err) => logger.error({ err }, 'A promise was rejected'));
   const dataSource = await connectService(url, environment);
   try {
     const app = await createApp({ environment, dataSource, logger });
@@ -112,7 +115,8 @@ async function serveFrom(
       const { reason } = stopping;
       logger.info({ reason, seconds: environment.DRAIN_SECONDS }, 'draining');
       const adapter = app.getHttpAdapter() as HttpAdapter;
-      await adapter.drain(environment.DRAIN_SECONDS * 1000, hurrying);
+      adapter.isStopping = true;
+      await wait(environment.DRAIN_SECONDS * 1000, undefined, { signal: hurrying }).catch(() => {});
     }
     await app.close();
     logger.info({ reason: stopping.reason }, 'stopped');

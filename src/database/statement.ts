@@ -53,3 +53,22 @@ export async function run<Columns extends unknown[]>(
   const { rows } = await sessions.query<Columns>(query, values);
   return rows;
 }
+
+/**
+ * Runs a statement for several requests, each of whose rows begins with the position of its request, from 1.
+ *
+ * @param columns arrays with a value for each request.
+ * @returns the rest of the row of each request; `undefined` if it has none.
+ */
+export async function runForEach<Columns extends unknown[]>(
+  sessions: Pool | PoolClient,
+  statement: Statement,
+  columns: unknown[][],
+): Promise<(Columns | undefined)[]> {
+  const rows = await run<[position: number, ...Columns]>(sessions, statement, columns);
+  const found: (Columns | undefined)[] = columns[0]!.map(() => undefined);
+  for (const [position, ...rest] of rows) {
+    found[position - 1] = rest;
+  }
+  return found;
+}

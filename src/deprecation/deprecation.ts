@@ -12,9 +12,6 @@ export interface Deprecation {
   guide: string;
 }
 
-/** Metadata of a deprecated handler: its {@link Deprecation}. */
-export const DEPRECATION = 'deprecation';
-
 /** The deprecation of getPet (interface, part 9). Its successor is listPets with its `status` filter. */
 export const GET_PET_DEPRECATION: Deprecation = {
   since: new Date('2026-11-19T00:00:00Z'),

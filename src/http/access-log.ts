@@ -40,8 +40,7 @@ export class AccessLog {
     response.setHeader('X-Request-Id', request.id);
     response.setHeader('X-Content-Type-Options', 'nosniff');
     response.setHeader('Cache-Control', 'no-store');
-    const client = clientAddressOf(request);
-    response.once('close', () => this.logResponse(request, response, client));
+    response.once('close', () => this.logResponse(request, response));
     next();
   };
 
@@ -51,7 +50,7 @@ export class AccessLog {
     this.observe?.(response);
   }
 
-  private logResponse(request: Request, response: Response, client: string | undefined): void {
+  private logResponse(request: Request, response: Response): void {
     this.record({
       request: request.id,
       method: request.method,
@@ -61,7 +60,7 @@ export class AccessLog {
       code: response.locals?.['errorCode'],
       ms: Math.round((performance.now() - request.receivedAt) * 1000) / 1000,
       key: request.user?.keyId,
-      client,
+      client: clientAddressOf(request),
       trace: traceIdOf(request.headers['traceparent']),
     });
   }

@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http';
 import type { NextFunction } from 'express';
 import type { Request, Response } from './express-classes.js';
 
@@ -11,7 +12,7 @@ const EXPOSED =
 const MAX_AGE = 7_200;
 
 /** The response to a preflight of an allowed origin, also for a path without routes: so the page can read its 404. */
-export const isAllowedPreflight = (response: Response) =>
+export const isAllowedPreflight = (response: ServerResponse) =>
   response.hasHeader('Access-Control-Allow-Methods');
 
 /**

@@ -10,20 +10,9 @@ import type { ApiError } from '../errors/api-error.js';
  * classes that have Express's members on their prototypes already, and Express then changes nothing.
  */
 
-type TypedAs<Class, Instance, Arguments extends unknown[]> = Pick<Class, keyof Class> &
-  (new (...args: Arguments) => Instance);
+const ExpressRequest = IncomingMessage as unknown as new (socket: Socket) => express.Request;
 
-const ExpressRequest = IncomingMessage as unknown as TypedAs<
-  typeof IncomingMessage,
-  express.Request,
-  [Socket]
->;
-
-const ExpressResponse = ServerResponse as unknown as TypedAs<
-  typeof ServerResponse,
-  express.Response,
-  [Request]
->;
+const ExpressResponse = ServerResponse as unknown as new (request: Request) => express.Response;
 
 /** A request, with what this service adds to Express's. */
 export class Request extends ExpressRequest {
@@ -62,7 +51,7 @@ function json(this: express.Response, body: unknown): express.Response {
 }
 
 /** @returns the classes of which Node constructs the requests and responses of `app`. */
-export function classesFor(app: Express) {
+export function classesFor(app: Express): object {
   const classes = {
     IncomingMessage: class extends Request {},
     ServerResponse: class extends Response {},

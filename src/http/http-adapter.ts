@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
-import { setTimeout as wait } from 'node:timers/promises';
 import { ExpressAdapter } from '@nestjs/platform-express';
-import express, { type Express, type NextFunction, type RequestHandler } from 'express';
+import express, { type Express, type NextFunction } from 'express';
 import { ApiError } from '../errors/api-error.js';
 import { ERRORS, errorBody } from '../errors/errors.js';
 import type { AccessLog } from './access-log.js';
@@ -15,12 +14,6 @@ import { malformedHead, rejectedByNode } from './malformed.js';
 import { requestId } from './request-id.js';
 import { parseQuery, pathAndQuery } from './request-target.js';
 
-/**
- * With this option, Node emits no `end` and `close` events for a request without a body. Versions before Node 24 ignore
- * it. The types of Node 20, which this project uses, lack it.
- */
-const NODE_24_OPTIONS = { optimizeEmptyRequests: true };
-
 /** Nest's ExpressAdapter, on a server of Node with this service's limits. */
 export class HttpAdapter extends ExpressAdapter {
   declare protected httpServer: Server;
@@ -31,7 +24,7 @@ export class HttpAdapter extends ExpressAdapter {
   /** The methods of all routes, in alphabetical order, and OPTIONS, which every path supports. */
   methods: ReadonlySet<string> = new Set();
 
-  /** Whether the service is stopping, so that proxies should send it no more requests. */
+  /** Whether the service is stopping: readiness is then 503, so that proxies send further requests elsewhere. */
   isStopping = false;
 
   /** @param trustProxy Express's setting `trust proxy`. */
@@ -65,18 +58,18 @@ export class HttpAdapter extends ExpressAdapter {
         requestTimeout: limits.requestTimeout,
         keepAliveTimeout: limits.keepAliveTimeout,
         connectionsCheckingInterval: 1000,
-        ...NODE_24_OPTIONS,
       },
-      (request, response) => {
+      (incoming, outgoing) => {
+        const [request, response] = [incoming as Request, outgoing as Response];
         const connection = this.connections.get(request.socket)!;
         connection.latest = response;
         connection.open.add(response);
         response.once('close', () => connection.open.delete(response));
         // Before Express, whose router cannot parse some targets.
         request.url = pathAndQuery(request.url);
-        this.instance(request as never, response as never);
+        this.instance(request, response);
       },
-    ) as unknown as Server;
+    );
     this.httpServer.maxConnections = limits.connections;
     this.httpServer.timeout = limits.socketTimeout;
     // Node drops the fields beyond this count. It is one more than the limit, so that too many can be detected.
@@ -137,52 +130,31 @@ export class HttpAdapter extends ExpressAdapter {
    * are registered.
    */
   override setNotFoundHandler(): void {
-    const methodsByPath = this.methodsByPath();
-    this.methods = new Set([...[...methodsByPath.values()].flat().toSorted(), 'OPTIONS']);
-    for (const [path, methods] of methodsByPath) {
-      const allow = [...new Set([...methods, 'OPTIONS'])].toSorted().join(', ');
-      this.instance.all(
-        path,
-        handler(({ method }, response, next) => {
-          response.setHeader('Allow', allow);
-          if (method === 'OPTIONS') {
-            response.status(204).end();
-          } else {
-            const message = `${method} is not allowed. Allowed methods: ${allow}.`;
-            next(new ApiError('method_not_allowed', message));
-          }
-        }),
-      );
-    }
-    this.instance.use(
-      handler((_request, response, next) => {
-        if (isAllowedPreflight(response)) {
+    const { router } = this.instance as unknown as { router: Router };
+    const routes = router.listRoutes().map(({ path, methods = [] }) => ({ path, methods }));
+    this.methods = new Set([...routes.flatMap(({ methods }) => methods).toSorted(), 'OPTIONS']);
+    for (const path of new Set(routes.map((route) => route.path))) {
+      const ofPath = routes
+        .filter((route) => route.path === path)
+        .flatMap(({ methods }) => methods);
+      const allow = [...new Set([...ofPath, 'OPTIONS'])].toSorted().join(', ');
+      this.instance.all(path, ({ method }, response, next) => {
+        response.setHeader('Allow', allow);
+        if (method === 'OPTIONS') {
           response.status(204).end();
         } else {
-          next(new ApiError('route_not_found', 'No such path.'));
+          const message = `${method} is not allowed. Allowed methods: ${allow}.`;
+          next(new ApiError('method_not_allowed', message));
         }
-      }),
-    );
-  }
-
-  private methodsByPath(): Map<string, string[]> {
-    const found = new Map<string, string[]>();
-    const { router } = this.instance as unknown as { router: Router };
-    for (const { path, methods = [] } of router.listRoutes()) {
-      found.set(`${path}`, [...(found.get(`${path}`) ?? []), ...methods]);
+      });
     }
-    return found;
-  }
-
-  /**
-   * Makes readiness 503 while requests are still served. A proxy that checks readiness then sends further requests to
-   * other processes.
-   *
-   * @param hurry when it is aborted, this resolves.
-   */
-  async drain(milliseconds: number, hurry: AbortSignal): Promise<void> {
-    this.isStopping = true;
-    await wait(milliseconds, undefined, { signal: hurry }).catch(() => {});
+    this.instance.use((_request, response, next) => {
+      if (isAllowedPreflight(response)) {
+        response.status(204).end();
+      } else {
+        next(new ApiError('route_not_found', 'No such path.'));
+      }
+    });
   }
 
   /**
@@ -306,7 +278,3 @@ interface Connection {
 interface Router {
   listRoutes(): { path: string | RegExp; methods?: string[] }[];
 }
-
-/** Adapts a handler to Express's types, which do not have this service's requests and responses. */
-const handler = (handle: (request: Request, response: Response, next: NextFunction) => void) =>
-  handle as unknown as RequestHandler;

@@ -25,8 +25,11 @@ export class HttpLimits {
   headersTimeout = 10_000;
   /** From a request's first byte to the end of its body; then 408. */
   requestTimeout = 15_000;
-  /** Without data in either direction while a request is in progress; then its connection is closed. */
-  socketTimeout = 20_000;
+  /**
+   * Without data in either direction while a request is in progress; then its connection is closed. Node waits up to
+   * three times as long if it could write a part of a response. Longer than {@link requestTimeout}, so that 408 is sent.
+   */
+  socketTimeout = 17_000;
   /** For which a connection may be idle between two requests. */
   keepAliveTimeout = 65_000;
   /** From the response to input that is not HTTP to the end of its connection. */

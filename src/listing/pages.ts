@@ -1,6 +1,8 @@
 import type { Pool, PoolClient } from 'pg';
+import { Batcher } from '../database/batcher.js';
 import { run, Statement } from '../database/statement.js';
 import { INT64_MIN } from '../int64.js';
+import type { Standbys } from '../standbys/standbys.js';
 import type { Cursors } from './cursors.js';
 
 /** The parts of a list's statement that differ from list to list, in SQL. */
@@ -68,30 +70,40 @@ export interface Page {
   next: string | undefined;
 }
 
-/**
- * Asks the database once for all pages. Requests for the same page share it.
- *
- * @param cursors of the same list.
- * @returns the pages in the order of `requests`.
- */
-export async function findPages(
-  sessions: Pool | PoolClient,
-  statement: PageStatement,
-  cursors: Cursors,
-  requests: PageRequest[],
-): Promise<Page[]> {
-  const wanted = new Map(requests.map((request) => [pageKey(request), request]));
-  const distinct = [...wanted.values()];
-  const rows = await run<[key: string, items: string | null]>(sessions, statement, [
-    [...wanted.keys()],
-    distinct.map(({ filter }) => filter),
-    distinct.map(({ after }) => (after === undefined ? INT64_MIN : after + 1n)),
-    distinct.map(({ limit }) => limit),
-  ]);
-  const pages = new Map(
-    rows.map(([key, items]) => [key, pageFrom(items, wanted.get(key)!.limit, cursors)]),
-  );
-  return requests.map((request) => pages.get(pageKey(request))!);
+/** Reads the pages of a list. All requests that wait share a statement, and requests for the same page share it too. */
+export class Pages {
+  private readonly batcher: Batcher<PageRequest, Page>;
+
+  /** @param cursors of the same list. */
+  constructor(
+    private readonly statement: PageStatement,
+    private readonly cursors: Cursors,
+    standbys: Standbys,
+  ) {
+    this.batcher = new Batcher(statement.name.replaceAll('-', '_'), (requests) =>
+      standbys.read((sessions) => this.find(sessions, requests)),
+    );
+  }
+
+  /** Throws what `Batcher.ask` throws. */
+  ask(request: PageRequest): Promise<Page> {
+    return this.batcher.ask(request);
+  }
+
+  private async find(sessions: Pool | PoolClient, requests: PageRequest[]): Promise<Page[]> {
+    const wanted = new Map(requests.map((request) => [pageKey(request), request]));
+    const distinct = [...wanted.values()];
+    const rows = await run<[key: string, items: string | null]>(sessions, this.statement, [
+      [...wanted.keys()],
+      distinct.map(({ filter }) => filter),
+      distinct.map(({ after }) => (after === undefined ? INT64_MIN : after + 1n)),
+      distinct.map(({ limit }) => limit),
+    ]);
+    const pages = new Map(
+      rows.map(([key, items]) => [key, pageFrom(items, wanted.get(key)!.limit, this.cursors)]),
+    );
+    return requests.map((request) => pages.get(pageKey(request))!);
+  }
 }
 
 /** @param items the column of {@link PageStatement}; `null` if the page has no items. */

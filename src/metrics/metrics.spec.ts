@@ -13,6 +13,7 @@ it('an operation that is new in the OpenAPI document is counted under its own me
     { httpAdapter: { methods: new Set(['DELETE']) } } as any,
     { options: { max: 1 }, totalCount: 0, idleCount: 0, waitingCount: 0 } as any,
     { reads: { primary: 0, standby: 0 }, states: [] } as any,
+    { warnings: 0 } as any,
   );
   metrics.onModuleInit();
   accessLog.observe({ route: '/v1/pets/:petId', method: 'DELETE', status: 204, ms: 1 });

@@ -7,6 +7,7 @@ import { AccessLog, type LoggedResponse } from '../http/access-log.js';
 import { Admission } from '../http/admission.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
 import { OpenApiDocument, type Operation } from '../openapi/openapi-document.js';
+import { SchemaMonitor } from '../schema/schema.module.js';
 import { Standbys } from '../standbys/standbys.js';
 
 type Values = Record<string, number> | [number];
@@ -37,6 +38,7 @@ export class Metrics implements OnModuleInit, OnModuleDestroy {
     private readonly host: HttpAdapterHost<HttpAdapter>,
     pool: Pool,
     standbys: Standbys,
+    schema: SchemaMonitor,
   ) {
     const registers = [registry];
     this.requests = new Counter({
@@ -110,6 +112,11 @@ export class Metrics implements OnModuleInit, OnModuleDestroy {
       'Open connections to the primary, by state: in_use or idle.',
       () => ({ in_use: pool.totalCount - pool.idleCount, idle: pool.idleCount }),
       'state',
+    );
+    gauge(
+      'animal_store_database_warnings',
+      'Migrations and rights that are missing, and that no operation on pets needs.',
+      () => [schema.warnings],
     );
     gauge(
       'animal_store_database_standby_in_use',

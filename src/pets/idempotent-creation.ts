@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { Pool } from 'pg';
 import { BATCH_LIMITS, Batcher } from '../database/batcher.js';
-import { run } from '../database/statement.js';
+import { run, runForEach } from '../database/statement.js';
 import { ApiError } from '../errors/api-error.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import type { NewPet } from './new-pet.dto.js';
@@ -31,11 +31,11 @@ interface HashedRequest extends IdempotentRequest {
   bodyHash: string;
 }
 
-/** The animal that was created with an Idempotency-Key. */
+/** The pet that was created with an Idempotency-Key. */
 interface Creation {
   pet: StoredPet;
   bodyHash: string;
-  /** Whether an earlier request created the animal. */
+  /** Whether an earlier request created the pet. */
   isReplayed: boolean;
 }
 
@@ -43,26 +43,40 @@ interface Creation {
 const SWEEP_EVERY = 10 * 60_000;
 
 /**
- * createPet with an `Idempotency-Key`. The first request with the key creates an animal. In the next 24 hours, a
- * request with the same key and body gets the same animal, and one with a different body is rejected with 422.
+ * createPet with an `Idempotency-Key`. The first request with the key creates a pet. In the next 24 hours, a request
+ * with the same key and body gets the same pet, and one with a different body is rejected with 422.
  *
- * One statement writes the animal and the record of its key, so neither is written without the other. If a second
- * request comes while the first is in progress in the same process, it gets the result of the first. If the first is in
+ * One statement writes the pet and the record of its key, so neither is written without the other. If a second request
+ * comes while the first is in progress in the same process, it gets the result of the first. If the first is in
  * progress in another process, the second is rejected with 409.
  */
 @Injectable()
 export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   private sweeping?: NodeJS.Timeout;
-  /**
-   * Its batches are small, because each request takes a lock, and PostgreSQL has room for only a few thousand locks.
-   */
+  /** Its batches are small: each request takes a lock, and PostgreSQL has room for only a few thousand locks. */
   private readonly creations = new Batcher(
     'idempotent_creations',
-    (requests: HashedRequest[]) => this.createAll(requests),
+    (requests: HashedRequest[]) =>
+      runForEach<[isFree: boolean | null, id: string | null, isStoredAsSent: boolean]>(
+        this.pool,
+        INSERT_PETS_ONCE,
+        [
+          ...keysOf(requests),
+          requests.map(({ bodyHash }) => bodyHash),
+          ...newPetArguments(requests.map(({ pet }) => pet)),
+        ],
+      ),
     { ...BATCH_LIMITS, size: 64 },
   );
-  /** The outcomes of requests in progress, by {@link scopedKey}. */
-  private readonly inProgress = new Map<string, Promise<Creation | Error>>();
+  private readonly lookups = new Batcher('idempotency_keys', (requests: HashedRequest[]) =>
+    runForEach<[bodyHash: string, id: string, json: string]>(
+      this.pool,
+      PETS_BY_IDEMPOTENCY_KEY,
+      keysOf(requests),
+    ),
+  );
+  /** The requests in progress, by {@link scopedKey}. */
+  private readonly inProgress = new Map<string, Promise<Creation>>();
 
   constructor(
     private readonly pool: Pool,
@@ -78,7 +92,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   }
 
   /**
-   * @returns the animal, and whether an earlier request created it.
+   * @returns the pet, and whether an earlier request created it.
    * @throws ApiError `idempotency_key_reused` if the key was used with a different body; `idempotency_key_in_use` if
    *   another process handles the first request; `unavailable` if the record of the key expires between the attempt to
    *   insert it and its lookup. Also throws what `Batcher.ask` throws.
@@ -89,68 +103,46 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     const first = this.inProgress.get(key);
     const creation =
       first ??
-      this.creations.ask({ ...request, bodyHash }).finally(() => this.inProgress.delete(key));
+      this.createOrFind({ ...request, bodyHash }).finally(() => this.inProgress.delete(key));
     this.inProgress.set(key, creation);
-    const outcome = await creation;
-    if (outcome instanceof Error) {
-      throw outcome;
-    }
-    if (outcome.bodyHash !== bodyHash) {
+    const { pet, isReplayed, bodyHash: hashOfFirst } = await creation;
+    if (hashOfFirst !== bodyHash) {
       throw new ApiError(
         'idempotency_key_reused',
         'This Idempotency-Key was used for another body.',
       );
     }
-    return { pet: outcome.pet, isReplayed: outcome.isReplayed || first !== undefined };
+    return { pet, isReplayed: isReplayed || first !== undefined };
   }
 
-  /** @param requests no two have the same {@link scopedKey}. */
-  private async createAll(requests: HashedRequest[]): Promise<(Creation | Error)[]> {
-    const outcomes = await this.insert(requests);
-    const recorded = requests.filter((_request, i) => outcomes[i] === undefined);
-    const earlier = recorded.length > 0 ? await this.findEarlier(recorded) : [];
-    return outcomes.map((outcome) => outcome ?? earlier.shift() ?? expired());
-  }
-
-  /** @returns the outcomes, without those of requests whose key was recorded in the last 24 hours. */
-  private async insert(requests: HashedRequest[]): Promise<(Creation | Error | undefined)[]> {
-    const rows = await run<
-      [position: number, isFree: boolean | null, id: string | null, isStoredAsSent: boolean]
-    >(this.pool, INSERT_PETS_ONCE, [
-      ...keysOf(requests),
-      requests.map(({ bodyHash }) => bodyHash),
-      ...newPetArguments(requests.map(({ pet }) => pet)),
-    ]);
-    const outcomes: (Creation | Error | undefined)[] = requests.map(() => undefined);
-    for (const [position, isFree, id, isStoredAsSent] of rows) {
-      const { pet, bodyHash } = requests[position - 1]!;
-      if (isFree === false) {
-        outcomes[position - 1] = inUse();
-      } else if (id !== null) {
-        outcomes[position - 1] = isStoredAsSent
-          ? { pet: { id, json: newPetJson(id, pet) }, bodyHash, isReplayed: false }
-          : notStoredAsSent();
-      }
-    }
-    return outcomes;
-  }
-
-  /** Does not throw: an error becomes the outcome of these requests, and others keep theirs. */
-  private async findEarlier(requests: HashedRequest[]): Promise<(Creation | Error | undefined)[]> {
-    try {
-      const rows = await run<[position: number, bodyHash: string, id: string, json: string]>(
-        this.pool,
-        PETS_BY_IDEMPOTENCY_KEY,
-        keysOf(requests),
+  private async createOrFind(request: HashedRequest): Promise<Creation> {
+    const { pet, bodyHash } = request;
+    const [isFree, id, isStoredAsSent] = (await this.creations.ask(request))!;
+    if (isFree === false) {
+      throw new ApiError(
+        'idempotency_key_in_use',
+        'The first request with this Idempotency-Key is still in progress; try again.',
       );
-      const found: (Creation | undefined)[] = requests.map(() => undefined);
-      for (const [position, bodyHash, id, json] of rows) {
-        found[position - 1] = { pet: { id, json }, bodyHash, isReplayed: true };
-      }
-      return found;
-    } catch (error) {
-      return requests.map(() => error as Error);
     }
+    if (id === null) {
+      return this.find(request);
+    }
+    if (!isStoredAsSent) {
+      throw notStoredAsSent();
+    }
+    return { pet: { id, json: newPetJson(id, pet) }, bodyHash, isReplayed: false };
+  }
+
+  private async find(request: HashedRequest): Promise<Creation> {
+    const found = await this.lookups.ask(request);
+    if (found === undefined) {
+      throw new ApiError(
+        'unavailable',
+        'The record of this Idempotency-Key just expired; try again.',
+      );
+    }
+    const [bodyHash, id, json] = found;
+    return { pet: { id, json }, bodyHash, isReplayed: true };
   }
 
   /**
@@ -169,12 +161,3 @@ const keysOf = (requests: HashedRequest[]) => [
   requests.map(({ apiKeyId }) => apiKeyId),
   requests.map(({ key }) => key),
 ];
-
-const inUse = () =>
-  new ApiError(
-    'idempotency_key_in_use',
-    'The first request with this Idempotency-Key is still in progress; try again.',
-  );
-
-const expired = () =>
-  new ApiError('unavailable', 'The record of this Idempotency-Key just expired; try again.');

@@ -1,7 +1,7 @@
 import { Body, Controller, Get, Inject, Param, Post, Query, Req, Res } from '@nestjs/common';
 import type { Response } from 'express';
 import { Environment } from '../config/environment.js';
-import { Deprecated } from '../deprecation/deprecated.decorator.js';
+import { Deprecated } from '../deprecation/deprecation.interceptor.js';
 import { GET_PET_DEPRECATION } from '../deprecation/deprecation.js';
 import { IdempotencyKeyHeader } from './idempotency-key.decorator.js';
 import { int64FromDecimal } from '../int64.js';

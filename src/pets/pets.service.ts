@@ -4,9 +4,9 @@ import { Pool, type PoolClient } from 'pg';
 import { Repository } from 'typeorm';
 import { Batcher } from '../database/batcher.js';
 import { Standbys } from '../standbys/standbys.js';
-import { run, type Statement } from '../database/statement.js';
+import { run, runForEach, type Statement } from '../database/statement.js';
 import { ApiError } from '../errors/api-error.js';
-import { findPages, type Page, type PageRequest, type PageStatement } from '../listing/pages.js';
+import { type Page, type PageRequest, Pages } from '../listing/pages.js';
 import { PET_CURSORS } from './list-pets-query.dto.js';
 import type { NewPet } from './new-pet.dto.js';
 import { Pet } from './pet.entity.js';
@@ -32,16 +32,14 @@ export const notStoredAsSent = () =>
 /** The store of animals. Each operation serves all requests that wait for it with one statement. */
 @Injectable()
 export class PetsService {
-  private readonly pages = new Batcher('pet_pages', (requests: PageRequest[]) =>
-    this.findPages(PET_PAGES, requests),
-  );
-  private readonly pagesOfStatus = new Batcher('pet_pages_of_status', (requests: PageRequest[]) =>
-    this.findPages(PET_PAGES_OF_STATUS, requests),
-  );
+  private readonly pages: Pages;
+  private readonly pagesOfStatus: Pages;
   private readonly ids = new Batcher('pets_by_id', (ids: bigint[]) =>
     this.standbys.read((sessions) => this.findByIds(sessions, ids)),
   );
-  private readonly additions = new Batcher('new_pets', (pets: NewPet[]) => this.insert(pets));
+  private readonly additions = new Batcher('new_pets', (pets: NewPet[]) =>
+    runForEach<[id: string]>(this.pool, INSERT_PETS, newPetArguments(pets)),
+  );
 
   private readonly petsById: Statement;
 
@@ -50,6 +48,8 @@ export class PetsService {
     private readonly pool: Pool,
     private readonly standbys: Standbys,
   ) {
+    this.pages = new Pages(PET_PAGES, PET_CURSORS, standbys);
+    this.pagesOfStatus = new Pages(PET_PAGES_OF_STATUS, PET_CURSORS, standbys);
     this.petsById = petsById(pets);
   }
 
@@ -60,10 +60,11 @@ export class PetsService {
 
   /** createPet without an Idempotency-Key. When this resolves, the pet is committed. */
   async create(pet: NewPet): Promise<StoredPet> {
-    const id = await this.additions.ask(pet);
-    if (id === undefined) {
+    const stored = await this.additions.ask(pet);
+    if (stored === undefined) {
       throw notStoredAsSent();
     }
+    const [id] = stored;
     return { id, json: newPetJson(id, pet) };
   }
 
@@ -81,10 +82,6 @@ export class PetsService {
     return pet;
   }
 
-  private findPages(statement: PageStatement, requests: PageRequest[]): Promise<Page[]> {
-    return this.standbys.read((sessions) => findPages(sessions, statement, PET_CURSORS, requests));
-  }
-
   private async findByIds(
     sessions: Pool | PoolClient,
     ids: bigint[],
@@ -94,16 +91,5 @@ export class PetsService {
     ]);
     const pets = new Map(rows.map(([id, json]) => [id, { id, json }]));
     return ids.map((id) => pets.get(String(id)));
-  }
-
-  /** @returns the ids. A pet that is not stored as it was sent has none. */
-  private async insert(pets: NewPet[]): Promise<(string | undefined)[]> {
-    const rows = await run<[position: number, id: string]>(
-      this.pool,
-      INSERT_PETS,
-      newPetArguments(pets),
-    );
-    const ids = new Map(rows);
-    return pets.map((_pet, i) => ids.get(i + 1));
   }
 }

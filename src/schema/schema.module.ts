@@ -6,6 +6,9 @@ import { type Finding, findingsOf } from './schema-state.js';
 /** Compares the database with what this code needs, and logs what no operation on pets needs once for each change. */
 @Injectable()
 export class SchemaMonitor implements OnModuleInit {
+  /** How many warnings the last look found. */
+  warnings = 0;
+
   private logged = '';
 
   constructor(
@@ -21,6 +24,7 @@ export class SchemaMonitor implements OnModuleInit {
   async findings(): Promise<Finding[]> {
     const findings = await findingsOf(this.dataSource);
     const warnings = findings.filter(({ isError }) => !isError);
+    this.warnings = warnings.length;
     const reason = warnings.map(({ message }) => message).join(' ');
     if (reason !== this.logged) {
       this.logged = reason;

@@ -6,9 +6,7 @@
 import os from 'node:os';
 import { parseArgs } from 'node:util';
 import { sectionWriter } from '../../scripts/markdown-section.mjs';
-import { ApiKey } from '../../src/auth/api-key.entity.js';
-import { ApiKeys } from '../../src/auth/api-keys.js';
-import { administer } from '../../src/database/database.js';
+import { administerKeys } from '../../src/auth/api-keys.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { Postgres } from '../support/postgres.js';
 import { crashes } from './crashes.js';
@@ -50,9 +48,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
 const postgres = await Postgres.start(['fsync=on']);
 try {
   await runMigrations(postgres.url);
-  const { key } = await administer(postgres.url, (dataSource) =>
-    new ApiKeys(dataSource.getRepository(ApiKey)).issue('faults'),
-  );
+  const { key } = await administerKeys(postgres.url, (keys) => keys.issue('faults'));
   if (isShort) {
     judgeNoTimes();
   }

@@ -256,13 +256,6 @@ class BoxesController {
   wrapped() {
     return [1];
   }
-
-  @Get('later')
-  later() {
-    // A mistake that nothing awaits.
-    void Promise.reject(new Error(SECRET));
-    return {};
-  }
 }
 
 @Public()

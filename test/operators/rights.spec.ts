@@ -1,3 +1,4 @@
+import { freePort } from '../../scripts/free-port.mjs';
 import { administer } from '../../src/database/database.js';
 import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
 import { NEEDED_RIGHTS, OTHER_RIGHTS } from '../../src/schema/schema-state.js';
@@ -87,7 +88,8 @@ describe('a role with the rights of docs/grants.sql', () => {
 
   it('is ready and serves pets without its other rights, and says so once in the log, and in the check', async () => {
     const { stdout } = await project.run('keys', ['create', '--name', 'x'], { DATABASE_URL });
-    const { base, program } = await project.serve({ DATABASE_URL });
+    const METRICS_PORT = String(await freePort());
+    const { base, program } = await project.serve({ DATABASE_URL, METRICS_PORT });
     for (const [relation, privilege] of each(OTHER_RIGHTS)) {
       await change('revoke', relation, privilege);
     }
@@ -109,6 +111,8 @@ describe('a role with the rights of docs/grants.sql', () => {
       (await fetch(`${base}/pets/${id}`, { headers })).status,
       ...(await ready(base)),
     ]).toEqual([201, 200, 200, 200, undefined]);
+    const metrics = await fetch(`http://127.0.0.1:${METRICS_PORT}/metrics`);
+    expect(await metrics.text()).toContain('\nanimal_store_database_warnings 1\n');
     expect(await check()).toEqual([0, `warn  rights: ${message}`]);
     await asOwner(grantsTo(role));
     expect(await ready(base)).toEqual([200, undefined]);
