@@ -45,25 +45,22 @@ describe('an API key', () => {
     expect((await use(key)).status).toBe(200);
   });
 
-  it('stops within 5 seconds of being revoked, however much it is used', async () => {
-    const { id, key } = await keys.issue('revoked');
-    expect((await use(key)).status).toBe(200);
-    expect(await keys.revoke(id)).toBe(true);
-    const revokedAt = Date.now();
-    expect((await refusal(key)).at - revokedAt).toBeLessThan(5_000);
-    expect(await keys.revoke(id)).toBe(false);
-  });
-
-  it('stops within 5 seconds of being deleted', async () => {
-    const { id, key } = await keys.issue('deleted');
-    expect((await use(key)).status).toBe(200);
-    await service.query('delete from api_keys where id = $1', [id]);
-    const deletedAt = Date.now();
-    expect((await refusal(key)).at - deletedAt).toBeLessThan(5_000);
+  it('stops within 5 seconds of being revoked or deleted, however much it is used', async () => {
+    const [revoked, deleted] = await Promise.all([keys.issue('revoked'), keys.issue('deleted')]);
+    for (const { key } of [revoked, deleted]) {
+      expect((await use(key)).status).toBe(200);
+    }
+    expect(await keys.revoke(revoked.id)).toBe(true);
+    await service.query('delete from api_keys where id = $1', [deleted.id]);
+    const since = Date.now();
+    for (const { at } of await Promise.all([refusal(revoked.key), refusal(deleted.key)])) {
+      expect(at - since).toBeLessThan(5_000);
+    }
+    expect(await keys.revoke(revoked.id)).toBe(false);
   });
 
   it('stops when it expires, not before, however much it is used', async () => {
-    const { id, key } = await keys.issue('expiring', 3_000);
+    const { id, key } = await keys.issue('expiring', 1_500);
     const [{ expires_at: expiresAt }] = await service.query(
       'select expires_at from api_keys where id = $1',
       [id],

