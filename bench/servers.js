@@ -1,8 +1,10 @@
 /** Starts and stops the service and its peers, and reads what their processes used. */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
-import { readdir, readFile } from 'node:fs/promises';
+import { existsSync, rmSync } from 'node:fs';
+import { mkdtemp, readdir, readFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -14,7 +16,7 @@ const OPTIONS = JSON.parse(await readFile(new URL('../package.json', import.meta
   .slice(2, -1);
 
 /**
- * What is measured, by name: the file that Node runs, its options, and whether it serves the contract.
+ * What is measured, by name: the file that Node or Go runs, options of Node, and whether it serves the contract.
  *
  * @type {Record<string, { file: string, options?: string[], project?: string, isCeiling?: boolean }>}
  */
@@ -24,6 +26,7 @@ export const SERVERS = {
   fastify: { file: 'peers/fastify.js' },
   express: { file: 'peers/express.js' },
   'nest-typeorm': { file: 'peers/nest-typeorm/dist/main.js', project: 'peers/nest-typeorm' },
+  go: { file: 'peers/go/main.go' },
   constant: { file: 'peers/constant.js', isCeiling: true },
 };
 
@@ -38,13 +41,16 @@ const STOP_TIMEOUT = 10_000;
  */
 export async function startServer(name, { databaseUrl, key }) {
   const { file, options = [], project } = SERVERS[name];
+  const binary = file.endsWith('.go') ? await buildGo(path(file)) : undefined;
   if (project !== undefined) {
     await promisify(execFile)('node', ['node_modules/typescript/bin/tsc', '-p', project], {
       cwd: path('.'),
     });
   }
   const port = await freePort();
-  const child = spawn(process.execPath, [...options, path(file)], {
+  const [program, args] =
+    binary === undefined ? [process.execPath, [...options, path(file)]] : [binary, []];
+  const child = spawn(program, args, {
     cwd: path('.'),
     env: {
       PATH: process.env.PATH,
@@ -73,6 +79,29 @@ export async function startServer(name, { databaseUrl, key }) {
     await server.stop();
     throw new Error(`${name} did not start`, { cause: error });
   }
+}
+
+/** Debian's folder of Go packages, which `golang-github-jackc-pgx-v4-dev` puts pgx into. */
+const GO_PATH = '/usr/share/gocode';
+
+/** Whether Go and pgx are installed. */
+export const HAS_GO = existsSync(join(GO_PATH, 'src/github.com/jackc/pgx/v4'));
+
+/** @returns the path of the program that Go builds of `file`. It is deleted when this process ends. */
+async function buildGo(file) {
+  const folder = await mkdtemp(join(tmpdir(), 'animal-store-go-'));
+  process.once('exit', () => rmSync(folder, { recursive: true }));
+  const binary = join(folder, 'peer');
+  await promisify(execFile)('go', ['build', '-o', binary, file], {
+    env: {
+      ...process.env,
+      CGO_ENABLED: '0',
+      GO111MODULE: 'off',
+      GOPATH: GO_PATH,
+      GOCACHE: join(folder, 'cache'),
+    },
+  });
+  return binary;
 }
 
 async function answering(url, key, child) {
