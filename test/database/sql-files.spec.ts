@@ -6,8 +6,8 @@ import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { APPLICATION_NAME, requiredSettings } from '../../src/database/data-source.js';
 import { administer } from '../../src/database/database.js';
 import { END_SESSIONS } from '../../src/database/pool.js';
-import { withoutIndent } from '../../src/schema/migration-script.js';
-import { runMigrations } from '../../src/schema/migrations.js';
+
+import { runMigrations, withoutIndent } from '../../src/schema/migrations.js';
 import { DELETE_OLD_IDEMPOTENCY_KEYS, newPetArguments } from '../../src/pets/pets.sql.js';
 import { fullPet } from '../support/full-pet.js';
 import { Project } from '../support/project.js';

@@ -54,6 +54,14 @@ describe('animal-store', () => {
     expect(stdout).toMatch(/\nExit codes:\n {2}0 {2}.+\n {2}1 {2}.+\n/);
   });
 
+  it.each([['migrate'], ['migrate', 'drop'], ['migrate', 'run', 'all']])(
+    'runs nothing for %s %s %s, and gives the usage',
+    (...args) => {
+      const outcome = animalStore(args.filter(Boolean));
+      expect(outcome).toEqual({ code: 1, stdout: '', stderr: expect.stringContaining('Usage:') });
+    },
+  );
+
   it('runs nothing for a command that is misspelt, and says which it may be', () => {
     const { code, stdout, stderr } = animalStore(['mirgate', 'run']);
     expect([code, stdout]).toEqual([1, '']);
