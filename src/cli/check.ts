@@ -1,4 +1,6 @@
+import type { ConnectionOptions } from 'node:tls';
 import type { Command } from 'commander';
+import { Client } from 'pg';
 import type { DataSource } from 'typeorm';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { withoutPassword } from '../config/database-url.js';
@@ -63,6 +65,10 @@ function maskedOf(environment?: Environment) {
 }
 
 const ok = (name: string, message: string): Check => ({ name, isOk: true, message });
+const warned = (name: string, message: string): Check => ({
+  ...ok(name, message),
+  isWarning: true,
+});
 const failed = (name: string, { message }: Error): Check => ({ name, isOk: false, message });
 
 /** Adds the checks in order. Stops if the configuration is invalid or the database cannot be used. */
@@ -81,7 +87,7 @@ async function checkAll(checks: Check[]): Promise<Environment | undefined> {
 async function checkDatabase(url: string, environment: Environment, checks: Check[]) {
   const dataSource = await connected(() => administrativeDataSource(url));
   try {
-    checks.push(ok('database', await describe(url, dataSource)));
+    checks.push(ok('database', await describe(url, dataSource)), ok('TLS', tlsOf(url)));
     const [{ isOld, version, encoding, isReadOnly }] = await dataSource.query(
       `select current_setting('server_version_num')::int < ${OLDEST_VERSION} as "isOld",
               current_setting('server_version') as version,
@@ -97,6 +103,7 @@ async function checkDatabase(url: string, environment: Environment, checks: Chec
         : failed('encoding', Error(`${encoding} must be UTF8`)),
       isReadOnly ? failed('writes', Error('the database is read-only')) : ok('writes', 'accepted'),
       ...(await checkSchema(dataSource)),
+      ...(await checkSequences(dataSource)),
       await connectService(url, environment)
         .then((service) => service.destroy())
         .then(
@@ -115,9 +122,9 @@ async function checkDatabase(url: string, environment: Environment, checks: Chec
 async function checkSchema(dataSource: DataSource): Promise<Check[]> {
   const findings = await findingsOf(dataSource);
   const lacks = (what: Finding['about']) => findings.some(({ about }) => about === what);
-  const checks = findings.map(({ about, isError, message }): Check => {
-    return { name: about, isOk: !isError, message, ...(!isError && { isWarning: true }) };
-  });
+  const checks = findings.map(({ about, isError, message }) =>
+    isError ? failed(about, Error(message)) : warned(about, message),
+  );
   // Without the right to read them, the rights are not well.
   const applied = await appliedMigrations(dataSource).catch(() => undefined);
   if (!lacks('schema') && !lacks('migrations') && applied !== undefined) {
@@ -129,6 +136,47 @@ async function checkSchema(dataSource: DataSource): Promise<Check[]> {
   // Rights on tables that do not exist cannot be checked.
   if (!lacks('rights') && !findings.some(({ isError }) => isError)) {
     checks.push(ok('rights', 'all that the service needs'));
+  }
+  return checks;
+}
+
+/** Whether the connection is encrypted. If pg is to encrypt or to verify and cannot, it does not connect. */
+function tlsOf(url: string): string {
+  const ssl: unknown = new Client({ connectionString: url }).ssl;
+  if (!ssl) {
+    return 'off: the connection is not encrypted';
+  }
+  const isVerified = (ssl as ConnectionOptions).rejectUnauthorized !== false;
+  return `on, and the server's certificate is ${isVerified ? '' : 'not '}verified`;
+}
+
+/**
+ * Compares the next id of each table with the highest one, as far as the role may see them. Logical replication, and a
+ * copy of the rows alone, do not advance the sequences.
+ */
+async function checkSequences(dataSource: DataSource): Promise<Check[]> {
+  const checks: Check[] = [];
+  for (const table of ['pets', 'api_keys', 'orders', 'migrations']) {
+    const sequence = `${table}_id_seq`;
+    const [row] = await dataSource
+      .query(
+        `select highest, coalesce(last_value + increment_by, start_value) <= highest as "isBehind"
+           from pg_sequences, (select max(id) as highest from ${table}) as ids
+          where schemaname = current_schema() and sequencename = $1
+            and has_sequence_privilege(to_regclass($1), 'usage, select')`,
+        [sequence],
+      )
+      // Without the table, or the right to read it, the checks of migrations and rights say so.
+      .catch(() => []);
+    if (row?.isBehind) {
+      const message =
+        `${sequence} is behind the highest id of ${table}, ${row.highest}: new rows are rejected. ` +
+        `As the owner, run: select setval('${sequence}', (select max(id) from ${table}));`;
+      const isError = table === 'pets';
+      checks.push(isError ? failed('sequences', Error(message)) : warned('sequences', message));
+    } else if (row !== undefined) {
+      checks.push(ok('sequences', `${sequence} is past the highest id`));
+    }
   }
   return checks;
 }

@@ -1,5 +1,5 @@
 import type { DataSource } from 'typeorm';
-import type { Migration } from '../../migrations/migration.js';
+import type { Migration, TableLocks } from '../../migrations/migration.js';
 import { VERSION } from '../config/project-root.js';
 import { BOOKKEEPING } from './bookkeeping.js';
 import { frameOf, lastMigration, nextMigrations, statementsOf } from './migrations.js';
@@ -18,13 +18,15 @@ export async function scriptOf(dataSource: DataSource, way: 'up' | 'down'): Prom
     return `-- No migration is ${way === 'up' ? 'pending' : 'applied'}.\n`;
   }
   const names = all.map(({ name }) => name).join(', ');
+  const [{ isRight, message }] = await dataSource.query(RIGHT_ROLE);
   const parts = [
     comment(
       `${way === 'up' ? 'Applies' : 'Reverts'} ${names}. Printed by animal-store ${VERSION}.`,
       'Run it with psql as the owner of the tables. It has no time limit, but ends with an error if a table is locked.',
       'After an error, the migrations before it stay applied. Then print the script again.',
     ),
-    '\\set ON_ERROR_STOP on\n',
+    '\\set ON_ERROR_STOP on',
+    `${unless(isRight, message)};\n`,
   ];
   for (const [i, migration] of all.entries()) {
     const title =
@@ -40,19 +42,29 @@ export async function scriptOf(dataSource: DataSource, way: 'up' | 'down'): Prom
   return parts.join('\n');
 }
 
+/** The role that must run the script, because it owns what the script creates: the owner of the tables, if there are any. */
+const RIGHT_ROLE = `
+  select format('(current_user, current_schema()) = (%L, %L)', role, current_schema()) as "isRight",
+         quote_literal(format('Run this script as the role %I, with the schema %I.', role, current_schema())) as message
+    from (select coalesce((select tableowner from pg_tables where schemaname = current_schema() and tablename = 'migrations'),
+                          current_user) as role) as owner`;
+
 async function textOf(migration: Migration, way: 'up' | 'down', isFirst: boolean): Promise<string> {
   const { open, lock, close } = frameOf(migration);
   const { name } = migration;
   const statements = [
     ...open,
-    unless(lock, 'Another session migrates this database; run the script again when it has ended.'),
+    unless(
+      lock,
+      `'Another session migrates this database; run the script again when it has ended.'`,
+    ),
     ...(way === 'up' && isFirst ? [BOOKKEEPING] : []),
     // The database may have changed since the script was printed.
     unless(
       way === 'up'
         ? `not exists (select from migrations where name = '${name}')`
         : `(select name from migrations order by id desc limit 1) = '${name}'`,
-      'The migrations have changed since this script was printed; print it again.',
+      `'The migrations have changed since this script was printed; print it again.'`,
     ),
     ...(await statementsOf(migration, way)),
     ...close,
@@ -60,21 +72,29 @@ async function textOf(migration: Migration, way: 'up' | 'down', isFirst: boolean
   return statements.map((statement) => `${statement};\n`).join('');
 }
 
+/** @param message as a literal of SQL. */
 const unless = (condition: string, message: string) =>
-  `do $$ begin if not ${condition} then raise exception '${message}'; end if; end $$`;
+  `do $$ begin if not ${condition} then raise using message = ${message}; end if; end $$`;
 
 function effectsOf(migration: Migration, way: 'up' | 'down'): string[] {
-  const { purpose, locks, rewrites = {}, drops } = migration;
-  const entries = Object.entries(locks[way]).map(([table, mode]) => `${mode} on ${table}`);
+  const { purpose, locks, locksOnCitus, rewrites = {}, drops } = migration;
   const tables = rewrites[way] ?? [];
   return [
     `Purpose: ${purpose}`,
     migration.transaction === false
       ? 'Outside a transaction. Locks: none that blocks reads or writes.'
-      : `Locks until the end: ${entries.join(', ') || 'none on tables that exist'}.`,
+      : `Locks until the end: ${listOf(locks[way])}.`,
+    locksOnCitus === undefined
+      ? []
+      : `On Citus, locks until the end: ${listOf(locksOnCitus[way])}.`,
     tables.length === 0 ? [] : `Rewrites all rows of: ${tables.join(', ')}.`,
     `${way === 'up' ? 'A revert drops' : 'Drops'}, with all data and grants: ${drops.join(', ') || 'nothing'}.`,
   ].flat();
 }
+
+const listOf = (locks: TableLocks) =>
+  Object.entries(locks)
+    .map(([table, mode]) => `${mode} on ${table}`)
+    .join(', ') || 'none on tables that exist';
 
 const comment = (...lines: string[]) => lines.map((line) => `-- ${line}`).join('\n');

@@ -100,6 +100,38 @@ const binaries = await systemBinaries();
     expect(schema(byCommand)).toBe(schema(fresh));
   });
 
+  it('names the locks that a migration takes on Citus alone', async () => {
+    const [, distributing] = (await print(await createDatabase('citus'))).split(
+      ': DistributeTables',
+    );
+    expect(distributing).toMatch(
+      /\n-- On Citus, locks until the end: ACCESS EXCLUSIVE on pets, .+ on orders\.\n/,
+    );
+  });
+
+  it('changes nothing if another role runs it than the owner of the tables, or than the one that printed it', async () => {
+    const url = await createDatabase('owned');
+    await query(
+      url,
+      `create role "an ""owner" login password 'x'; grant create on schema public to "an ""owner"`,
+    );
+    const asOwner = Object.assign(new URL(url), { username: 'an "owner', password: 'x' }).href;
+    const owners = () =>
+      query(url, `select distinct tableowner as owner from pg_tables where schemaname = 'public'`);
+    const first = (await project.run('migrate', ['sql'], { DATABASE_URL: asOwner })).stdout;
+    expect([psql(url, first), await owners()]).toEqual([3, []]);
+    expect([psql(asOwner, first), await owners()]).toEqual([0, [{ owner: 'an "owner' }]]);
+    await revertMigration(asOwner);
+    const next = await print(url);
+    expect(next).toContain('Run this script as the role "an ""owner", with the schema public.');
+    expect(psql(url, next)).toBe(3);
+    expect(psql(url, `create schema elsewhere; set search_path = elsewhere; ${next}`)).toBe(3);
+    expect([psql(url, `set role "an ""owner";\n${next}`), await owners()]).toEqual([
+      0,
+      [{ owner: 'an "owner' }],
+    ]);
+  });
+
   it('changes nothing if the migrations have changed since, or if a table is locked', async () => {
     const url = await createOldDatabase('late');
     const script = await print(url);
