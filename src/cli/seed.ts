@@ -95,7 +95,7 @@ function* linesOf(count: number): Generator<string> {
       lines += `${name.trimEnd()}\t${1 + ((done * 7) % 500)}\t${statusOf(done)}\n`;
     }
     yield lines;
-    const bar = '#'.repeat((BAR * done) / count).padEnd(BAR, '.');
+    const bar = '#'.repeat((40 * done) / count).padEnd(40, '.');
     draw(`\r[${bar}] ${done} of ${count}`);
   }
 }
@@ -106,10 +106,7 @@ function statusOf(n: number): PetStatus {
   return rest === 0 ? 'pending' : rest < 20 ? 'sold' : 'available';
 }
 
-/** Characters of the progress bar. */
-const BAR = 40;
-
-/** Writes only if standard error is a terminal. */
+/** Draws the progress bar, only if standard error is a terminal. */
 function draw(text: string): void {
   if (process.stderr.isTTY) {
     process.stderr.write(text);

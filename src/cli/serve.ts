@@ -97,7 +97,11 @@ async function serveFrom(
     const { version: node, pid } = process;
     logger.info({ version: VERSION, commit: COMMIT, node, pid, address, metrics }, 'started');
     if (!isProduction) {
-      announce(address, key);
+      console.log(`Animal Store Service at ${address}`);
+    }
+    if (key !== undefined) {
+      console.log(`API key: ${key}`);
+      console.log(`Try it:  curl -H 'Authorization: Bearer ${key}' ${address}/pets`);
     }
     if (!stopping.aborted) {
       await new Promise((resolve) => stopping.addEventListener('abort', resolve));
@@ -114,15 +118,6 @@ async function serveFrom(
       await dataSource.destroy();
     }
     logger.flush();
-  }
-}
-
-/** Prints what a person needs for a first request, as plain text. */
-function announce(base: string, key: string | undefined): void {
-  console.log(`Animal Store Service at ${base}`);
-  if (key !== undefined) {
-    console.log(`API key: ${key}`);
-    console.log(`Try it:  curl -H 'Authorization: Bearer ${key}' ${base}/pets`);
   }
 }
 

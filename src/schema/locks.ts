@@ -12,17 +12,14 @@ export const MIGRATION_LOCK = 7_236_102_511;
 /** The statements around a migration. They override the limits that the role has for requests. */
 export interface Frame {
   open: readonly string[];
-  /** Whether the advisory lock was free, and is held now. */
+  /** Takes the advisory lock if it is free. */
   lock: string;
   close: readonly string[];
-  /** Instead of `close`, after an error. */
-  undo: readonly string[];
 }
 
 /**
  * Requests for a table queue behind a migration that waits for it, and fail after 750 ms. The migration may wait for two
- * tables. At a stricter isolation level, the snapshot would be older than the locks, and would not show what their
- * previous holders committed.
+ * tables. At a stricter isolation level, its snapshot would not show what the previous holders of the locks committed.
  */
 export const TRANSACTION: Frame = {
   open: [
@@ -32,21 +29,17 @@ export const TRANSACTION: Frame = {
   ],
   lock: `pg_try_advisory_xact_lock(${MIGRATION_LOCK})`,
   close: ['commit'],
-  undo: ['rollback'],
 };
-
-const END_SESSION = [
-  'reset statement_timeout',
-  'reset lock_timeout',
-  `do $$ begin perform pg_advisory_unlock(${MIGRATION_LOCK}); end $$`,
-];
 
 /** `create index concurrently` waits for every transaction that uses its table, but blocks none. */
 export const NO_TRANSACTION: Frame = {
   open: ['set statement_timeout = 0', `set lock_timeout = '10min'`],
   lock: `pg_try_advisory_lock(${MIGRATION_LOCK})`,
-  close: END_SESSION,
-  undo: END_SESSION,
+  close: [
+    'reset statement_timeout',
+    'reset lock_timeout',
+    `do $$ begin perform pg_advisory_unlock(${MIGRATION_LOCK}); end $$`,
+  ],
 };
 
 /** How often a transaction is tried if a table is locked. Between two attempts, requests proceed. */
@@ -93,7 +86,7 @@ export async function underLock<T>(
       return result;
     } catch (error) {
       // If the connection is lost, PostgreSQL has undone it.
-      await runAll(session, frame.undo).catch(() => {});
+      await runAll(session, frame === TRANSACTION ? ['rollback'] : frame.close).catch(() => {});
       if (frame !== TRANSACTION || sqlState(error) !== LOCK_NOT_AVAILABLE) {
         throw error;
       }
@@ -136,9 +129,8 @@ async function takeLock(session: QueryRunner, lock: string): Promise<void> {
   }
 }
 
-/** What a session waits for. */
+/** What a session waits for, such as `SHARE on pets`. */
 interface Obstacle {
-  /** Such as `SHARE on pets`. */
   lock: string;
   blockers: string[];
 }

@@ -63,8 +63,12 @@ export async function statementsOf(migration: Migration, way: 'up' | 'down'): Pr
 
 /** `sql` without the indentation of the source file. */
 export function withoutIndent(sql: string): string {
-  const [, indent] = /^\n?( *)/.exec(sql)!;
-  return sql.trim().replaceAll(`\n${indent}`, '\n');
+  const lines = sql
+    .replace(/^\s*\n/, '')
+    .trimEnd()
+    .split('\n');
+  const indents = lines.filter((line) => line.trim() !== '').map((line) => line.search(/\S/));
+  return lines.map((line) => line.slice(Math.min(...indents))).join('\n');
 }
 
 /**
