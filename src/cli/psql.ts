@@ -47,10 +47,8 @@ function variablesOf(url: string): NodeJS.ProcessEnv {
   const { host, port, user, database, password } = new Client({ connectionString: url });
   const parameters = Object.fromEntries(new URL(url).searchParams);
   const { ssl, sslmode = ssl && (ssl === '0' ? 'disable' : 'verify-full'), ...others } = parameters;
-  const values = {
-    ...{ ...others, host, port, user, database, password },
-    sslmode: sslmode === 'no-verify' ? 'require' : sslmode,
-  };
+  const mode = sslmode === 'no-verify' ? 'require' : sslmode;
+  const values = { ...others, sslmode: mode, host, port, user, database, password };
   const variables: NodeJS.ProcessEnv = {};
   for (const [name, value] of Object.entries(values)) {
     if (value !== undefined && value !== null) {
