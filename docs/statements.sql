@@ -1,33 +1,17 @@
 -- Every statement that the service sends, but for what TypeORM asks PostgreSQL when it connects. Made by npm run
--- sql-files, which also made the plans: by EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, SUMMARY OFF) of a call with
--- the arguments in brackets, on PostgreSQL 15.18 with a million rows in each table, all of them in memory, and with the
--- settings of the service's sessions. A test checks that the statements are current. It does not make the plans again.
+-- sql-files. A test checks that the statements are current, and others that their plans use the indexes.
 
 -- Which of the API keys that requests came with are valid. Prepared as valid-keys.
 select id, encode(hash, 'hex'), (extract(epoch from expires_at) - extract(epoch from now())) * 1000
   from api_keys
  where hash = any (array(select decode(sent, 'hex') from unnest($1::text[]) as sent))
    and revoked_at is null and (expires_at is null or expires_at > now());
--- Plan of (array[encode(sha256('500000'), 'hex')]):
---   Index Scan using api_keys_hash_key on api_keys (actual rows=1 loops=1)
---     Index Cond: (hash = ANY ($0))
---     Filter: ((revoked_at IS NULL) AND ((expires_at IS NULL) OR (expires_at > now())))
---     Buffers: shared hit=4
---     InitPlan 1 (returns $0)
---       ->  Function Scan on unnest sent (actual rows=1 loops=1)
 
 -- Notes which API keys were used, to the minute. Prepared as note-key-use.
 update api_keys
    set last_used_at = now()
  where id = any($1::bigint[])
    and (last_used_at is null or last_used_at < now() - interval '1 minute');
--- Plan of ('{500000}'):
---   Update on api_keys (actual rows=0 loops=1)
---     Buffers: shared hit=19
---     ->  Index Scan using api_keys_pkey on api_keys (actual rows=1 loops=1)
---           Index Cond: (id = ANY ($1))
---           Filter: ((last_used_at IS NULL) OR (last_used_at < (now() - '00:01:00'::interval)))
---           Buffers: shared hit=6
 
 -- listPets: the pages that requests wait for. Prepared as pet-pages.
  select wanted.key, page.items
@@ -40,17 +24,6 @@ lateral (
                   order by id
                   limit wanted.size + 1) as pets
         ) as page;
--- Plan of ('{page}', '{null}', '{500000}', '{20}'):
---   Nested Loop (actual rows=1 loops=1)
---     Buffers: shared hit=4
---     ->  Function Scan on wanted (actual rows=1 loops=1)
---     ->  Aggregate (actual rows=1 loops=1)
---           Buffers: shared hit=4
---           ->  Limit (actual rows=21 loops=1)
---                 Buffers: shared hit=4
---                 ->  Index Scan using pets_pkey on pets (actual rows=21 loops=1)
---                       Index Cond: (id >= wanted.start)
---                       Buffers: shared hit=4
 
 -- listPets with a status. Prepared as pet-pages-of-status.
  select wanted.key, page.items
@@ -63,17 +36,6 @@ lateral (
                   order by status, id
                   limit wanted.size + 1) as pets
         ) as page;
--- Plan of ('{page}', '{pending}', '{500000}', '{20}'):
---   Nested Loop (actual rows=1 loops=1)
---     Buffers: shared hit=24
---     ->  Function Scan on wanted (actual rows=1 loops=1)
---     ->  Aggregate (actual rows=1 loops=1)
---           Buffers: shared hit=24
---           ->  Limit (actual rows=21 loops=1)
---                 Buffers: shared hit=24
---                 ->  Index Scan using pets_status_id_idx on pets (actual rows=21 loops=1)
---                       Index Cond: ((ROW(status, id) >= ROW(wanted.filter, wanted.start)) AND (ROW(status, id) <= ROW(wanted.filter, '9223372036854775807'::bigint)))
---                       Buffers: shared hit=24
 
 -- createPet. Prepared as insert-pets.
 with new as materialized (
@@ -88,25 +50,6 @@ with new as materialized (
 select new.position::int, new.id::text
   from new
   join stored on stored.id = new.id and (stored.name, stored.category_id, stored.status) is not distinct from (new.name, new.category_id, new.status);
--- Plan of ('{Rex}', '{1}', '{available}'):
---   Hash Join (actual rows=1 loops=1)
---     Hash Cond: (new.id = stored.id)
---     Join Filter: ((NOT ((stored.name)::text IS DISTINCT FROM (new.name)::text)) AND (NOT (stored.category_id IS DISTINCT FROM new.category_id)) AND (NOT (stored.status IS DISTINCT FROM new.status)))
---     Buffers: shared hit=6
---     CTE new
---       ->  Function Scan on request (actual rows=1 loops=1)
---             Buffers: shared hit=1
---     CTE stored
---       ->  Insert on pets (actual rows=1 loops=1)
---             Buffers: shared hit=5
---             ->  CTE Scan on new new_1 (actual rows=1 loops=1)
---     ->  CTE Scan on new (actual rows=1 loops=1)
---           Buffers: shared hit=1
---     ->  Hash (actual rows=1 loops=1)
---           Buckets: 1024  Batches: 1  Memory Usage: 9kB
---           Buffers: shared hit=5
---           ->  CTE Scan on stored (actual rows=1 loops=1)
---                 Buffers: shared hit=5
 
 -- createPet with an Idempotency-Key. Prepared as insert-pets-once.
 with new as materialized (
@@ -140,60 +83,6 @@ select new.position::int, is_free, pet_id::text, stored.id is not null
   from new
   left join record using (api_key_id, key)
   left join stored on stored.id = record.pet_id and (stored.name, stored.category_id, stored.status) is not distinct from (new.name, new.category_id, new.status);
--- Plan of ('{1}', '{new}', array[encode(sha256('body'), 'hex')], '{Rex}', '{1}', '{available}'):
---   Hash Left Join (actual rows=1 loops=1)
---     Hash Cond: (record.pet_id = stored.id)
---     Join Filter: ((NOT ((stored.name)::text IS DISTINCT FROM (new.name)::text)) AND (NOT (stored.category_id IS DISTINCT FROM new.category_id)) AND (NOT (stored.status IS DISTINCT FROM new.status)))
---     Buffers: shared hit=19
---     CTE new
---       ->  Function Scan on request (actual rows=1 loops=1)
---             Buffers: shared hit=5
---             SubPlan 1
---               ->  Index Scan using idempotency_keys_pkey on idempotency_keys known (actual rows=0 loops=1)
---                     Index Cond: ((api_key_id = request.api_key_id) AND ((key)::text = request.key))
---                     Buffers: shared hit=5
---             SubPlan 2
---               ->  LockRows (never executed)
---                     ->  Index Scan using idempotency_keys_pkey on idempotency_keys old (never executed)
---                           Index Cond: ((api_key_id = request.api_key_id) AND ((key)::text = request.key))
---     CTE record
---       ->  Insert on idempotency_keys earlier (actual rows=1 loops=1)
---             Conflict Resolution: UPDATE
---             Conflict Arbiter Indexes: idempotency_keys_pkey
---             Conflict Filter: (earlier.created_at < (now() - '24:00:00'::interval))
---             Tuples Inserted: 1
---             Conflicting Tuples: 0
---             Buffers: shared hit=9
---             ->  Subquery Scan on "*SELECT*" (actual rows=1 loops=1)
---                   Buffers: shared hit=1
---                   ->  CTE Scan on new new_1 (actual rows=1 loops=1)
---                         Filter: is_free
---                         Buffers: shared hit=1
---     CTE stored
---       ->  Insert on pets (actual rows=1 loops=1)
---             Buffers: shared hit=5
---             ->  Hash Join (actual rows=1 loops=1)
---                   Hash Cond: ((new_2.api_key_id = record_1.api_key_id) AND (new_2.key = (record_1.key)::text))
---                   ->  CTE Scan on new new_2 (actual rows=1 loops=1)
---                   ->  Hash (actual rows=1 loops=1)
---                         Buckets: 1024  Batches: 1  Memory Usage: 9kB
---                         ->  CTE Scan on record record_1 (actual rows=1 loops=1)
---     ->  Hash Left Join (actual rows=1 loops=1)
---           Hash Cond: ((new.api_key_id = record.api_key_id) AND (new.key = (record.key)::text))
---           Buffers: shared hit=14
---           ->  CTE Scan on new (actual rows=1 loops=1)
---                 Buffers: shared hit=5
---           ->  Hash (actual rows=1 loops=1)
---                 Buckets: 1024  Batches: 1  Memory Usage: 9kB
---                 Buffers: shared hit=9
---                 ->  CTE Scan on record (actual rows=1 loops=1)
---                       Buffers: shared hit=9
---     ->  Hash (actual rows=1 loops=1)
---           Buckets: 1024  Batches: 1  Memory Usage: 9kB
---           Buffers: shared hit=5
---           ->  CTE Scan on stored (actual rows=1 loops=1)
---                 Buffers: shared hit=5
---   Trigger for constraint idempotency_keys_pet_id_fkey on idempotency_keys: calls=1
 
 -- createPet with an Idempotency-Key that stands for an animal. Prepared as pets-by-idempotency-key.
 select wanted.position::int, encode(known.body_hash, 'hex'), id::text, '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}'
@@ -203,25 +92,6 @@ select wanted.position::int, encode(known.body_hash, 'hex'), id::text, '{"id":' 
         where record.api_key_id = wanted.api_key_id and record.key = wanted.key
         limit 1) as known
   join pets on pets.id = known.pet_id;
--- Plan of ('{1}', '{key 500000}'):
---   Nested Loop (actual rows=1 loops=1)
---     Buffers: shared hit=8
---     ->  Nested Loop (actual rows=1 loops=1)
---           Buffers: shared hit=4
---           ->  Function Scan on wanted (actual rows=1 loops=1)
---           ->  Limit (actual rows=1 loops=1)
---                 Buffers: shared hit=4
---                 ->  Index Scan using idempotency_keys_pkey on idempotency_keys record (actual rows=1 loops=1)
---                       Index Cond: ((api_key_id = wanted.api_key_id) AND ((key)::text = wanted.key))
---                       Buffers: shared hit=4
---     ->  Memoize (actual rows=1 loops=1)
---           Cache Key: record.pet_id
---           Cache Mode: logical
---           Hits: 0  Misses: 1  Evictions: 0  Overflows: 0  Memory Usage: 1kB
---           Buffers: shared hit=4
---           ->  Index Scan using pets_pkey on pets (actual rows=1 loops=1)
---                 Index Cond: (id = record.pet_id)
---                 Buffers: shared hit=4
 
 -- Deletes Idempotency-Keys older than 24 hours, every ten minutes. Prepared as delete-old-idempotency-keys.
 delete from idempotency_keys
@@ -233,34 +103,9 @@ delete from idempotency_keys
         limit 1000
           for update skip locked)
 returning key;
--- Plan of ():
---   Delete on idempotency_keys (actual rows=1000 loops=1)
---     Buffers: shared hit=7020
---     ->  Nested Loop (actual rows=1000 loops=1)
---           Buffers: shared hit=5020
---           ->  HashAggregate (actual rows=1000 loops=1)
---                 Group Key: "ANY_subquery".api_key_id, ("ANY_subquery".key)::text
---                 Batches: 1  Memory Usage: 321kB
---                 Buffers: shared hit=1020
---                 ->  Subquery Scan on "ANY_subquery" (actual rows=1000 loops=1)
---                       Buffers: shared hit=1020
---                       ->  Limit (actual rows=1000 loops=1)
---                             Buffers: shared hit=1020
---                             ->  LockRows (actual rows=1000 loops=1)
---                                   Buffers: shared hit=1020
---                                   ->  Index Scan using idempotency_keys_created_at_idx on idempotency_keys idempotency_keys_1 (actual rows=1000 loops=1)
---                                         Index Cond: (created_at < (now() - '24:00:00'::interval))
---                                         Buffers: shared hit=20
---           ->  Index Scan using idempotency_keys_pkey on idempotency_keys (actual rows=1 loops=1000)
---                 Index Cond: ((api_key_id = "ANY_subquery".api_key_id) AND ((key)::text = ("ANY_subquery".key)::text))
---                 Buffers: shared hit=4000
 
 -- getPet. Prepared as pets-by-id.
 SELECT pets.id::text AS "id", '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' AS "json" FROM "pets" "pets" WHERE "pets"."id" = any($1);
--- Plan of ('{500000}'):
---   Index Scan using pets_pkey on pets (actual rows=1 loops=1)
---     Index Cond: (id = ANY ($1))
---     Buffers: shared hit=4
 
 -- listOrders. Prepared as order-pages.
  select wanted.key, page.items
@@ -273,17 +118,6 @@ lateral (
                   order by id
                   limit wanted.size + 1) as orders
         ) as page;
--- Plan of ('{page}', '{null}', '{500000}', '{20}'):
---   Nested Loop (actual rows=1 loops=1)
---     Buffers: shared hit=4
---     ->  Function Scan on wanted (actual rows=1 loops=1)
---     ->  Aggregate (actual rows=1 loops=1)
---           Buffers: shared hit=4
---           ->  Limit (actual rows=21 loops=1)
---                 Buffers: shared hit=4
---                 ->  Index Scan using orders_pkey on orders (actual rows=21 loops=1)
---                       Index Cond: (id >= wanted.start)
---                       Buffers: shared hit=4
 
 -- With DATABASE_READ_URL, on the primary before each read: how far its log goes. Prepared as primary-position.
 select lsn::text, ('x' || left(pg_walfile_name(lsn), 8))::bit(32)::int,
@@ -294,12 +128,6 @@ select lsn::text, ('x' || left(pg_walfile_name(lsn), 8))::bit(32)::int,
                  else pg_current_wal_flush_lsn()
                end as lsn
          where not pg_is_in_recovery()) as position;
--- Plan of ():
---   Subquery Scan on "position" (actual rows=1 loops=1)
---     InitPlan 1 (returns $0)
---       ->  Function Scan on pg_control_system (actual rows=1 loops=1)
---     ->  Result (actual rows=1 loops=1)
---           One-Time Filter: (NOT pg_is_in_recovery())
 
 -- With DATABASE_READ_URL, on the standby before each read: whether it is a copy, and has replayed as much. Prepared as standby-state.
 with recursive look (round, has_replayed) as (
@@ -323,26 +151,6 @@ select coalesce(bool_or(has_replayed), false),
          then 'ignores settings of the service''s sessions, as poolers do. Name the standby itself.'
        end
   from look;
--- Plan of ('0/0', '1', 'identity'):
---   Aggregate (actual rows=1 loops=1)
---     CTE look
---       ->  Recursive Union (actual rows=1 loops=1)
---             ->  Result (actual rows=1 loops=1)
---                   InitPlan 1 (returns $1)
---                     ->  Function Scan on pg_stat_get_wal_receiver s (actual rows=0 loops=1)
---                           Filter: (pid IS NOT NULL)
---                           Rows Removed by Filter: 1
---             ->  Nested Loop (actual rows=0 loops=1)
---                   InitPlan 2 (returns $2)
---                     ->  Function Scan on pg_stat_get_wal_receiver s_1 (never executed)
---                           Filter: (pid IS NOT NULL)
---                   ->  WorkTable Scan on look look_1 (actual rows=0 loops=1)
---                         Filter: ((NOT has_replayed) AND (round < 9))
---                         Rows Removed by Filter: 1
---                   ->  Function Scan on pg_sleep (never executed)
---     InitPlan 4 (returns $5)
---       ->  Function Scan on pg_control_system (actual rows=1 loops=1)
---     ->  CTE Scan on look (actual rows=1 loops=1)
 
 -- Ends sessions that the service closed because they did not respond. Prepared as end-sessions.
 select pg_terminate_backend(pid)
@@ -364,24 +172,13 @@ select privilege || ' on ' || relation as right, n <= $3 as "isNeeded",
                 else has_table_privilege(to_regclass(relation), privilege)
               end, false)
       order by n;
--- Plan of ('{pets,pets_id_seq}', '{select,usage}', '2'):
---   Function Scan on list (actual rows=0 loops=1)
---     Filter: (NOT COALESCE(CASE privilege WHEN 'usage'::text THEN has_sequence_privilege((to_regclass(relation))::oid, privilege) WHEN 'update'::text THEN has_any_column_privilege((to_regclass(relation))::oid, privilege) ELSE has_table_privilege((to_regclass(relation))::oid, privilege) END, false))
---     Rows Removed by Filter: 2
 
 -- Readiness, and a start: which migrations are applied.
 select name, (to_jsonb(migrations) ->> 'applied_at')::timestamptz as "appliedAt",
               to_jsonb(migrations) ->> 'version' as version
-         from migrations order by timestamp, id;
--- Plan of ():
---   Sort (actual rows=6 loops=1)
---     Sort Key: "timestamp", id
---     Sort Method: quicksort  Memory: 25kB
---     Buffers: shared hit=1
---     ->  Seq Scan on migrations (actual rows=6 loops=1)
---           Buffers: shared hit=1
+         from migrations order by id;
 
--- A start: whether the tables are in another schema than the one that the role uses.
+-- Readiness, and a start: whether the tables are in another schema than the one that the role uses.
 select quote_ident(nspname) as found, quote_ident(current_user) as role,
             current_setting('search_path') as path, to_regclass('pets') is not null as "isVisible",
             has_schema_privilege(pg_namespace.oid, 'usage') as "isUsable"
@@ -393,55 +190,19 @@ select quote_ident(nspname) as found, quote_ident(current_user) as role,
         and not exists (select from pg_tables where schemaname = current_schema() and tablename = 'migrations')
         and (has_table_privilege(pets.oid, 'select')
              or quote_ident(nspname) = any (regexp_split_to_array(current_setting('search_path'), ', *')));
--- Plan of ():
---   Result (actual rows=0 loops=1)
---     One-Time Filter: (NOT $0)
---     Buffers: shared hit=5
---     InitPlan 1 (returns $0)
---       ->  Nested Loop (actual rows=1 loops=1)
---             Join Filter: (c.relnamespace = n.oid)
---             Buffers: shared hit=5
---             ->  Index Scan using pg_class_relname_nsp_index on pg_class c (actual rows=1 loops=1)
---                   Index Cond: (relname = 'migrations'::name)
---                   Filter: (relkind = ANY ('{r,p}'::"char"[]))
---                   Buffers: shared hit=3
---             ->  Index Scan using pg_namespace_nspname_index on pg_namespace n (actual rows=1 loops=1)
---                   Index Cond: (nspname = "current_schema"())
---                   Buffers: shared hit=2
---     ->  Nested Loop (never executed)
---           Join Filter: (pg_namespace.oid = migrations.relnamespace)
---           ->  Nested Loop (never executed)
---                 ->  Index Scan using pg_class_relname_nsp_index on pg_class pets (never executed)
---                       Index Cond: (relname = 'pets'::name)
---                 ->  Index Scan using pg_namespace_oid_index on pg_namespace (never executed)
---                       Index Cond: (oid = pets.relnamespace)
---                       Filter: ((nspname IS DISTINCT FROM "current_schema"()) AND (has_table_privilege(pets.oid, 'select'::text) OR (quote_ident((nspname)::text) = ANY (regexp_split_to_array(current_setting('search_path'::text), ', *'::text)))))
---           ->  Index Only Scan using pg_class_relname_nsp_index on pg_class migrations (never executed)
---                 Index Cond: (relname = 'migrations'::name)
---                 Heap Fetches: 0
 
 -- A start: whether the database can hold the tables.
 select current_setting('server_encoding') as encoding, current_schema() as schema,
             current_setting('search_path') as path;
--- Plan of ():
---   Result (actual rows=1 loops=1)
 
 -- A command, and a start before it serves: dates that the driver reads.
 set datestyle = 'ISO';
 
 -- A start: whether the database is Citus, for which other statements replace some of these. Then the start also reads the number of the node from that table.
 select to_regclass('pg_dist_local_group') is not null as is_citus;
--- Plan of ():
---   Result (actual rows=1 loops=1)
 
 -- A start: whether sessions have their settings.
 select name, setting, quote_ident(current_user) as role from pg_settings where name = any($1);
--- Plan of ('{jit,statement_timeout}'):
---   Function Scan on pg_show_all_settings a (actual rows=2 loops=1)
---     Filter: (name = ANY ($1))
---     Rows Removed by Filter: 352
 
 -- A start: whether a pooler shares sessions among connections.
 select pg_backend_pid() as pid;
--- Plan of ():
---   Result (actual rows=1 loops=1)

@@ -2,7 +2,14 @@ import { CreatePets1795046400000 } from './1795046400000-create-pets.js';
 import { CreateApiKeys1795046460000 } from './1795046460000-create-api-keys.js';
 import { CreateIdempotencyKeys1795132800000 } from './1795132800000-create-idempotency-keys.js';
 import { CreateOrders1795222800000 } from './1795222800000-create-orders.js';
-import type { Migration, SqlSession } from './migration.js';
+import type { Migration, SqlSession, TableLocks } from './migration.js';
+
+const EVERY_TABLE: TableLocks = {
+  pets: 'ACCESS EXCLUSIVE',
+  api_keys: 'ACCESS EXCLUSIVE',
+  idempotency_keys: 'ACCESS EXCLUSIVE',
+  orders: 'ACCESS EXCLUSIVE',
+};
 
 /**
  * On Citus, pets and orders are distributed by their ids and idempotency_keys by its key, and each node has a copy of
@@ -13,6 +20,8 @@ export class DistributeTables1795226400000 implements Migration {
   name = 'DistributeTables1795226400000';
   purpose = 'Distributes the tables if the database has the extension citus, else changes nothing.';
   locks = { up: {}, down: {} } as const;
+  // Dropping a foreign key locks both tables. Citus drops and adds the one to the reference table again.
+  locksOnCitus = { up: EVERY_TABLE, down: EVERY_TABLE };
   drops = [];
   isOptional = true as const;
 

@@ -14,6 +14,8 @@ export interface Migration extends MigrationInterface {
   purpose: string;
   /** Its locks on existing tables, held until the transaction ends. */
   locks: { up: TableLocks; down: TableLocks };
+  /** The same on Citus, if it differs there. */
+  locksOnCitus?: { up: TableLocks; down: TableLocks };
   /** The existing tables of which it rewrites all rows. */
   rewrites?: { up?: readonly string[]; down?: readonly string[] };
   /**

@@ -5,7 +5,7 @@ import { isUnavailable, sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { createLogger } from '../logging/logger.js';
 import { addCheck } from './check.js';
-import { exitCodes } from './exit-codes.js';
+import { addCommand } from './command.js';
 import { addKeys } from './keys.js';
 import { addMigrate } from './migrate.js';
 import { addPsql } from './psql.js';
@@ -28,19 +28,18 @@ export async function animalStore(args: string[]): Promise<void> {
 Without a command, animal-store runs serve. Configuration comes from the environment and from .env, as documented in
 .env.example. If the arguments are wrong or a command fails, a message is on standard error and the exit code is 1.`,
     );
-  program
-    .command('serve')
-    .description('run the service until SIGTERM, SIGINT or SIGHUP')
-    .addHelpText('after', exitCodes({ 0: 'stopped by a signal', 1: 'could not start, or failed' }))
-    .action(async () => {
-      const { serve } = await import('./serve.js');
-      try {
-        await serve(loadEnvironment());
-      } catch (error) {
-        logStopped(error);
-        throw error;
-      }
-    });
+  addCommand(program, 'serve', 'run the service until SIGTERM, SIGINT or SIGHUP', {
+    0: 'stopped by a signal',
+    1: 'could not start, or failed',
+  }).action(async () => {
+    const { serve } = await import('./serve.js');
+    try {
+      await serve(loadEnvironment());
+    } catch (error) {
+      logStopped(error);
+      throw error;
+    }
+  });
   addCheck(program);
   addMigrate(program);
   addKeys(program);

@@ -7,8 +7,7 @@ import { loadEnvironment, secretOf } from '../config/environment.js';
 import { requireMigrated } from '../schema/migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { INT64_MAX } from '../int64.js';
-import { onCommandDatabase } from './command-database.js';
-import { exitCodes } from './exit-codes.js';
+import { exitCodes, onCommandDatabase } from './command.js';
 
 /** Adds `animal-store keys …`, which `npm run keys` runs. */
 export function addKeys(program: Command): void {

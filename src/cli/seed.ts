@@ -2,14 +2,13 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Argument, type Command, InvalidArgumentError } from 'commander';
 import { from as copyFrom } from 'pg-copy-streams';
+import type { DataSource } from 'typeorm';
 import { loadEnvironment } from '../config/environment.js';
 import { poolOf } from '../database/data-source.js';
-import { administer } from '../database/database.js';
 import { requireMigrated } from '../schema/migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
 import type { PetStatus } from '../pets/pet.entity.js';
-import { describe, onCommandDatabase } from './command-database.js';
-import { exitCodes } from './exit-codes.js';
+import { addCommand, onNamedDatabase } from './command.js';
 
 /** The maximum number of animals that one run creates. */
 const MOST = 100_000_000;
@@ -23,43 +22,29 @@ const NAMES =
     ' ',
   );
 
-const BYNAMES = [
-  '',
-  'II',
-  'the Bold',
-  'the Quiet',
-  'O’Malley',
-  "O'Hara",
-  'von Bellheim',
-  'de la Cruz',
-  'Jr.',
-  '& Sons',
-  '"Socks"',
-  '<3',
-  'No. 7',
-  'of the Old Mill by the River',
-  '100 %',
-];
+const BYNAMES =
+  `|II|the Bold|the Quiet|O’Malley|O'Hara|von Bellheim|de la Cruz|Jr.|& Sons|"Socks"|<3|No. 7|of the Old Mill by the River|100 %`.split(
+    '|',
+  );
 
 /** Adds `animal-store seed`, which `npm run seed` runs. */
 export function addSeed(program: Command): void {
-  program
-    .command('seed')
-    .description('create animals for development and tests')
+  addCommand(program, 'seed', 'create animals for development and tests', {
+    0: 'created',
+    1: 'failed or stopped: none was created',
+  })
     .addArgument(new Argument('<count>', `how many: 1 to ${MOST}`).argParser(countOf))
     .option('--yes', 'create them even if NODE_ENV is production')
-    .addHelpText('after', exitCodes({ 0: 'created', 1: 'failed or stopped: none was created' }))
     .action(async (count: number, { yes }: { yes?: true }) => {
       const environment = loadEnvironment();
-      await onCommandDatabase(environment, async (url) => {
-        console.error(`${await administer(url, (dataSource) => describe(url, dataSource))}.`);
+      await onNamedDatabase(environment, async (dataSource, url) => {
         if (environment.NODE_ENV === 'production' && !yes) {
           throw new OperatorError(
             'NODE_ENV is production: nobody can delete these animals through the service. Add --yes to create them.',
           );
         }
         await requireMigrated(url, environment);
-        await seed(url, count);
+        await seed(dataSource, count);
       });
     });
 }
@@ -73,32 +58,30 @@ function countOf(text: string): number {
 }
 
 /** Creates all animals, or none. */
-async function seed(url: string, count: number): Promise<void> {
+async function seed(dataSource: DataSource, count: number): Promise<void> {
   const stopping = new AbortController();
   const { signal } = stopping;
   process.once('SIGINT', () => stopping.abort()).once('SIGTERM', () => stopping.abort());
-  await administer(url, async (dataSource) => {
-    const client = await poolOf(dataSource).connect();
-    client.on('error', () => {});
+  const client = await poolOf(dataSource).connect();
+  client.on('error', () => {});
+  try {
+    await client.query('begin');
+    // The role may have a short time-out, for requests.
+    await client.query('set local statement_timeout = 0');
+    const copy = client.query(copyFrom('copy pets (name, category_id, status) from stdin'));
     try {
-      await client.query('begin');
-      // The role may have a short time-out, for requests.
-      await client.query('set local statement_timeout = 0');
-      const copy = client.query(copyFrom('copy pets (name, category_id, status) from stdin'));
-      try {
-        await pipeline(Readable.from(linesOf(count)), copy, { signal });
-      } finally {
-        draw('\n');
-      }
-      signal.throwIfAborted();
-      await client.query('commit');
-      client.release();
-    } catch (error) {
-      // PostgreSQL rolls back the transaction of a session that ends.
-      client.release(true);
-      throw signal.aborted ? new OperatorError('Stopped. No animal was created.') : error;
+      await pipeline(Readable.from(linesOf(count)), copy, { signal });
+    } finally {
+      draw('\n');
     }
-  });
+    signal.throwIfAborted();
+    await client.query('commit');
+    client.release();
+  } catch (error) {
+    // PostgreSQL rolls back the transaction of a session that ends.
+    client.release(true);
+    throw signal.aborted ? new OperatorError('Stopped. No animal was created.') : error;
+  }
   console.log(`Created ${count} animals.`);
 }
 
@@ -112,7 +95,7 @@ function* linesOf(count: number): Generator<string> {
       lines += `${name.trimEnd()}\t${1 + ((done * 7) % 500)}\t${statusOf(done)}\n`;
     }
     yield lines;
-    const bar = '#'.repeat((BAR * done) / count).padEnd(BAR, '.');
+    const bar = '#'.repeat((40 * done) / count).padEnd(40, '.');
     draw(`\r[${bar}] ${done} of ${count}`);
   }
 }
@@ -123,10 +106,7 @@ function statusOf(n: number): PetStatus {
   return rest === 0 ? 'pending' : rest < 20 ? 'sold' : 'available';
 }
 
-/** Characters of the progress bar. */
-const BAR = 40;
-
-/** Writes only if standard error is a terminal. */
+/** Draws the progress bar, only if standard error is a terminal. */
 function draw(text: string): void {
   if (process.stderr.isTTY) {
     process.stderr.write(text);

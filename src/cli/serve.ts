@@ -30,9 +30,8 @@ export async function serve(environment: Environment): Promise<void> {
   let isServing = false;
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.on(signal, () => {
+      // While the process waits for a database, or for the migrations of another process, nothing needs to be closed.
       if (!isServing && environment.DATABASE_URL !== undefined) {
-        // The process still waits for a database, or for the migrations of another process. Nothing needs to be closed
-        // yet.
         process.exit();
       }
       const now = performance.now();
@@ -77,8 +76,9 @@ async function serveFrom(
   stopping: AbortSignal,
   hurrying: AbortSignal,
 ): Promise<void> {
-  const isProduction = environment.NODE_ENV === 'production';
-  const logger = createLogger(environment.LOG_LEVEL, await standardOutput(isProduction));
+  const { NODE_ENV, LOG_LEVEL, HOST, PORT, METRICS_PORT, DRAIN_SECONDS, COMMIT } = environment;
+  const isProduction = NODE_ENV === 'production';
+  const logger = createLogger(LOG_LEVEL, await standardOutput(isProduction));
   process.once('uncaughtExceptionMonitor', (err) =>
     logger.fatal({ err, reason: 'error' }, 'stopped'),
   );
@@ -87,36 +87,29 @@ async function serveFrom(
   const dataSource = await connectService(url, environment);
   try {
     const app = await createApp({ environment, dataSource, logger });
-    await app.listen(environment.PORT, environment.HOST);
-    const host = environment.HOST.includes(':') ? `[${environment.HOST}]` : environment.HOST;
-    const address = (port: number, path: string) => `http://${host}:${port}${path}`;
-    const { port } = app.getHttpServer().address() as AddressInfo;
-    const isMeasured = environment.METRICS_PORT !== undefined;
-    logger.info(
-      {
-        version: VERSION,
-        commit: environment.COMMIT,
-        node: process.version,
-        pid: process.pid,
-        address: address(port, '/v1'),
-        metrics: isMeasured
-          ? address(app.get(MetricsServer, { strict: false }).port, '/metrics')
-          : undefined,
-      },
-      'started',
-    );
+    await app.listen(PORT, HOST);
+    const origin = `http://${HOST.includes(':') ? `[${HOST}]` : HOST}`;
+    const address = `${origin}:${(app.getHttpServer().address() as AddressInfo).port}/v1`;
+    const metrics =
+      METRICS_PORT === undefined
+        ? undefined
+        : `${origin}:${app.get(MetricsServer, { strict: false }).port}/metrics`;
+    const { version: node, pid } = process;
+    logger.info({ version: VERSION, commit: COMMIT, node, pid, address, metrics }, 'started');
     if (!isProduction) {
-      announce(address(port, '/v1'), key);
+      console.log(`Animal Store Service at ${address}`);
+    }
+    if (key !== undefined) {
+      console.log(`API key: ${key}`);
+      console.log(`Try it:  curl -H 'Authorization: Bearer ${key}' ${address}/pets`);
     }
     if (!stopping.aborted) {
       await new Promise((resolve) => stopping.addEventListener('abort', resolve));
     }
-    if (environment.DRAIN_SECONDS > 0) {
-      const { reason } = stopping;
-      logger.info({ reason, seconds: environment.DRAIN_SECONDS }, 'draining');
-      const adapter = app.getHttpAdapter() as HttpAdapter;
-      adapter.isStopping = true;
-      await wait(environment.DRAIN_SECONDS * 1000, undefined, { signal: hurrying }).catch(() => {});
+    if (DRAIN_SECONDS > 0) {
+      logger.info({ reason: stopping.reason, seconds: DRAIN_SECONDS }, 'draining');
+      (app.getHttpAdapter() as HttpAdapter).isStopping = true;
+      await wait(DRAIN_SECONDS * 1000, undefined, { signal: hurrying }).catch(() => {});
     }
     await app.close();
     logger.info({ reason: stopping.reason }, 'stopped');
@@ -128,21 +121,11 @@ async function serveFrom(
   }
 }
 
-/** Prints what a person needs for a first request, as plain text. */
-function announce(base: string, key: string | undefined): void {
-  console.log(`Animal Store Service at ${base}`);
-  if (key !== undefined) {
-    console.log(`API key: ${key}`);
-    console.log(`Try it:  curl -H 'Authorization: Bearer ${key}' ${base}/pets`);
-  }
-}
-
 /** Sets V8's flags for a long-running process. */
 function tuneHeap(): void {
-  // By default, V8's heap may more than double between two full collections. Earlier collections bound the memory of a
-  // process under load. They have no measurable cost.
+  // Earlier full collections bound the memory of a process under load, at no measurable cost.
   setFlagsFromString('--heap-growing-percent=30');
-  // After a load peak, V8 treats the objects of a call site as long-lived and allocates them in the old generation from
-  // then on. Collecting them there takes up to half of the processor time (seen on Node 24).
+  // After a load peak, V8 would allocate a call site's objects in the old generation. Collecting them there takes up to
+  // half of the processor time (seen on Node 24).
   setFlagsFromString('--no-allocation-site-pretenuring');
 }

@@ -1,48 +1,99 @@
-import { setTimeout as wait } from 'node:timers/promises';
-import { type DataSource, MigrationExecutor, type QueryRunner } from 'typeorm';
+import type { DataSource, QueryRunner } from 'typeorm';
 import { migrations } from '../../migrations/index.js';
 import type { Migration } from '../../migrations/migration.js';
-import type { Environment, Pooler } from '../config/environment.js';
+import type { Environment } from '../config/environment.js';
 import { VERSION } from '../config/project-root.js';
 import { administer } from '../database/database.js';
 import { OperatorError } from '../errors/operator-error.js';
-import { missingBookkeeping, pendingMigrations } from './bookkeeping.js';
-import { inTransaction, outsideTransaction } from './locks.js';
+import { appliedMigrations, BOOKKEEPING, pendingMigrations } from './bookkeeping.js';
+import { NO_TRANSACTION, runAll, TRANSACTION, underLock } from './locks.js';
 import { findingsOf, requireOneSchema } from './schema-state.js';
 
+const ALL: readonly Migration[] = migrations.map((Each) => new Each());
+
+export const frameOf = ({ transaction }: Migration) =>
+  transaction === false ? NO_TRANSACTION : TRANSACTION;
+
 /**
- * The advisory lock under which migrations run (PostgreSQL, section 13.3.5), so that several instances starting at once
- * apply each migration once. The number is arbitrary and must never change.
+ * @returns the migrations that are to be applied, oldest first.
+ * @throws OperatorError as {@link requireOneSchema}.
  */
-export const MIGRATION_LOCK = 7_236_102_511;
-
-/** Milliseconds between two attempts to get the advisory lock. */
-const LOCK_PAUSE = 100;
+export async function nextMigrations(session: DataSource | QueryRunner): Promise<Migration[]> {
+  await requireOneSchema(session);
+  const pending = await pendingMigrations(session);
+  return ALL.filter(({ name }) => pending.includes(name));
+}
 
 /**
- * Applies the pending migrations, in one transaction. If some of them run outside a transaction, there is a transaction
- * for those before, between and after them.
+ * @returns the migration that was applied last, or `undefined` if none is applied.
+ * @throws OperatorError if this code does not have it, and as {@link requireOneSchema}.
+ */
+export async function lastMigration(
+  session: DataSource | QueryRunner,
+): Promise<Migration | undefined> {
+  await requireOneSchema(session);
+  const last = (await appliedMigrations(session)).at(-1);
+  const found = ALL.find(({ name }) => name === last?.name);
+  if (last !== undefined && found === undefined) {
+    throw new OperatorError(
+      `${last.name}, applied last, is not a migration of this version: revert it with the version that has it.`,
+    );
+  }
+  return found;
+}
+
+/**
+ * The statements that apply or revert a migration, and record it. If an attempt to build an index outside a transaction
+ * was interrupted, the index may exist already. So it is dropped first, as the down migration does.
+ */
+export async function statementsOf(migration: Migration, way: 'up' | 'down'): Promise<string[]> {
+  const { name } = migration;
+  const statements: string[] = [];
+  const session = { query: async (sql: string) => statements.push(withoutIndent(sql)) };
+  if (way === 'up' && migration.transaction === false) {
+    await migration.down(session);
+  }
+  await migration[way](session);
+  const record =
+    way === 'up'
+      ? `insert into migrations (timestamp, name, version) values (${name.slice(-13)}, '${name}', '${VERSION}')`
+      : `delete from migrations where name = '${name}'`;
+  return [...statements, record];
+}
+
+/** `sql` without the indentation of the source file. */
+export function withoutIndent(sql: string): string {
+  const lines = sql
+    .replace(/^\s*\n/, '')
+    .trimEnd()
+    .split('\n');
+  const indents = lines.filter((line) => line.trim() !== '').map((line) => line.search(/\S/));
+  return lines.map((line) => line.slice(Math.min(...indents))).join('\n');
+}
+
+/**
+ * Applies the pending migrations, each in a transaction, except those that run outside a transaction.
  *
- * @returns the names of the applied migrations.
+ * @returns their names.
  * @throws OperatorError if the database at `url` cannot be used, if a pooler is in between, if other sessions lock a
  *   table for too long, or if a migration outside a transaction fails.
  */
 export async function runMigrations(url: string): Promise<string[]> {
-  return withMigrations(url, async (dataSource) => {
-    await requireDirect(dataSource);
-    await requireOneSchema(dataSource);
+  return administer(url, async (dataSource) => {
     const applied: string[] = [];
     try {
       for (;;) {
-        const [next] = await pendingMigrations(dataSource);
+        const [next] = await nextMigrations(dataSource);
         if (next === undefined) {
           return applied;
         }
-        const isOutside = isOutsideTransaction(next);
-        const names = await underLock(dataSource, isOutside, (executor, session) =>
-          apply(executor, session, isOutside),
-        );
-        applied.push(...names);
+        const isDone = await underLock(dataSource, frameOf(next), async (session) => {
+          await session.query(BOOKKEEPING);
+          // Another process may have applied it meanwhile.
+          const isPending = (await nextMigrations(session))[0] === next;
+          return isPending && execute(session, next, 'up');
+        });
+        applied.push(...(isDone ? [next.name] : []));
       }
     } catch (error) {
       if (applied.length > 0) {
@@ -51,6 +102,22 @@ export async function runMigrations(url: string): Promise<string[]> {
       throw error;
     }
   });
+}
+
+/** @throws OperatorError that says what a migration outside a transaction may have left. */
+async function execute(session: QueryRunner, migration: Migration, way: 'up' | 'down') {
+  try {
+    await runAll(session, await statementsOf(migration, way));
+    return true;
+  } catch (error) {
+    if (migration.transaction !== false) {
+      throw error;
+    }
+    const message =
+      `${(error as Error).message}\n${migration.name} runs outside a transaction. It may have left an invalid index, ` +
+      'which slows writes down and serves no statement. Run the command again: it first drops that index.';
+    throw new OperatorError(message, { cause: error });
+  }
 }
 
 /**
@@ -71,158 +138,36 @@ export async function requireMigrated(
     return;
   }
   const error = findings.find(({ about, isError }) => about !== 'rights' && isError);
-  if (error?.about === 'migrations') {
-    throw new OperatorError(
-      `${error.message}\n` +
-        `Apply them with npm run migration:run, ${isPooled ? 'without the pooler' : 'or start with MIGRATE_ON_START=true'}.`,
-    );
-  } else if (error !== undefined) {
-    throw new OperatorError(error.message);
+  if (error !== undefined) {
+    const remedy = `\nApply them with npm run migration:run, ${isPooled ? 'without the pooler' : 'or start with MIGRATE_ON_START=true'}.`;
+    throw new OperatorError(error.message + (error.about === 'migrations' ? remedy : ''));
   }
-}
-const withMigrations = <T>(url: string, work: (dataSource: DataSource) => Promise<T>) =>
-  administer(url, work, { migrations: [...migrations] });
-
-/** Applies the pending migrations until one differs from `isOutside`. @returns their names. */
-async function apply(
-  executor: MigrationExecutor,
-  session: QueryRunner,
-  isOutside: boolean,
-): Promise<string[]> {
-  const pending = await executor.getPendingMigrations();
-  const end = pending.findIndex(({ name }) => isOutsideTransaction(name) !== isOutside);
-  const next = end === -1 ? pending : pending.slice(0, end);
-  for (const statement of next.length === 0 ? [] : await missingBookkeeping(session)) {
-    await session.query(statement);
-  }
-  for (const migration of next) {
-    await executor.executeMigration(migration);
-    await session.query('update migrations set version = $1 where name = $2', [
-      VERSION,
-      migration.name,
-    ]);
-  }
-  return next.map(({ name }) => name);
 }
 
 /**
  * Reverts the migration that was applied last.
  *
- * @param expected the name of the migration to revert, if the caller knows it.
+ * @param expected the migration to revert, if the caller knows it.
  * @returns its name, or `undefined` if none is applied.
- * @throws OperatorError as {@link runMigrations}, if this code does not have the migration, or if it is not the
- *   expected one.
+ * @throws OperatorError as {@link runMigrations} and {@link lastMigration}, or if it is not the expected one.
  */
-export async function revertMigration(url: string, expected?: string): Promise<string | undefined> {
-  return withMigrations(url, async (dataSource) => {
-    await requireDirect(dataSource);
-    const name = expected ?? (await lastMigration(dataSource))?.name;
-    if (name === undefined) {
+export async function revertMigration(
+  url: string,
+  expected?: Migration,
+): Promise<string | undefined> {
+  return administer(url, async (dataSource) => {
+    const last = expected ?? (await lastMigration(dataSource));
+    if (last === undefined) {
       return undefined;
     }
-    return underLock(dataSource, isOutsideTransaction(name), async (executor) => {
-      const [last] = await executor.getExecutedMigrations();
-      if (last?.name !== name) {
+    return underLock(dataSource, frameOf(last), async (session) => {
+      if ((await lastMigration(session)) !== last) {
         throw new OperatorError(
-          `Nothing was reverted: ${name} is no longer the migration applied last.`,
+          `Nothing was reverted: ${last.name} is no longer the migration applied last.`,
         );
       }
-      executor.transaction = 'none';
-      await executor.undoLastMigration();
-      return name;
+      await execute(session, last, 'down');
+      return last.name;
     });
-  });
-}
-
-/**
- * @returns the migration applied last, or `undefined` if none is applied.
- * @throws OperatorError if this code does not have it, and as {@link requireOneSchema}.
- */
-export async function lastMigration(dataSource: DataSource): Promise<Migration | undefined> {
-  await requireOneSchema(dataSource);
-  const [last] = await new MigrationExecutor(dataSource).getExecutedMigrations();
-  const found = last && migrationOf(last.name);
-  if (last !== undefined && found === undefined) {
-    throw new OperatorError(
-      `${last.name}, applied last, is not a migration of this version: revert it with the version that has it.`,
-    );
-  }
-  return found;
-}
-
-/** `undefined` if this code does not have it. */
-function migrationOf(name: string): Migration | undefined {
-  const Found = migrations.find((it) => it.name === name);
-  return Found && new Found();
-}
-
-const isOutsideTransaction = (name: string) => migrationOf(name)?.transaction === false;
-
-/**
- * Counts what reverting `migration` would delete now, by table or `table.column`: rows, or values that are not null.
- *
- * @throws OperatorError as {@link inTransaction}.
- */
-export async function rowsLostWith(
-  { drops }: Migration,
-  dataSource: DataSource,
-): Promise<Map<string, string>> {
-  return inTransaction(dataSource, async (session) => {
-    const rows = new Map<string, string>();
-    for (const dropped of drops) {
-      const [table, column = '*'] = dropped.split('.');
-      const [{ count }] = await session.query(`select count(${column}) from ${table}`);
-      rows.set(dropped, count);
-    }
-    return rows;
-  });
-}
-
-/**
- * Detects a pooler by the process id: a pooler reports its own number to clients, because it gives them several
- * sessions.
- *
- * @param pooler the pooler that the configuration names.
- * @throws OperatorError if there is a pooler: the next client of the session would get the settings and locks of a
- *   migration.
- */
-export async function requireDirect(dataSource: DataSource, pooler?: Pooler): Promise<void> {
-  const session = dataSource.createQueryRunner();
-  try {
-    const { processID } = await session.connect();
-    const [{ pid }] = await session.query('select pg_backend_pid() as pid');
-    if (pooler !== undefined || pid !== processID) {
-      throw new OperatorError(
-        'Nothing was changed: migrations do not run through a pooler. ' +
-          "Set DATABASE_URL to PostgreSQL's own address for this command, and DATABASE_POOLER to nothing.",
-      );
-    }
-  } finally {
-    await session.release();
-  }
-}
-
-/** Calls `work` while the transaction, or the session outside a transaction, holds the advisory lock. */
-async function underLock<T>(
-  dataSource: DataSource,
-  isOutside: boolean,
-  work: (executor: MigrationExecutor, session: QueryRunner) => Promise<T>,
-): Promise<T> {
-  const [begin, take] = isOutside
-    ? [outsideTransaction, 'pg_try_advisory_lock']
-    : [inTransaction, 'pg_try_advisory_xact_lock'];
-  return begin(dataSource, async (session) => {
-    // The wait is not inside a statement: a statement has a snapshot, and a `create index concurrently` of the other
-    // process would wait until that ends.
-    for (let isNoted = false; ; isNoted = true) {
-      const [{ isOurs }] = await session.query(`select ${take}($1) as "isOurs"`, [MIGRATION_LOCK]);
-      if (isOurs) {
-        return work(new MigrationExecutor(dataSource, session), session);
-      }
-      if (!isNoted) {
-        console.error('Another process migrates this database; this one waits for it.');
-      }
-      await wait(LOCK_PAUSE);
-    }
   });
 }

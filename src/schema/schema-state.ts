@@ -1,4 +1,4 @@
-import type { DataSource } from 'typeorm';
+import type { DataSource, QueryRunner } from 'typeorm';
 import { migrations } from '../../migrations/index.js';
 import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
@@ -49,34 +49,31 @@ export async function findingsOf(dataSource: DataSource): Promise<Finding[]> {
   });
   // The pending migrations create the relations that do not exist.
   const rights = missing.filter(({ exists }) => exists || pending.length === 0);
-  return [true, false].flatMap((isError) => [
-    ...finding(
-      'migrations',
-      isError,
-      isError ? 'The database has pending migrations' : 'Migrations are pending that no pet needs',
-      pending.filter((name) => OPTIONAL.has(name) !== isError),
-    ),
-    ...finding(
-      'rights',
-      isError,
-      'The database role lacks',
-      rights.filter(({ isNeeded }) => isNeeded === isError).map(({ right }) => right),
-    ),
-  ]);
+  return [true, false].flatMap((isError) => {
+    const names = pending.filter((name) => OPTIONAL.has(name) !== isError);
+    const lacking = rights.filter(({ isNeeded }) => isNeeded === isError).map(({ right }) => right);
+    const text = isError
+      ? 'The database has pending migrations'
+      : 'Migrations are pending that no pet needs';
+    const findings: Finding[] = [
+      {
+        about: 'migrations',
+        isError,
+        message: names.length === 0 ? '' : `${text}: ${names.join(', ')}.`,
+      },
+      {
+        about: 'rights',
+        isError,
+        message: lacking.length === 0 ? '' : `The database role lacks: ${lacking.join(', ')}.`,
+      },
+    ];
+    return findings.filter(({ message }) => message !== '');
+  });
 }
 
 const OPTIONAL = new Set(
   migrations.filter((Each) => new Each().isOptional).map(({ name }) => name),
 );
-
-function finding(
-  about: Finding['about'],
-  isError: boolean,
-  text: string,
-  names: string[],
-): Finding[] {
-  return names.length === 0 ? [] : [{ about, isError, message: `${text}: ${names.join(', ')}.` }];
-}
 
 /** Reads only catalogues that PostgreSQL keeps in memory. */
 function missingRights(
@@ -103,8 +100,8 @@ function missingRights(
 }
 
 /** @throws OperatorError if the tables are in another schema than the one in which migrations would create them. */
-export async function requireOneSchema(dataSource: DataSource): Promise<void> {
-  const other = await otherSchema(dataSource);
+export async function requireOneSchema(session: DataSource | QueryRunner): Promise<void> {
+  const other = await otherSchema(session);
   if (other !== undefined) {
     throw new OperatorError(other.message);
   }
@@ -115,9 +112,9 @@ export async function requireOneSchema(dataSource: DataSource): Promise<void> {
  * must be in the search_path, or the role must have a right on its tables.
  */
 async function otherSchema(
-  dataSource: DataSource,
+  session: DataSource | QueryRunner,
 ): Promise<{ isVisible: boolean; message: string } | undefined> {
-  const [row] = await dataSource.query(
+  const [row] = await session.query(
     `select quote_ident(nspname) as found, quote_ident(current_user) as role,
             current_setting('search_path') as path, to_regclass('pets') is not null as "isVisible",
             has_schema_privilege(pg_namespace.oid, 'usage') as "isUsable"

@@ -1,6 +1,6 @@
 import { Client } from 'pg';
 import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
-import { CREATE_ORDERS, revertToOrders } from '../support/revert-to-orders.js';
+import { revertToOrders } from '../support/revert-to-orders.js';
 import { startService, type TestService } from '../support/service.js';
 import { until } from '../support/until.js';
 
@@ -68,7 +68,7 @@ describe('a migration that waits for a lock', () => {
 
   it('fails no request while an open transaction has updated a pet, or has read the pets', async () => {
     const url = service.databaseUrl;
-    const reverting = () => revertMigration(url, CREATE_ORDERS);
+    const reverting = () => revertMigration(url);
     expect(await statusesWhile(reverting, 'select from pets')).toEqual(new Set([200, 201]));
     const applying = () => runMigrations(url);
     const update = `update pets set name = 'Max' where id = 1`;

@@ -23,15 +23,17 @@ describe('the pets and the key are still there', () => {
     expect(await petNames(service.base, key)).toEqual(names);
   }
 
-  it('after Ctrl-C, which stops both in order', async () => {
-    service.program.signalGroup('SIGINT');
-    expect(await service.program.outcome).toMatchObject({ code: 0, stderr: '' });
-    expect(await project.postmaster()).toBeUndefined();
-    await expectNextToHaveAll();
-  });
-
-  it('after SIGTERM, which stops both in order', async () => {
-    expect(await service.program.end('SIGTERM')).toMatchObject({ code: 0, stderr: '' });
+  it.each([
+    ['Ctrl-C', 'SIGINT'],
+    ['SIGTERM', 'SIGTERM'],
+  ] as const)('after %s, which stops both in order', async (_how, signal) => {
+    const { program } = service;
+    if (signal === 'SIGINT') {
+      program.signalGroup(signal);
+    } else {
+      program.send(signal);
+    }
+    expect(await program.outcome).toMatchObject({ code: 0, stderr: '' });
     expect(await project.postmaster()).toBeUndefined();
     await expectNextToHaveAll();
   });

@@ -6,6 +6,7 @@ import { createMigratedDatabase, dropDatabase } from '../support/service.js';
 import { createGrantedRole, dropGrantedRole, grantsTo, roleOf } from '../support/granted-role.js';
 import { revertToOrders } from '../support/revert-to-orders.js';
 import { Project } from '../support/project.js';
+import { until } from '../support/until.js';
 
 describe('a role with the rights of docs/grants.sql', () => {
   let owner: string;
@@ -103,6 +104,21 @@ describe('a role with the rights of docs/grants.sql', () => {
     const warnings = log.split('\n').filter((line) => line.includes('operation on pets'));
     expect(warnings).toEqual([expect.stringContaining(`"reason":"${message}"`)]);
     expect(log).toContain('The database has everything that the service uses');
+  });
+
+  it('is not ready, and says why, while its search_path has another schema', async () => {
+    const { base } = await project.serve({ DATABASE_URL });
+    const path = (change: string) =>
+      asOwner(`alter role ${role} ${change};
+        select pg_terminate_backend(pid) from pg_stat_activity where usename = '${role}'`);
+    await asOwner(`create schema other; grant usage on schema other to ${role}`);
+    await path('set search_path = other');
+    await until('it has new sessions', async () => {
+      const [status, message] = await ready(base);
+      return status === 503 && String(message).startsWith('The tables are in the schema public, ');
+    });
+    await path('reset search_path');
+    await until('it is ready again', async () => (await ready(base))[0] === 200);
   });
 
   it('is ready while a migration is reverted that no pet needs, starts, and warns', async () => {
