@@ -382,13 +382,51 @@ describe('a module that is added to the application', () => {
       await service.api.post('/boxes').send({ ...box, items: [{ label: 1, count: 10 }] }),
       400,
       'invalid_request',
-      ['items.0.label must be a string', 'items.0.count must not be greater than 9'],
+      ['items.0.label: must be a string', 'items.0.count: must not be greater than 9'],
     );
-    expectError(await service.api.post('/boxes').send({}), 400, 'invalid_request', [
-      'name',
-      'weight',
-    ]);
   });
+
+  it.each([
+    [
+      '/boxes',
+      { weight: '1', items: [{ label: 'x', count: 0 }, 1], lid: {} },
+      [
+        'name: must be a string',
+        'weight: must be a number conforming to the specified constraints',
+        'items.0.count: must not be less than 1',
+        'items.1: each value in nested property items must be either object or array',
+        'lid.label: must be a string',
+        'lid.count: must not be greater than 9',
+      ],
+    ],
+    [
+      '/v1/pets',
+      { status: null },
+      [
+        'name: must be a string of 1 to 255 characters, not only white space, without U+0000 and lone surrogates',
+        'categoryId: must be an integer from -9223372036854775808 to 9223372036854775807',
+        'status: must be one of available, pending, sold',
+      ],
+    ],
+    [
+      '/v1/pets?limit=0&status=x&cursor=y',
+      undefined,
+      [
+        'limit: must be a whole number from 1 to 100, sent once, in plain digits',
+        'status: must be one of available, pending, sold, sent once',
+        'cursor: must be one that this service issued, sent once',
+      ],
+    ],
+  ])(
+    'has errors that name each field of %s first, and that "; " separates',
+    async (path, body, errors) => {
+      const request =
+        body === undefined ? service.api.get(path) : service.api.post(path).send(body);
+      const answer = await request;
+      expectError(answer, 400, 'invalid_request');
+      expect(answer.body.message.split('; ')).toEqual(errors);
+    },
+  );
 
   it('takes bodies only after the guard', async () => {
     expectError(await service.anonymous.post('/boxes').send(box), 401, 'missing_api_key');
