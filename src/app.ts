@@ -18,7 +18,7 @@ export async function createApp(
   const { CORS_ORIGINS, RATE_LIMIT_PER_MINUTE, TRUST_PROXY } = environment;
   const accessLog = new AccessLog(logger);
   const admission = new Admission(limits);
-  const adapter = new HttpAdapter(accessLog, limits, TRUST_PROXY);
+  const adapter = new HttpAdapter(limits, TRUST_PROXY);
   const app = await NestFactory.create<NestExpressApplication>(
     AppModule.forRoot({ ...resources, accessLog, admission, limits }),
     adapter,

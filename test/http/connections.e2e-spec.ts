@@ -129,13 +129,21 @@ describe('a connection', () => {
     await expectUsable(connection);
   });
 
-  it('gets its 401 in place of the 100 (Continue) that it waits for', async () => {
-    const connection = await RawConnection.open(service.port);
-    connection.send(
-      'POST /v1/pets HTTP/1.1\r\nHost: test\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n',
-    );
-    expectError(await connection.answer(), 401, 'missing_api_key');
-  });
+  it.each([
+    [401, 'without a key', () => [json]],
+    [413, 'with a body over the limit', () => [authorization, json]],
+    [415, 'of another media type', () => [authorization]],
+  ])(
+    'gets its %i in place of the 100 (Continue) that it waits for: a request %s',
+    async (status, _title, headers) => {
+      const connection = await RawConnection.open(service.port);
+      const all = [...headers(), 'Content-Length: 20000', 'Expect: 100-continue'];
+      connection.send(request('POST /v1/pets', all));
+      const answer = await connection.answer();
+      expect([answer.status, answer.headers['connection']]).toEqual([status, 'close']);
+      expect(await connection.rest()).toBe('');
+    },
+  );
 
   it.each([
     'Expect: 200-ok',

@@ -83,6 +83,25 @@ describe('health', () => {
     await ready().expect(200);
   });
 
+  it('and the operations have a line in the log with the reason, once, while the database is out of reach', async () => {
+    const mend = wire.cut();
+    service.log.length = 0;
+    const requests = [(await ready()).headers, (await service.api.get('/v1/pets')).headers];
+    await mend();
+    expect(
+      service.log.map((line) => JSON.parse(line)).filter(({ level }) => level === 'warn'),
+    ).toEqual(
+      requests.map((headers) => ({
+        level: 'warn',
+        time: expect.any(String),
+        request: headers['x-request-id'],
+        reason: expect.stringMatching(/^connect ECONNREFUSED [\d.:]+$/),
+        msg: 'A request was rejected with 503',
+      })),
+    );
+    await ready().expect(200);
+  });
+
   it("is live, not ready, while creates find the database's disk full, and lists go on", async () => {
     const create = () => service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 });
     await service.query(`create function no_room() returns trigger language plpgsql as

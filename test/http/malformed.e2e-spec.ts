@@ -54,6 +54,14 @@ describe('a request that is not well-formed HTTP', () => {
   });
 
   it.each([
+    ['the request line', `GET /v1/pets HTTP/1.1\n${HOST}`],
+    ['every line', 'GET /v1/pets HTTP/1.1\nHost: test\n\n'],
+    ['a header', 'GET /v1/pets HTTP/1.1\r\nHost: test\n\r\n'],
+  ])('is told to end lines with CR LF if LF alone ends %s', async (_title, bytes) => {
+    expectError(await lastAnswer(bytes), 400, 'invalid_request', ['CR LF']);
+  });
+
+  it.each([
     ['that is no number', 'Content-Length: abc'],
     ['beyond 64 bits', 'Content-Length: 99999999999999999999'],
     ['in a list', 'Content-Length: 2, 2'],

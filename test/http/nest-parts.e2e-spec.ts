@@ -21,6 +21,7 @@ import {
   Query,
   Redirect,
   Res,
+  ServiceUnavailableException,
   StreamableFile,
   UnauthorizedException,
   UseInterceptors,
@@ -89,6 +90,16 @@ const TOLD: [string, unknown, number, string, string][] = [
     'unavailable',
     'The database cannot be reached; try again.',
   ],
+  [
+    'a connection that several addresses refused',
+    Object.assign(
+      new AggregateError(['::1', '127.0.0.1'].map((at) => new Error(`refused by ${at}`))),
+      { code: 'ECONNREFUSED' },
+    ),
+    503,
+    'unavailable',
+    'The database cannot be reached; try again.',
+  ],
   ['a 400', new BadRequestException('No.'), 400, 'invalid_request', 'No.'],
   [
     'a 400 with a list',
@@ -100,6 +111,21 @@ const TOLD: [string, unknown, number, string, string][] = [
   ['a 401', new UnauthorizedException('No.'), 401, 'invalid_api_key', 'No.'],
   ['a 403', new ForbiddenException('No.'), 403, 'forbidden', 'No.'],
   ['a 404', new NotFoundException('No box.'), 404, 'route_not_found', 'No box.'],
+  [
+    'a 404 with a body of its own',
+    new NotFoundException({ message: ['No.'], more: SECRET }),
+    404,
+    'route_not_found',
+    'No.',
+  ],
+  [
+    'a 400 with a body without a message',
+    new BadRequestException({ more: SECRET }),
+    400,
+    'invalid_request',
+    'Bad Request',
+  ],
+  ['a 503', new ServiceUnavailableException('Soon.'), 503, 'unavailable', 'Soon.'],
   ['a 418', new HttpException('Short.', 418), 418, 'i_m_a_teapot', 'Short.'],
   ['a 502', new BadGatewayException('Later.'), 502, 'bad_gateway', 'Later.'],
   [
@@ -192,6 +218,11 @@ class BoxesController {
       inside: [{ least: -9223372036854775808n }],
       at: new Date(0),
     };
+  }
+
+  @Get('circular')
+  circular() {
+    return loop;
   }
 
   @Get('text')
@@ -315,6 +346,18 @@ describe('a module that is added to the application', () => {
     });
   });
 
+  it('has the reason of a 503 in the log, once', async () => {
+    const title = 'a connection that several addresses refused';
+    await service.api.get(`/boxes/thrown/${indexOf(title)}`).expect(503);
+    expect(logged()[0]).toEqual({
+      level: 'warn',
+      time: expect.any(String),
+      request: expect.any(String),
+      reason: 'refused by ::1; refused by 127.0.0.1',
+      msg: 'A request was rejected with 503',
+    });
+  });
+
   it('can use ParseIntPipe', async () => {
     await service.api.get('/boxes/number/7').expect(200, { n: 7, type: 'number' });
     expectError(await service.api.get('/boxes/number/x'), 400, 'invalid_request', ['numeric']);
@@ -353,6 +396,11 @@ describe('a module that is added to the application', () => {
       '{"id":9223372036854775807,"inside":[{"least":-9223372036854775808}],"at":"1970-01-01T00:00:00.000Z"}',
     );
     expect(headers['content-type']).toBe('application/json; charset=utf-8');
+  });
+
+  it('gets internal_error for a result that JSON cannot have', async () => {
+    expectError(await service.api.get('/boxes/circular'), 500, 'internal_error');
+    await service.api.get('/v1/pets').expect(200);
   });
 
   it('can return text and files', async () => {

@@ -31,6 +31,17 @@ describe('under overload', () => {
     const answer = await connection.answer();
     expectError(answer, 503, 'unavailable', ['overloaded']);
     expect(answer.headers['retry-after']).toBe('1');
+    expect(
+      service.log.map((line) => JSON.parse(line)).filter(({ level }) => level === 'warn'),
+    ).toEqual([
+      {
+        level: 'warn',
+        time: expect.any(String),
+        request: answer.headers['x-request-id'],
+        reason: 'The service is overloaded; try again.',
+        msg: 'A request was rejected with 503',
+      },
+    ]);
     mostRequests(1);
     connection.send(list);
     expect((await connection.answer()).status).toBe(200);

@@ -1,4 +1,4 @@
-import { traceIdOf } from '../../src/http/request-id.js';
+import { traceIdOf } from '../../src/http/access-log.js';
 
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
 const PARENT = '00f067aa0ba902b7';
