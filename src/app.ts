@@ -7,7 +7,7 @@ import { Admission } from './http/admission.js';
 import { cors } from './http/cors.js';
 import { HttpAdapter } from './http/http-adapter.js';
 import { HttpLimits } from './http/limits.js';
-import { NestLogger } from './logging/logger.js';
+import { nestLogger } from './logging/logger.js';
 
 /** @returns the application, ready to listen. */
 export async function createApp(
@@ -23,7 +23,7 @@ export async function createApp(
     AppModule.forRoot({ ...resources, accessLog, admission, limits }),
     adapter,
     // BodyGuard reads the body, after the guards that check the API key.
-    { logger: new NestLogger(logger), abortOnError: false, bodyParser: false },
+    { logger: nestLogger(logger), abortOnError: false, bodyParser: false },
   );
   app.enableVersioning({ type: VersioningType.URI });
   app.use(accessLog.middleware);

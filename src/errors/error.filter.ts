@@ -53,7 +53,10 @@ export class ErrorFilter implements ExceptionFilter {
     const request = response.getHeader('X-Request-Id');
     const { isExpected, cause } = exception instanceof ApiError ? exception : {};
     if (status === 503 && !isExpected) {
-      this.logger.warn({ request, reason: reasonOf(cause ?? exception) }, 'A request was rejected with 503');
+      this.logger.warn(
+        { request, reason: reasonOf(cause ?? exception) },
+        'A request was rejected with 503',
+      );
     } else if (status >= 500 && status !== 503) {
       this.logger.error({ request, err: exception }, 'The service failed');
     }
