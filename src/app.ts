@@ -14,23 +14,20 @@ export async function createApp(
   resources: Resources,
   limits = new HttpLimits(),
 ): Promise<NestExpressApplication> {
-  const { environment, logger } = resources;
-  const { CORS_ORIGINS, RATE_LIMIT_PER_MINUTE, TRUST_PROXY } = environment;
-  const accessLog = new AccessLog(logger);
-  const admission = new Admission(limits);
+  const { CORS_ORIGINS, RATE_LIMIT_PER_MINUTE, TRUST_PROXY } = resources.environment;
   const adapter = new HttpAdapter(limits, TRUST_PROXY);
   const app = await NestFactory.create<NestExpressApplication>(
-    AppModule.forRoot({ ...resources, accessLog, admission, limits }),
+    AppModule.forRoot(resources, limits),
     adapter,
     // BodyGuard reads the body, after the guards that check the API key.
-    { logger: nestLogger(logger), abortOnError: false, bodyParser: false },
+    { logger: nestLogger(resources.logger), abortOnError: false, bodyParser: false },
   );
   app.enableVersioning({ type: VersioningType.URI });
-  app.use(accessLog.middleware);
+  app.use(app.get(AccessLog).middleware);
   if (CORS_ORIGINS !== undefined) {
     app.use(cors(CORS_ORIGINS, RATE_LIMIT_PER_MINUTE !== undefined, () => adapter.methods));
   }
   app.use(adapter.checkHead);
-  app.use(admission.middleware);
+  app.use(app.get(Admission).middleware);
   return app.init();
 }

@@ -25,7 +25,6 @@ export class HttpAdapter extends ExpressAdapter {
   declare protected instance: Express;
   private readonly classes;
   private readonly connections = new Map<Socket, Connection>();
-  private isClosing = false;
 
   /** The methods of all routes, in alphabetical order, and OPTIONS, which every path supports. */
   methods: ReadonlySet<string> = new Set();
@@ -116,7 +115,7 @@ export class HttpAdapter extends ExpressAdapter {
   /** A middleware that rejects input that is not HTTP, and a malformed head. */
   readonly checkHead = (request: Request, response: Response, next: NextFunction): void => {
     const error = request.inputError ?? malformedHead(request, this.limits);
-    if (this.isClosing || error?.code === 'headers_too_large') {
+    if (!this.httpServer.listening || error?.code === 'headers_too_large') {
       response.setHeader('Connection', 'close');
     }
     next(error);
@@ -161,21 +160,17 @@ export class HttpAdapter extends ExpressAdapter {
    */
   override async close(): Promise<void> {
     this.isStopping = true;
-    this.isClosing = true;
-    for (const { open } of this.connections.values()) {
+    const closed = super.close();
+    for (const [socket, { open }] of this.connections) {
       open.forEach(endsConnection);
+      if (open.size === 0) {
+        socket.destroy();
+      }
     }
-    const deadline = performance.now() + this.limits.stopTimeout;
-    const sweep = setInterval(() => {
-      const isOver = performance.now() > deadline;
-      this.connections.forEach(({ open }, socket) => {
-        if (isOver || open.size === 0) {
-          socket.destroy();
-        }
-      });
-    }, 50);
-    await super.close();
-    clearInterval(sweep);
+    const destroyAll = () => this.connections.forEach((_connection, socket) => socket.destroy());
+    const deadline = setTimeout(destroyAll, this.limits.stopTimeout);
+    await closed;
+    clearTimeout(deadline);
   }
 
   private accept(socket: Socket): void {
@@ -194,7 +189,13 @@ export class HttpAdapter extends ExpressAdapter {
     const connection = this.connections.get(request.socket)!;
     connection.latest = response;
     connection.open.add(response);
-    response.once('close', () => connection.open.delete(response));
+    response.once('close', () => {
+      connection.open.delete(response);
+      // Its header may have said that the connection stays open.
+      if (!this.httpServer.listening && connection.open.size === 0) {
+        request.socket.destroySoon();
+      }
+    });
     // Before Express, whose router cannot parse some targets.
     request.url = pathAndQuery(request.url);
     this.instance(request, response);
