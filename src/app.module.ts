@@ -30,37 +30,22 @@ export interface Resources {
   logger: Logger;
 }
 
-/** What {@link createApp} makes for its middlewares, and hands to the modules too. */
-interface HttpParts {
-  accessLog: AccessLog;
-  admission: Admission;
-  limits: HttpLimits;
-}
-
 /** The modules, and the global guards, pipe and filter in the order in which they run. */
 @Global()
 @Module({})
 export class AppModule {
-  static forRoot({
-    environment,
-    dataSource,
-    logger,
-    accessLog,
-    admission,
-    limits,
-  }: Resources & HttpParts): DynamicModule {
-    const resources = [
+  static forRoot(resources: Resources, limits: HttpLimits): DynamicModule {
+    const { environment, dataSource, logger } = resources;
+    const shared = [
       { provide: Environment, useValue: environment },
       { provide: Pool, useValue: poolOf(dataSource) },
       { provide: LOGGER, useValue: logger },
-      { provide: AccessLog, useValue: accessLog },
-      { provide: Admission, useValue: admission },
       { provide: HttpLimits, useValue: limits },
+      AccessLog,
+      Admission,
+      Standbys,
     ];
-    const guards =
-      environment.RATE_LIMIT_PER_MINUTE === undefined
-        ? [BearerGuard, BodyGuard]
-        : [BearerGuard, RateLimitGuard, BodyGuard];
+    const rateLimit = environment.RATE_LIMIT_PER_MINUTE === undefined ? [] : [RateLimitGuard];
     return {
       module: AppModule,
       imports: [
@@ -76,13 +61,15 @@ export class AppModule {
         ...(environment.METRICS_PORT === undefined ? [] : [MetricsModule]),
       ],
       providers: [
-        ...resources,
-        Standbys,
-        ...guards.map((useClass) => ({ provide: APP_GUARD, useClass })),
+        ...shared,
+        ...[BearerGuard, ...rateLimit, BodyGuard].map((useClass) => ({
+          provide: APP_GUARD,
+          useClass,
+        })),
         { provide: APP_PIPE, useClass: RequestValidationPipe },
         { provide: APP_FILTER, useClass: ErrorFilter },
       ],
-      exports: [...resources, Standbys],
+      exports: shared,
     };
   }
 }

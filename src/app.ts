@@ -7,30 +7,27 @@ import { Admission } from './http/admission.js';
 import { cors } from './http/cors.js';
 import { HttpAdapter } from './http/http-adapter.js';
 import { HttpLimits } from './http/limits.js';
-import { NestLogger } from './logging/logger.js';
+import { nestLogger } from './logging/logger.js';
 
 /** @returns the application, ready to listen. */
 export async function createApp(
   resources: Resources,
   limits = new HttpLimits(),
 ): Promise<NestExpressApplication> {
-  const { environment, logger } = resources;
-  const { CORS_ORIGINS, RATE_LIMIT_PER_MINUTE, TRUST_PROXY } = environment;
-  const accessLog = new AccessLog(logger);
-  const admission = new Admission(limits);
-  const adapter = new HttpAdapter(accessLog, limits, TRUST_PROXY);
+  const { CORS_ORIGINS, RATE_LIMIT_PER_MINUTE, TRUST_PROXY } = resources.environment;
+  const adapter = new HttpAdapter(limits, TRUST_PROXY);
   const app = await NestFactory.create<NestExpressApplication>(
-    AppModule.forRoot({ ...resources, accessLog, admission, limits }),
+    AppModule.forRoot(resources, limits),
     adapter,
     // BodyGuard reads the body, after the guards that check the API key.
-    { logger: new NestLogger(logger), abortOnError: false, bodyParser: false },
+    { logger: nestLogger(resources.logger), abortOnError: false, bodyParser: false },
   );
   app.enableVersioning({ type: VersioningType.URI });
-  app.use(accessLog.middleware);
+  app.use(app.get(AccessLog).middleware);
   if (CORS_ORIGINS !== undefined) {
     app.use(cors(CORS_ORIGINS, RATE_LIMIT_PER_MINUTE !== undefined, () => adapter.methods));
   }
   app.use(adapter.checkHead);
-  app.use(admission.middleware);
+  app.use(app.get(Admission).middleware);
   return app.init();
 }

@@ -5,12 +5,15 @@
 import { parse } from 'lossless-json';
 import { pino, stdTimeFunctions } from 'pino';
 import { deprecationHeaders, GET_PET_DEPRECATION } from '../../dist/src/deprecation/deprecation.js';
-import { errorBody } from '../../dist/src/errors/errors.js';
+import { ERRORS } from '../../dist/src/errors/errors.js';
 import { INT64_MIN, int64FromDecimal, int64FromJson } from '../../dist/src/int64.js';
 import { Cursors } from '../../dist/src/listing/cursors.js';
 import { bufferedStandardOutput } from '../../dist/src/logging/logger.js';
 
-export { errorBody, int64FromDecimal };
+export { int64FromDecimal };
+
+/** The Error body of one of the service's codes. */
+export const errorBody = (code, message) => ({ code, message, status: ERRORS[code].status });
 
 const cursors = new Cursors('pets');
 

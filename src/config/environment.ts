@@ -2,12 +2,11 @@ import { existsSync, readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
-import { Transform } from 'class-transformer';
-import { IsBoolean, IsIn, IsString, Matches, Max, Min } from 'class-validator';
+import { plainToInstance, Transform } from 'class-transformer';
+import { IsBoolean, IsIn, IsString, Matches, Max, Min, validateSync } from 'class-validator';
 import { OperatorError } from '../errors/operator-error.js';
 import { LOG_LEVELS, type LogLevel } from '../logging/logger.js';
 import { AllOf, MayBeOmitted, Satisfies } from '../validation/decorators.js';
-import { messagesOf, validate } from '../validation/validate.js';
 import { DatabaseUrl, ReadUrl } from './database-url.js';
 import { PROJECT_ROOT } from './project-root.js';
 
@@ -254,8 +253,11 @@ export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
       secretFaults.push((error as OperatorError).message);
     }
   }
-  const { instance: environment, errors } = validate(Environment, set);
-  const faults = [...messagesOf(errors), ...secretFaults];
+  const environment = plainToInstance(Environment, set);
+  // `whitelist` removes the variables that the service does not read.
+  const errors = validateSync(environment, { stopAtFirstError: true, whitelist: true });
+  const messages = errors.flatMap(({ constraints = {} }) => Object.values(constraints));
+  const faults = [...messages, ...secretFaults];
   if (environment.NODE_ENV === 'production' && set['DATABASE_URL'] === undefined) {
     faults.push('DATABASE_URL must be set when NODE_ENV is production');
   }

@@ -3,22 +3,18 @@ import { ApiError } from './api-error.js';
 /** SQLSTATE of a statement that writes to a server that takes no writes. */
 export const READ_ONLY = '25006';
 
-/** The message of the 503 whose reason is the database. */
-export const DATABASE_UNAVAILABLE = 'The database cannot be reached; try again.';
-
 /**
  * The error for the client if the database cannot be used.
  *
  * @param cause the error for which {@link isUnavailable} is true; missing if the database has not responded in time.
  */
-export function databaseUnavailable(cause?: unknown): ApiError {
-  return new ApiError('unavailable', DATABASE_UNAVAILABLE, { cause });
-}
+export const databaseUnavailable = (cause?: unknown): ApiError =>
+  new ApiError('unavailable', 'The database cannot be reached; try again.', { cause });
 
 /** The SQLSTATE of an error raised by PostgreSQL; else `undefined`. */
 export function sqlState(error: unknown): string | undefined {
-  const code = errorCode(error);
-  return code !== undefined && /^(?=.*[0-9])[0-9A-Z]{5}$/.test(code) ? code : undefined;
+  const { code } = Object(error);
+  return typeof code === 'string' && /^(?=.*[0-9])[0-9A-Z]{5}$/.test(code) ? code : undefined;
 }
 
 /**
@@ -38,38 +34,30 @@ export function sqlState(error: unknown): string | undefined {
  */
 export function isUnavailable(error: unknown): boolean {
   const state = sqlState(error);
+  const { code, syscall, message } = Object(error);
+  if (state === 'XX000') {
+    return /^server closed the connection/.test(message);
+  }
   if (state !== undefined) {
-    if (state === 'XX000') {
-      return (error as Error).message.startsWith('server closed the connection');
-    }
     return /^(08|28|3D|53|58|55000|57P0|25006|25P04|55P03|57014|40001|40P01)/.test(state);
   }
   return (
-    CONNECTING.has((error as NodeJS.ErrnoException | null)?.syscall) ||
-    /^(ECONN|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH)/.test(errorCode(error) ?? '') ||
-    POOL_ERRORS.test(error instanceof Error ? error.message : '')
+    // The errors of connecting have many codes: for example `ENOENT` if the file of a Unix socket is missing.
+    ['connect', 'getaddrinfo'].includes(syscall) ||
+    (typeof code === 'string' && SOCKET_ERRORS.test(code)) ||
+    (error instanceof Error && DRIVER_ERRORS.test(message))
   );
 }
 
-/**
- * The system calls of connecting. Their errors are recognized by the call, because there are many codes: for example
- * `ENOENT` if the file of a Unix socket is missing.
- */
-const CONNECTING = new Set<unknown>(['connect', 'getaddrinfo']);
+const SOCKET_ERRORS = /^(ECONN|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH)/;
+
+/** pg and pg-pool give these errors no code, so that their messages alone tell them from mistakes of the service. */
+const DRIVER_ERRORS =
+  /^(timeout exceeded when trying to connect|Connection terminated|Cannot use a pool after calling end|Client (has encountered a connection error|was closed)|The server does not support|There was an error establishing an SSL connection)/i;
 
 /**
  * Whether PostgreSQL rejected the values of one statement (SQLSTATE classes 22 data and 23 integrity, and P0001, which
  * a trigger raises). The statement then did nothing. Without those values, it may succeed.
  */
-export function isRefusedValue(error: unknown): boolean {
-  return /^(2[23]|P0001)/.test(sqlState(error) ?? '');
-}
-
-/** pg and pg-pool give these no code. */
-const POOL_ERRORS =
-  /^(timeout exceeded when trying to connect|Connection terminated|Cannot use a pool after calling end|Client has encountered a connection error|The server does not support)/i;
-
-function errorCode(error: unknown): string | undefined {
-  const { code } = (error ?? {}) as { code?: unknown };
-  return typeof code === 'string' ? code : undefined;
-}
+export const isRefusedValue = (error: unknown): boolean =>
+  /^(2[23]|P0001)/.test(sqlState(error) ?? '');

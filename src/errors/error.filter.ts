@@ -18,12 +18,12 @@ interface ErrorResponse {
   code: string;
   message: string;
   status: number;
-  headers?: Readonly<Record<string, string>>;
+  headers?: object;
 }
 
 /**
  * Turns every exception into a response with the body `{code, message, status}`. An exception that is neither an
- * ApiError nor one of Nest's becomes `internal_error`, and its cause is only logged.
+ * ApiError nor one of Nest's becomes `internal_error`, and is only logged.
  */
 @Catch()
 @Injectable()
@@ -32,7 +32,8 @@ export class ErrorFilter implements ExceptionFilter {
 
   catch(exception: unknown, host: ArgumentsHost): void {
     const response = host.switchToHttp().getResponse<Response>();
-    const { code, message, status, headers } = this.logged(exception, response);
+    const { code, message, status, headers } = responseTo(exception);
+    this.log(exception, status, response);
     if (response.headersSent) {
       // Ends the connection, so that the client does not take half a response for a whole one.
       response.destroy();
@@ -47,71 +48,58 @@ export class ErrorFilter implements ExceptionFilter {
     response.json({ code, message, status });
   }
 
-  /** Logs `internal_error` with its cause, and `unavailable` unless it is expected. */
-  private logged(exception: unknown, response: Response): ErrorResponse {
+  /** Logs an error of the service with its stack, and a 503 with its reason, unless it is expected. */
+  private log(exception: unknown, status: number, response: Response): void {
     const request = response.getHeader('X-Request-Id');
-    const ofNest = responseOfNest(exception);
-    if (ofNest !== undefined) {
-      if (ofNest.status >= 500) {
-        this.logger.error({ request, err: exception }, ofNest.message);
-      }
-      return ofNest;
+    const { isExpected, cause } = exception instanceof ApiError ? exception : {};
+    if (status === 503 && !isExpected) {
+      this.logger.warn(
+        { request, reason: reasonOf(cause ?? exception) },
+        'A request was rejected with 503',
+      );
+    } else if (status >= 500 && status !== 503) {
+      this.logger.error({ request, err: exception }, 'The service failed');
     }
-    const error = toApiError(exception);
-    const { code, message, cause } = error;
-    if (code === 'internal_error') {
-      this.logger.error({ request, err: cause }, message);
-    } else if (code === 'unavailable' && !error.isExpected) {
-      const reason = cause instanceof Error ? cause.message : message;
-      this.logger.warn({ request, reason }, message);
-    }
-    const { status, headers }: { status: number; headers?: Record<string, string> } = ERRORS[code];
-    return { code, message, status, headers: { ...headers, ...error.headers } };
   }
 }
 
-/**
- * The response to an HttpException, or to an error of Express's middlewares, which has a `statusCode` and, if `expose`
- * is true, a message for the client.
- *
- * @returns `undefined` for any other exception, and for an HttpException of 500, whose message may be internal.
- */
-function responseOfNest(exception: unknown): ErrorResponse | undefined {
+/** The error of a connection to several addresses has no message, but an error for each address. */
+function reasonOf(error: unknown): string {
+  return error instanceof AggregateError
+    ? error.errors.map(reasonOf).join('; ')
+    : (error as Error).message;
+}
+
+const TABLE: Readonly<Record<string, { status: number; headers?: object }>> = ERRORS;
+
+function responseTo(exception: unknown): ErrorResponse {
+  const { statusCode, expose, message } = Object(exception);
+  if (exception instanceof ApiError) {
+    const { code } = exception;
+    const { status, headers } = TABLE[code]!;
+    return { code, message, status, headers: { ...headers, ...exception.headers } };
+  }
   if (exception instanceof HttpException) {
     const status = exception.getStatus();
-    if (!(status >= 400) || status === 500) {
-      return undefined;
+    // The message of a 500 may be internal.
+    if (status >= 400 && status < 600 && status !== 500) {
+      const { message: told } = Object(exception.getResponse());
+      return responseOf(status, Array.isArray(told) ? told.join('; ') : message);
     }
-    const body = exception.getResponse();
-    const told = typeof body === 'string' ? body : (body as { message?: unknown }).message;
-    const message = Array.isArray(told) ? told.join('; ') : String(told ?? exception.message);
-    return { ...generalError(status), message, status };
+  } else if (typeof statusCode === 'number' && expose === true) {
+    // An error of Express's middlewares, whose message is for the client.
+    return responseOf(statusCode, String(message));
+  } else if (isUnavailable(exception)) {
+    return responseTo(databaseUnavailable());
   }
-  const { statusCode, expose, message } = (exception ?? {}) as Record<string, unknown>;
-  if (typeof statusCode === 'number' && expose === true) {
-    return { ...generalError(statusCode), message: String(message), status: statusCode };
-  }
-  return undefined;
+  return responseTo(new ApiError('internal_error', 'The service failed; the fault is ours.'));
 }
 
 /** The last code of the table that has this status is its general one. Other statuses get their name as a code. */
-function generalError(status: number): Pick<ErrorResponse, 'code' | 'headers'> {
-  const [code, known] =
-    Object.entries(ERRORS).findLast(([, error]) => error.status === status) ?? [];
+function responseOf(status: number, message: string): ErrorResponse {
   const name = STATUS_CODES[status] ?? 'error';
-  return {
-    code: code ?? name.toLowerCase().replaceAll(/[^a-z]+/g, '_'),
-    headers: known && 'headers' in known ? known.headers : undefined,
-  };
-}
-
-function toApiError(exception: unknown): ApiError {
-  if (exception instanceof ApiError) {
-    return exception;
-  }
-  return isUnavailable(exception)
-    ? databaseUnavailable(exception)
-    : new ApiError('internal_error', 'The service failed; the fault is ours.', {
-        cause: exception,
-      });
+  const code =
+    Object.keys(TABLE).findLast((one) => TABLE[one]!.status === status) ??
+    name.toLowerCase().replaceAll(/[^a-z]+/g, '_');
+  return { code, message, status, headers: TABLE[code]?.headers };
 }

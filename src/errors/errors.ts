@@ -30,15 +30,3 @@ export const ERRORS = {
 } as const satisfies Record<string, { status: number; headers?: Record<string, string> }>;
 
 export type ErrorCode = keyof typeof ERRORS;
-
-/** The Error body (interface, part 2). */
-export interface ErrorBody {
-  code: ErrorCode;
-  message: string;
-  status: number;
-}
-
-/** @returns the Error body of `code`, its `status` taken from the table. */
-export function errorBody(code: ErrorCode, message: string): ErrorBody {
-  return { code, message, status: ERRORS[code].status };
-}

@@ -1,15 +1,14 @@
 import { Controller, Get } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import { Pool } from 'pg';
-import type { ServingPool } from '../database/pool.js';
 import { DataSource } from 'typeorm';
 import { Public } from '../auth/public.decorator.js';
-import { Batcher } from '../database/batcher.js';
-import { SchemaMonitor } from '../schema/schema.module.js';
-import { Standbys } from '../standbys/standbys.js';
+import type { ServingPool } from '../database/pool.js';
 import { ApiError } from '../errors/api-error.js';
 import { sqlState } from '../errors/database-error.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
+import { SchemaMonitor } from '../schema/schema.module.js';
+import { Standbys } from '../standbys/standbys.js';
 
 /** SQLSTATE of a statement for which the disk has no room (PostgreSQL, appendix A). */
 const DISK_FULL = '53100';
@@ -24,13 +23,8 @@ const DISK_FULL_FOR = 1_500;
 @Public()
 @Controller('health')
 export class HealthController {
-  /** The database is asked once for all requests that wait. */
-  private readonly states = new Batcher('readiness', async (asking: undefined[]) => {
-    const state = await this.databaseState().catch((cause: unknown) => {
-      throw new ApiError('unavailable', 'The database cannot be used; try again.', { cause });
-    });
-    return asking.map(() => state);
-  });
+  /** What keeps the database from serving, while it is asked: probes that come meanwhile share the response. */
+  private asked?: Promise<string[]>;
 
   /** When a statement last failed because the disk was full: `performance.now()`. */
   private diskFullAt = -Infinity;
@@ -64,15 +58,9 @@ export class HealthController {
     if (this.host.httpAdapter.isStopping) {
       throw new ApiError('unavailable', 'The service is stopping.', { isExpected: true });
     }
-    const { isReadOnly, errors } = await this.states.ask(undefined);
-    if (isReadOnly) {
-      throw new ApiError('unavailable', 'The database is read-only.');
-    }
-    if (performance.now() - this.diskFullAt < DISK_FULL_FOR) {
-      throw new ApiError('unavailable', "The database's disk is full.");
-    }
-    if (errors.length > 0) {
-      throw new ApiError('unavailable', errors.map(({ message }) => message).join(' '));
+    const obstacles = await (this.asked ??= this.askDatabase());
+    if (obstacles.length > 0) {
+      throw new ApiError('unavailable', obstacles.join(' '));
     }
     const standbys = this.standbys.states;
     if (standbys.length === 0) {
@@ -83,13 +71,22 @@ export class HealthController {
     return { status: 'ready', reads, standbys: standbys.length, standbysInUse: inUse };
   }
 
-  private async databaseState() {
-    const [{ transaction_read_only }] = await this.dataSource.query('show transaction_read_only');
-    const isReadOnly = transaction_read_only === 'on';
-    if (isReadOnly) {
-      (this.pool as ServingPool).leaveReadOnly();
+  private async askDatabase(): Promise<string[]> {
+    try {
+      const [{ transaction_read_only }] = await this.dataSource.query('show transaction_read_only');
+      if (transaction_read_only === 'on') {
+        (this.pool as ServingPool).leaveReadOnly();
+        return ['The database is read-only.'];
+      }
+      if (performance.now() - this.diskFullAt < DISK_FULL_FOR) {
+        return ["The database's disk is full."];
+      }
+      const findings = await this.schema.findings();
+      return findings.filter(({ isError }) => isError).map(({ message }) => message);
+    } catch (cause) {
+      throw new ApiError('unavailable', 'The database cannot be used; try again.', { cause });
+    } finally {
+      this.asked = undefined;
     }
-    const errors = (await this.schema.findings()).filter(({ isError }) => isError);
-    return { isReadOnly, errors };
   }
 }

@@ -16,28 +16,34 @@ import { HttpLimits } from './limits.js';
 @Injectable()
 export class Admission {
   private handled = 0;
-  private waiting: { enter: () => void; since: number }[] = [];
-  private check?: NodeJS.Timeout;
+  /** What lets each waiting request in, in the order in which they came. */
+  private readonly waiting = new Set<() => void>();
 
   constructor(private readonly limits: HttpLimits) {}
 
   /** How many requests are in their handlers, and how many wait. */
   get load(): { handled: number; waiting: number } {
-    return { handled: this.handled, waiting: this.waiting.length };
+    return { handled: this.handled, waiting: this.waiting.size };
   }
 
   /** Liveness and readiness need no admission. */
   readonly middleware = ({ url }: Request, response: Response, next: NextFunction): void => {
     if (url.startsWith(PROBES)) {
       next();
-    } else if (this.handled + this.waiting.length >= this.limits.requests) {
+    } else if (this.handled + this.waiting.size >= this.limits.requests) {
       next(new ApiError('unavailable', 'The service is overloaded; try again.'));
     } else if (this.handled < this.limits.handled) {
       this.enter(response, next);
     } else {
-      const enter = () => (response.req.socket.destroyed ? undefined : this.enter(response, next));
-      this.waiting.push({ enter, since: performance.now() });
-      this.check ??= setTimeout(() => this.letInOverdue(), this.limits.queueTime).unref();
+      const letIn = () => {
+        clearTimeout(overdue);
+        this.waiting.delete(letIn);
+        if (!response.req.socket.destroyed) {
+          this.enter(response, next);
+        }
+      };
+      const overdue = setTimeout(letIn, this.limits.queueTime).unref();
+      this.waiting.add(letIn);
     }
   };
 
@@ -45,20 +51,11 @@ export class Admission {
     this.handled += 1;
     response.once('close', () => {
       this.handled -= 1;
-      while (this.handled < this.limits.handled && this.waiting.length > 0) {
-        this.waiting.shift()!.enter();
+      while (this.handled < this.limits.handled && this.waiting.size > 0) {
+        const [letIn] = this.waiting;
+        letIn!();
       }
     });
     next();
-  }
-
-  private letInOverdue(): void {
-    const overdue = performance.now() - this.limits.queueTime;
-    while (this.waiting.length > 0 && this.waiting[0]!.since <= overdue) {
-      this.waiting.shift()!.enter();
-    }
-    const next = this.waiting[0];
-    this.check =
-      next && setTimeout(() => this.letInOverdue(), Math.max(1, next.since - overdue)).unref();
   }
 }

@@ -28,9 +28,36 @@ export class BodyGuard implements CanActivate {
   }
 
   private async read(request: Request): Promise<boolean> {
-    requireJson(request);
-    if (hasBody(request)) {
-      if (request.headers.expect !== undefined) {
+    const { headers } = request;
+    const { 'content-type': type, 'content-encoding': coding = '' } = headers;
+    const transfer = headers['transfer-encoding'] ?? '';
+    const length = Number(headers['content-length'] ?? 0);
+    const hasBody = transfer !== '' || length > 0;
+    if (type === undefined ? hasBody : !JSON_IN_UTF8.test(type)) {
+      throw new ApiError(
+        'unsupported_media_type',
+        'The body must be application/json in UTF-8: send Content-Type: application/json.',
+      );
+    }
+    if (request.inputError !== undefined) {
+      throw request.inputError;
+    }
+    if (transfer !== '' && !/\bchunked$/i.test(transfer)) {
+      // The end of the body is unknown (RFC 9112, section 6.3).
+      throw new ApiError('invalid_request', 'The last Transfer-Encoding must be chunked.');
+    }
+    if (!/^(identity)?$/i.test(coding) || !/^(chunked)?$/i.test(transfer)) {
+      throw new ApiError(
+        'unsupported_media_type',
+        'The body must be sent without a coding: omit Content-Encoding, and every Transfer-Encoding except chunked.',
+        { headers: { 'Accept-Encoding': 'identity' } },
+      );
+    }
+    if (length > this.limits.bodyBytes) {
+      throw tooLarge(this.limits);
+    }
+    if (hasBody) {
+      if (headers.expect !== undefined) {
         const response = request.res as unknown as Response;
         response.removeHeader('Connection');
         response.writeContinue();
@@ -41,51 +68,20 @@ export class BodyGuard implements CanActivate {
   }
 }
 
-const hasBody = ({ headers }: Request) =>
-  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
-
-function requireJson(request: Request): void {
-  const { headers } = request;
-  const type = headers['content-type'];
-  if (type === undefined ? hasBody(request) : !isUtf8Json(type)) {
-    throw new ApiError(
-      'unsupported_media_type',
-      'The body must be application/json in UTF-8: send Content-Type: application/json.',
-    );
-  }
-  if (!/(^|,)[ \t]*chunked$/i.test(headers['transfer-encoding'] ?? 'chunked')) {
-    // The end of the body is unknown, so Node rejects it (RFC 9112, section 6.3).
-    throw new ApiError('invalid_request', 'The last Transfer-Encoding must be chunked.');
-  }
-  const codings = [headers['content-encoding'] || 'identity', headers['transfer-encoding'] ?? ''];
-  if (!/^identity,(chunked)?$/i.test(codings.join())) {
-    throw new ApiError(
-      'unsupported_media_type',
-      'The body must be sent without a coding: omit Content-Encoding, and every Transfer-Encoding except chunked.',
-      { headers: { 'Accept-Encoding': 'identity' } },
-    );
-  }
-}
-
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 
-/** RFC 9110, sections 5.6.6 and 8.3.1. Two Content-Type headers, which the server joins with a comma, do not match. */
-const JSON_TYPE = new RegExp(
-  `^application/json[ \\t]*(?:;[ \\t]*(?:${TOKEN}=(?:${TOKEN}|"(?:[^"\\\\]|\\\\.)*")[ \\t]*)?)*$`,
+/**
+ * `application/json`, where each `charset` among its parameters is UTF-8 (RFC 9110, sections 5.6.6 and 8.3.1). Two
+ * Content-Type headers, which the server joins with a comma, do not match.
+ */
+const JSON_IN_UTF8 = new RegExp(
+  `^application/json[ \\t]*(?:;[ \\t]*(?:(?:charset=(?:utf-?8|"utf-?8")|` +
+    `(?!charset=)${TOKEN}=(?:${TOKEN}|"(?:[^"\\\\]|\\\\.)*"))[ \\t]*)?)*$`,
   'i',
 );
 
-const CHARSET = /;[ \t]*charset=(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))/gi;
-
-/** Whether the media type is `application/json` and each `charset` among its parameters is UTF-8. */
-const isUtf8Json = (contentType: string): boolean =>
-  JSON_TYPE.test(contentType) &&
-  [...contentType.matchAll(CHARSET)].every(([, quoted, token]) =>
-    /^utf-?8$/i.test(token ?? quoted!.replaceAll(/\\(.)/g, '$1')),
-  );
-
 /** Rejects if the body is over the limit, malformed or late, or if the connection ends before the body does. */
-function readBody(request: Request, { bodyBytes }: HttpLimits): Promise<Buffer> {
+function readBody(request: Request, limits: HttpLimits): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let bytes = 0;
@@ -97,27 +93,21 @@ function readBody(request: Request, { bodyBytes }: HttpLimits): Promise<Buffer> 
     const take = (chunk: Buffer) => {
       bytes += chunk.length;
       chunks.push(chunk);
-      if (bytes > bodyBytes) {
-        fail(tooLarge(bodyBytes));
+      if (bytes > limits.bodyBytes) {
+        fail(tooLarge(limits));
       }
     };
-    if (request.bodyError !== undefined) {
-      fail(request.bodyError);
-    } else if (Number(request.headers['content-length'] ?? 0) > bodyBytes) {
-      fail(tooLarge(bodyBytes));
-    } else {
-      request.onBodyError = fail;
-      request
-        .on('data', take)
-        .once('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)))
-        .once('error', (cause) =>
-          fail(new ApiError('invalid_request', 'The body ended before its length.', { cause })),
-        );
-    }
+    request.onInputError = fail;
+    request
+      .on('data', take)
+      .once('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)))
+      .once('error', (cause) =>
+        fail(new ApiError('invalid_request', 'The body ended before its length.', { cause })),
+      );
   });
 }
 
-const tooLarge = (bodyBytes: number) =>
+const tooLarge = ({ bodyBytes }: HttpLimits) =>
   new ApiError('payload_too_large', `The body is over ${bodyBytes} bytes.`);
 
 /** Skips a leading BOM, and rejects bytes that are not UTF-8 (RFC 8259, section 8.1). */

@@ -22,15 +22,10 @@ export class Request extends ExpressRequest {
   receivedAt = 0;
   /** Whose API key it has: `api_keys.id`, an int64 in decimal. The guard sets it. */
   override user?: { keyId: string } = undefined;
-  /** Why its body cannot be read. */
-  bodyError?: ApiError = undefined;
-  /** Called with {@link bodyError}, while the body is read. */
-  onBodyError?: (error: ApiError) => void = undefined;
-
-  failBody(error: ApiError): void {
-    this.bodyError ??= error;
-    this.onBodyError?.(this.bodyError);
-  }
+  /** Why Node rejects its input: its head, or what has arrived of its body. */
+  inputError?: ApiError = undefined;
+  /** Called with {@link inputError}, while the body is read. */
+  onInputError?: (error: ApiError) => void = undefined;
 }
 
 Object.setPrototypeOf(Request.prototype, express.request);
@@ -51,16 +46,10 @@ function json(this: express.Response, body: unknown): express.Response {
 }
 
 /** @returns the classes of which Node constructs the requests and responses of `app`. */
-export function classesFor(app: Express): object {
-  const classes = {
-    IncomingMessage: class extends Request {},
-    ServerResponse: class extends Response {},
-  };
-  const { IncomingMessage, ServerResponse } = classes;
-  app.request = Object.assign(IncomingMessage.prototype, { app }) as unknown as express.Request;
-  app.response = Object.assign(ServerResponse.prototype, {
-    app,
-    json,
-  }) as unknown as express.Response;
-  return classes;
+export function classesFor(app: Express) {
+  class AppRequest extends Request {}
+  class AppResponse extends Response {}
+  app.request = Object.assign(AppRequest.prototype, { app }) as unknown as express.Request;
+  app.response = Object.assign(AppResponse.prototype, { app, json }) as unknown as express.Response;
+  return { IncomingMessage: AppRequest, ServerResponse: AppResponse };
 }

@@ -1,25 +1,30 @@
-import { randomUUID } from 'node:crypto';
-import { createServer, type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express, type NextFunction } from 'express';
 import { ApiError } from '../errors/api-error.js';
-import { ERRORS, errorBody } from '../errors/errors.js';
-import type { AccessLog } from './access-log.js';
 import { isAllowedPreflight } from './cors.js';
 import { classesFor, type Request, type Response } from './express-classes.js';
 import { JSON_MEDIA_TYPE, JsonText } from './json-text.js';
 import type { HttpLimits } from './limits.js';
-import { malformedHead, rejectedByNode } from './malformed.js';
-import { requestId } from './request-id.js';
+import { type InputError, malformedHead, rejectedByNode } from './malformed.js';
 import { parseQuery, pathAndQuery } from './request-target.js';
+
+interface Connection {
+  /** The responses that have not ended. */
+  open: Set<Response>;
+  /** The response to the latest request. */
+  latest?: Response;
+  /** Whether its input is not HTTP. Later input is ignored. */
+  isRefused: boolean;
+}
 
 /** Nest's ExpressAdapter, on a server of Node with this service's limits. */
 export class HttpAdapter extends ExpressAdapter {
   declare protected httpServer: Server;
   declare protected instance: Express;
+  private readonly classes;
   private readonly connections = new Map<Socket, Connection>();
-  private isClosing = false;
 
   /** The methods of all routes, in alphabetical order, and OPTIONS, which every path supports. */
   methods: ReadonlySet<string> = new Set();
@@ -29,7 +34,6 @@ export class HttpAdapter extends ExpressAdapter {
 
   /** @param trustProxy Express's setting `trust proxy`. */
   constructor(
-    private readonly accessLog: AccessLog,
     private readonly limits: HttpLimits,
     trustProxy: number | string | false = false,
   ) {
@@ -41,62 +45,47 @@ export class HttpAdapter extends ExpressAdapter {
       .set('query parser', parseQuery)
       .set('trust proxy', trustProxy);
     super(app);
+    this.classes = classesFor(app);
   }
 
   override initHttpServer(): void {
     const { limits } = this;
-    this.httpServer = createServer(
-      {
-        ...classesFor(this.instance),
-        // Two Authorization headers become one malformed header. Without this, Node would use the first one.
-        joinDuplicateHeaders: true,
-        // Without this, Node responds with a 400 without a body.
-        requireHostHeader: false,
-        // Node rejects headers of exactly this size too.
-        maxHeaderSize: limits.headerBytes + 1,
-        headersTimeout: limits.headersTimeout,
-        requestTimeout: limits.requestTimeout,
-        keepAliveTimeout: limits.keepAliveTimeout,
-        connectionsCheckingInterval: 1000,
-      },
-      (incoming, outgoing) => {
-        const [request, response] = [incoming as Request, outgoing as Response];
-        const connection = this.connections.get(request.socket)!;
-        connection.latest = response;
-        connection.open.add(response);
-        response.once('close', () => connection.open.delete(response));
-        // Before Express, whose router cannot parse some targets.
-        request.url = pathAndQuery(request.url);
-        this.instance(request, response);
-      },
-    );
+    this.httpServer = createServer({
+      ...(this.classes as object),
+      // Two Authorization headers become one malformed header. Without this, Node would use the first one.
+      joinDuplicateHeaders: true,
+      // Without this, Node responds with a 400 without a body.
+      requireHostHeader: false,
+      // Node rejects headers of exactly this size too.
+      maxHeaderSize: limits.headerBytes + 1,
+      headersTimeout: limits.headersTimeout,
+      requestTimeout: limits.requestTimeout,
+      keepAliveTimeout: limits.keepAliveTimeout,
+      connectionsCheckingInterval: 1000,
+    });
     this.httpServer.maxConnections = limits.connections;
     this.httpServer.timeout = limits.socketTimeout;
     // Node drops the fields beyond this count. It is one more than the limit, so that too many can be detected.
     this.httpServer.maxHeadersCount = limits.headerFields + 1;
-    this.httpServer.on('connection', (socket: Socket) => this.accept(socket));
-    this.httpServer.on('clientError', (error: NodeJS.ErrnoException, socket) =>
-      this.rejectInput(error, socket as Socket),
-    );
-    this.httpServer.on('connect', ({ headers }: IncomingMessage, socket) => {
-      // Node has removed its own listener for errors. An error without a listener would end the process.
-      socket.once('error', () => socket.destroy());
-      this.refuse(
-        socket as Socket,
-        new ApiError('route_not_found', 'No such path.'),
-        requestId(headers),
+    this.httpServer
+      .on('connection', (socket: Socket) => this.accept(socket))
+      .on('request', (request, response) => this.handle(request as Request, response as Response))
+      .on('clientError', (error, socket) => this.rejectInput(error, socket as Socket))
+      .on('connect', (request, socket) => {
+        // Node has removed its own listener for errors. An error without a listener would end the process.
+        socket.once('error', () => socket.destroy());
+        this.refuse(request as Request, new ApiError('route_not_found', 'No such path.'));
+      })
+      // BodyGuard sends 100 (Continue) when it reads the body. If it does not, the client need not send the body, so
+      // this request is the connection's last one (RFC 9110, section 10.1.1).
+      .on('checkContinue', (request, response) => {
+        response.setHeader('Connection', 'close');
+        this.httpServer.emit('request', request, response);
+      })
+      // Other expectations may be ignored.
+      .on('checkExpectation', (request, response) =>
+        this.httpServer.emit('request', request, response),
       );
-    });
-    // BodyGuard sends 100 (Continue) when it reads the body. If it does not, the client need not send the body, so this
-    // request is the connection's last one (RFC 9110, section 10.1.1).
-    this.httpServer.on('checkContinue', (request, response) => {
-      response.setHeader('Connection', 'close');
-      this.httpServer.emit('request', request, response);
-    });
-    // Other expectations may be ignored.
-    this.httpServer.on('checkExpectation', (request, response) =>
-      this.httpServer.emit('request', request, response),
-    );
   }
 
   override listen(port: any, ...args: any[]): Server {
@@ -123,10 +112,10 @@ export class HttpAdapter extends ExpressAdapter {
     return response.end();
   }
 
-  /** A middleware that rejects a malformed head. */
+  /** A middleware that rejects input that is not HTTP, and a malformed head. */
   readonly checkHead = (request: Request, response: Response, next: NextFunction): void => {
-    const error = malformedHead(request, this.limits);
-    if (this.isClosing || error?.code === 'headers_too_large') {
+    const error = request.inputError ?? malformedHead(request, this.limits);
+    if (!this.httpServer.listening || error?.code === 'headers_too_large') {
       response.setHeader('Connection', 'close');
     }
     next(error);
@@ -139,13 +128,13 @@ export class HttpAdapter extends ExpressAdapter {
    */
   override setNotFoundHandler(): void {
     const { router } = this.instance as unknown as { router: Router };
-    const routes = router.listRoutes().map(({ path, methods = [] }) => ({ path, methods }));
-    this.methods = new Set([...routes.flatMap(({ methods }) => methods).toSorted(), 'OPTIONS']);
-    for (const path of new Set(routes.map((route) => route.path))) {
-      const ofPath = routes
-        .filter((route) => route.path === path)
-        .flatMap(({ methods }) => methods);
-      const allow = [...new Set([...ofPath, 'OPTIONS'])].toSorted().join(', ');
+    const methodsOf = new Map<string | RegExp, string[]>();
+    for (const { path, methods = [] } of router.listRoutes()) {
+      methodsOf.set(path, [...(methodsOf.get(path) ?? ['OPTIONS']), ...methods]);
+    }
+    this.methods = new Set([...methodsOf.values()].flat().toSorted());
+    for (const [path, methods] of methodsOf) {
+      const allow = [...new Set(methods)].toSorted().join(', ');
       this.instance.all(path, ({ method }, response, next) => {
         response.setHeader('Allow', allow);
         if (method === 'OPTIONS') {
@@ -171,25 +160,17 @@ export class HttpAdapter extends ExpressAdapter {
    */
   override async close(): Promise<void> {
     this.isStopping = true;
-    this.isClosing = true;
-    for (const { open } of this.connections.values()) {
-      for (const response of open) {
-        if (!response.headersSent) {
-          response.setHeader('Connection', 'close');
-        }
+    const closed = super.close();
+    for (const [socket, { open }] of this.connections) {
+      open.forEach(endsConnection);
+      if (open.size === 0) {
+        socket.destroy();
       }
     }
-    const deadline = performance.now() + this.limits.stopTimeout;
-    const sweep = setInterval(() => {
-      const isOver = performance.now() > deadline;
-      this.connections.forEach(({ open }, socket) => {
-        if (isOver || open.size === 0) {
-          socket.destroy();
-        }
-      });
-    }, 50);
-    await super.close();
-    clearInterval(sweep);
+    const destroyAll = () => this.connections.forEach((_connection, socket) => socket.destroy());
+    const deadline = setTimeout(destroyAll, this.limits.stopTimeout);
+    await closed;
+    clearTimeout(deadline);
   }
 
   private accept(socket: Socket): void {
@@ -204,52 +185,66 @@ export class HttpAdapter extends ExpressAdapter {
     });
   }
 
+  private handle(request: Request, response: Response): void {
+    const connection = this.connections.get(request.socket)!;
+    connection.latest = response;
+    connection.open.add(response);
+    response.once('close', () => {
+      connection.open.delete(response);
+      // Its header may have said that the connection stays open.
+      if (!this.httpServer.listening && connection.open.size === 0) {
+        request.socket.destroySoon();
+      }
+    });
+    // Before Express, whose router cannot parse some targets.
+    request.url = pathAndQuery(request.url);
+    this.instance(request, response);
+  }
+
   /**
    * Responds to input that Node's HTTP parser or its time limits reject. If it is the body of a request, the error is
    * thrown when the body is read, so that earlier checks, such as that of the API key, decide the response. In any case
    * the connection ends, because the start of the next request is unknown (RFC 9112, section 2.2).
    */
-  private rejectInput({ code = '' }: NodeJS.ErrnoException, socket: Socket): void {
+  private rejectInput(cause: InputError, socket: Socket): void {
     const connection = this.connections.get(socket)!;
-    if (code === 'ECONNRESET' || !socket.writable) {
+    const { latest, isRefused } = connection;
+    if (cause.code === 'ECONNRESET' || !socket.writable) {
       socket.destroy();
-    } else if (connection.latest === undefined || connection.latest.req.complete) {
-      this.refuse(socket, rejectedByNode(code), randomUUID());
-    } else if (!connection.isRefused) {
+    } else if (latest === undefined || latest.req.complete) {
+      const request = new this.classes.IncomingMessage(socket);
+      this.refuse(Object.assign(request, { method: undefined, url: '/' }), rejectedByNode(cause));
+    } else if (!isRefused) {
       connection.isRefused = true;
-      const { latest } = connection;
-      if (!latest.headersSent) {
-        latest.setHeader('Connection', 'close');
-      }
-      latest.req.failBody(rejectedByNode(code));
+      endsConnection(latest);
+      latest.req.inputError = rejectedByNode(cause);
+      latest.req.onInputError?.(latest.req.inputError);
       this.afterLatest(connection, () => this.endConnection(socket));
     }
   }
 
   /** Responds to CONNECT, or to input that is not a request, and ends the connection. Later input is ignored. */
-  private refuse(socket: Socket, { code, message }: ApiError, id: string): void {
+  private refuse(request: Request, error: ApiError): void {
+    const { socket } = request;
     const connection = this.connections.get(socket)!;
     if (connection.isRefused) {
       return;
     }
     connection.isRefused = true;
-    const { status } = ERRORS[code];
-    const text = JSON.stringify(errorBody(code, message));
-    const lines = [
-      `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
-      `Date: ${new Date().toUTCString()}`,
-      `Content-Type: ${JSON_MEDIA_TYPE}`,
-      `Content-Length: ${Buffer.byteLength(text)}`,
-      `X-Request-Id: ${id}`,
-      'Cache-Control: no-store',
-      'X-Content-Type-Options: nosniff',
-      'Connection: close',
-      '',
-      text,
-    ];
     this.afterLatest(connection, () => {
-      this.endConnection(socket, lines.join('\r\n'));
-      this.accessLog.record({ request: id, status, code, client: socket.remoteAddress });
+      if (socket.destroyed) {
+        return;
+      }
+      request.inputError = error;
+      const response = new this.classes.ServerResponse(request);
+      response.assignSocket(socket);
+      endsConnection(response);
+      response.once('finish', () => {
+        response.detachSocket(socket);
+        response.emit('close');
+        this.endConnection(socket);
+      });
+      this.httpServer.emit('request', request, response);
     });
   }
 
@@ -266,23 +261,21 @@ export class HttpAdapter extends ExpressAdapter {
    * Ends a connection. What the client still sends is discarded for a while: an immediate close would reset the
    * connection, and the client might miss the response (RFC 9112, section 9.6).
    */
-  private endConnection(socket: Socket, text = ''): void {
-    socket.end(text);
+  private endConnection(socket: Socket): void {
+    socket.end();
     socket.resume();
     setTimeout(() => socket.destroy(), this.limits.lingerTimeout).unref();
   }
 }
 
-interface Connection {
-  /** The responses that have not ended. */
-  open: Set<Response>;
-  /** The response to the latest request. */
-  latest?: Response;
-  /** Whether its input is not HTTP. Later input is ignored. */
-  isRefused: boolean;
+/** Lets the client know that this response is its connection's last one. */
+function endsConnection(response: Response): void {
+  if (!response.headersSent) {
+    response.setHeader('Connection', 'close');
+  }
 }
 
 /** Members of Express's router that its types lack. */
 interface Router {
-  listRoutes(): { path: string | RegExp; methods?: string[] }[];
+  listRoutes(): { path: string; methods?: string[] }[];
 }

@@ -27,21 +27,38 @@ export function createLogger(
   return pino({ level, base: undefined, timestamp, formatters }, stream);
 }
 
+/** Nest's own messages, and those of modules that use its Logger, in the same log. Nest's `log` becomes `debug`. */
+export function nestLogger(logger: Logger): LoggerService {
+  const at =
+    (level: Exclude<LogLevel, 'silent'>) =>
+    (message: unknown, ...details: unknown[]) => {
+      const context = details.pop();
+      const err = message instanceof Error ? message : undefined;
+      logger[level](
+        { context, err, details: details.length > 0 ? details : undefined },
+        String(message),
+      );
+    };
+  const [fatal, error, warn] = [at('fatal'), at('error'), at('warn')];
+  return { fatal, error, warn, log: at('debug'), debug: at('debug'), verbose: at('trace') };
+}
+
 /**
  * Standard output. On a terminal outside production, pino-pretty formats the lines, if it is installed. It is a
  * development dependency. Otherwise the lines are JSON.
  */
 export async function standardOutput(isProduction: boolean): Promise<DestinationStream> {
-  if (!isProduction && process.stdout.isTTY) {
-    const pretty = await import('pino-pretty').catch(() => undefined);
-    if (pretty !== undefined) {
-      const colorize = process.stdout.hasColors();
-      const prettify = pretty.prettyFactory({ colorize, singleLine: true });
-      // Writes to a terminal are synchronous, so no line is lost if the process ends abruptly.
-      return { write: (line) => process.stdout.write(prettify(line)) };
-    }
+  const pretty =
+    !isProduction && process.stdout.isTTY
+      ? await import('pino-pretty').catch(() => undefined)
+      : undefined;
+  if (pretty === undefined) {
+    return bufferedStandardOutput();
   }
-  return bufferedStandardOutput();
+  const colorize = process.stdout.hasColors();
+  const prettify = pretty.prettyFactory({ colorize, singleLine: true });
+  // Writes to a terminal are synchronous, so no line is lost if the process ends abruptly.
+  return { write: (line) => process.stdout.write(prettify(line)) };
 }
 
 /** Milliseconds for which the process tries to write the last lines if standard output does not accept them. */
@@ -73,7 +90,8 @@ export function bufferedStandardOutput(): DestinationStream {
   let lines = '';
   const handOver = () => {
     if (lines !== '') {
-      (output.write as (bytes: unknown) => boolean).call(output, Buffer.from(lines));
+      // The types lack the content mode.
+      output.write(Buffer.from(lines) as unknown as string);
       lines = '';
     }
   };
@@ -103,26 +121,4 @@ export function bufferedStandardOutput(): DestinationStream {
       output.flush(done);
     },
   } as DestinationStream;
-}
-
-/** Writes Nest's own messages to the same log. Those of Nest's level `log` have the level `debug`. */
-export class NestLogger implements LoggerService {
-  constructor(private readonly logger: Logger) {}
-
-  log(message: unknown, context?: unknown): void {
-    this.logger.debug({ context }, String(message));
-  }
-
-  error(message: unknown, ...details: unknown[]): void {
-    const err = message instanceof Error ? message : undefined;
-    this.logger.error({ err, details: details.filter(Boolean) }, String(message));
-  }
-
-  warn(message: unknown, context?: unknown): void {
-    this.logger.warn({ context }, String(message));
-  }
-
-  fatal(message: unknown, ...details: unknown[]): void {
-    this.logger.fatal({ details }, String(message));
-  }
 }

@@ -1,4 +1,9 @@
-import { type ArgumentMetadata, Injectable, ValidationPipe } from '@nestjs/common';
+import {
+  type ArgumentMetadata,
+  Injectable,
+  type ValidationError,
+  ValidationPipe,
+} from '@nestjs/common';
 import { type ClassConstructor, plainToInstance } from 'class-transformer';
 import { validate } from 'class-validator';
 import { ApiError } from '../errors/api-error.js';
@@ -7,12 +12,7 @@ import { ApiError } from '../errors/api-error.js';
 @Injectable()
 export class RequestValidationPipe extends ValidationPipe {
   constructor() {
-    super({
-      stopAtFirstError: true,
-      transform: true,
-      exceptionFactory: (errors) =>
-        new ApiError('invalid_request', `${this.flattenValidationErrors(errors).join('; ')}.`),
-    });
+    super({ stopAtFirstError: true, transform: true });
   }
 
   /**
@@ -40,6 +40,21 @@ export class RequestValidationPipe extends ValidationPipe {
       throw this.exceptionFactory(errors);
     }
     return instance;
+  }
+
+  /** `field: message` for each invalid field. A field of a nested DTO is its path, such as `items.0.label`. */
+  protected override flattenValidationErrors(errors: ValidationError[], parent = ''): string[] {
+    return errors.flatMap(({ property, constraints = {}, children = [] }) => {
+      const field = `${parent}${property}`;
+      const messages = Object.values(constraints).map((message) =>
+        // class-validator's messages begin with `$property`.
+        message.startsWith(`${property} `) ? message.slice(property.length + 1) : message,
+      );
+      return [
+        ...messages.map((message) => `${field}: ${message}`),
+        ...this.flattenValidationErrors(children, `${field}.`),
+      ];
+    });
   }
 }
 

@@ -4,7 +4,6 @@ import { parseJson as parseWithin } from '../../src/http/body.guard.js';
 import { HttpLimits } from '../../src/http/limits.js';
 
 const parseJson = (bytes: Uint8Array) => parseWithin(bytes, new HttpLimits());
-
 const read = (text: string) => parseJson(Buffer.from(text));
 
 /** @returns the code of the ApiError that `parseJson` throws. */
@@ -20,68 +19,57 @@ function refusal(bytes: Uint8Array): string {
 
 const refusalOf = (text: string) => refusal(Buffer.from(text));
 
-/** The value as text, keys in order; each number as JavaScript rounds it. */
-const canonical = (value: unknown) =>
-  JSON.stringify(value, (_key, part) => (typeof part === 'bigint' ? Number(part) : part));
-
-/** The value as text, every number alike: doubles round, so that only canonical numbers compare. */
-function withoutNumbers(value: unknown): string {
-  return JSON.stringify(value, (_key, part) =>
-    typeof part === 'bigint' || typeof part === 'number' ? 0 : part,
+/** The value as text, keys in order; each number as `replace` has it. */
+const written = (value: unknown, replace: (number: number | bigint) => number) =>
+  JSON.stringify(value, (_key, part) =>
+    typeof part === 'bigint' || typeof part === 'number' ? replace(part) : part,
   );
-}
-
-const TOKENS = [
-  ' ',
-  ...'{ } [ ] , : " \\ "a" "__proto__" true false null - 0 1 9 . e E +'.split(' '),
-  ..."u0041 ud83d n / x ' NaN é 😀 // /* */ undefined".split(' '),
-  ...'\t\n\r\v\f\0\u001f\u007f\u00a0\u2028\ufeff',
-];
-const token = fc.constantFrom(...TOKENS);
 
 describe('parseJson against JSON.parse', () => {
+  /** Doubles round, so that only canonical numbers compare. */
   const agrees = (text: string) => {
     const bytes = Buffer.from(text);
     let expected: string;
     try {
-      expected = withoutNumbers(JSON.parse(new TextDecoder().decode(bytes)));
+      expected = written(JSON.parse(new TextDecoder().decode(bytes)), () => 0);
     } catch {
       expect(refusal(bytes)).toBe('invalid_json');
       return;
     }
-    expect(withoutNumbers(parseJson(bytes))).toBe(expected);
+    expect(written(parseJson(bytes), () => 0)).toBe(expected);
   };
 
   it('reads any JSON value as JSON.parse does', () =>
     fc.assert(
       fc.property(fc.json(), (text) => {
-        expect(canonical(read(text))).toBe(canonical(JSON.parse(text)));
+        expect(written(read(text), Number)).toBe(written(JSON.parse(text), Number));
       }),
       { numRuns: 1000 },
     ));
 
-  it('accepts and refuses any sequence of tokens as JSON.parse does', () =>
+  it('accepts and refuses any sequence of tokens as JSON.parse does', () => {
+    const token = fc.constantFrom(
+      ' ',
+      ...'{ } [ ] , : " \\ "a" "__proto__" true false null - 0 1 9 . e E +'.split(' '),
+      ..."u0041 ud83d n / x ' NaN é 😀 // /* */ undefined".split(' '),
+      ...'\t\n\r\v\f\0\u001f\u007f\u00a0\u2028\ufeff',
+    );
     fc.assert(
       fc.property(fc.array(token, { maxLength: 12 }), (tokens) => agrees(tokens.join(''))),
       { numRuns: 5000 },
-    ));
+    );
+  });
 
-  it('takes the last of repeated keys at the first one’s place, as JSON.parse does', () =>
+  it('takes the last of repeated keys at the first one’s place, as JSON.parse does', () => {
+    const key = fc.constantFrom('a', 'b', '1', '__proto__', 'constructor', 'toString');
+    const members = fc.array(fc.tuple(key, fc.jsonValue({ maxDepth: 1 })));
     fc.assert(
-      fc.property(
-        fc.array(
-          fc.tuple(
-            fc.constantFrom('a', 'b', '1', '__proto__', 'constructor', 'toString'),
-            fc.jsonValue({ maxDepth: 1 }),
-          ),
-        ),
-        (entries) => {
-          const members = entries.map(([key, value]) => `"${key}":${JSON.stringify(value)}`);
-          agrees(`{${members.join(',')}}`);
-        },
+      fc.property(members, (entries) =>
+        agrees(`{${entries.map(([name, value]) => `"${name}":${JSON.stringify(value)}`)}}`),
       ),
       { numRuns: 1000 },
-    ));
+    );
+  });
 });
 
 describe('parseJson', () => {
@@ -101,9 +89,6 @@ describe('parseJson', () => {
   ])('reads the number %s as %s', (text, value) => expect(read(text)).toBe(value));
 
   it.each([
-    ['{"a":1,"a":2}', { a: 2 }],
-    ['{"a":1,"a":1}', { a: 1 }],
-    ['{"a":1,"a":null}', { a: null }],
     ['{"a":1,"\\u0061":2}', { a: 2 }],
     ['{"a":{"b":1},"a":{"c":2}}', { a: { c: 2 } }],
     ['{"a":0.5,"a":0.5}', { a: 0.5 }],
@@ -122,37 +107,29 @@ describe('parseJson', () => {
     },
   );
 
-  it('skips one leading BOM of each body', () => {
+  it('skips one leading BOM of each body, also after a body that is not UTF-8', () => {
     const bom = '\ufeff{"a":1}';
-    expect(read(bom)).toEqual({ a: 1 });
-    expect(read(bom)).toEqual({ a: 1 });
+    expect([read(bom), read(bom)]).toEqual([{ a: 1 }, { a: 1 }]);
     expect(refusal(Buffer.from([0xef, 0xbb, 0xbf, 0xff]))).toBe('invalid_json');
     expect(read(bom)).toEqual({ a: 1 });
-    expect(read('{}')).toEqual({});
+    expect(read('"\ufeff"')).toBe('\ufeff');
   });
 
   it.each(['\ufeff\ufeff{}', '{\ufeff}', '{}\ufeff', '\ufeff'])('refuses %j: another BOM', (text) =>
     expect(refusalOf(text)).toBe('invalid_json'),
   );
 
-  it('keeps a BOM within a string', () => expect(read('"\ufeff"')).toBe('\ufeff'));
-
-  it.each([
-    ['a lone continuation byte', [0x80]],
-    ['an overlong form', [0xc0, 0xaf]],
-    ['a surrogate', [0xed, 0xa0, 0x80]],
-    ['a code point over U+10FFFF', [0xf4, 0x90, 0x80, 0x80]],
-    ['a cut sequence', [0xe2, 0x82]],
-    ['Latin-1', [0xe9]],
-  ])('refuses bytes that are not UTF-8: %s', (_what, bytes) => {
-    expect(refusal(Buffer.from([0x22, ...bytes, 0x22]))).toBe('invalid_json');
-    expect(refusal(Buffer.from(bytes))).toBe('invalid_json');
-  });
-
-  it('refuses bytes exactly where they are not UTF-8', () =>
+  it('refuses bytes exactly where they are not UTF-8', () => {
+    const latin1 = fc.uint8Array({ maxLength: 6, min: 0x61 }).map((bytes) => [...bytes]);
+    const near = fc.constantFrom(
+      [0x80],
+      [0xc0, 0xaf],
+      [0xed, 0xa0, 0x80],
+      [0xf4, 0x90, 0x80, 0x80],
+    );
     fc.assert(
-      fc.property(fc.uint8Array({ maxLength: 6, min: 0x61 }), (letters) => {
-        const bytes = Buffer.concat([Buffer.from('"'), letters, Buffer.from('"')]);
+      fc.property(fc.oneof(latin1, near), (letters) => {
+        const bytes = Buffer.from([0x22, ...letters, 0x22]);
         const text = bytes.toString();
         if (Buffer.from(text).equals(bytes)) {
           expect(parseJson(bytes)).toBe(text.slice(1, -1));
@@ -161,28 +138,24 @@ describe('parseJson', () => {
         }
       }),
       { numRuns: 2000 },
-    ));
+    );
+  });
 
   it.each([
-    ['arrays', '[', ']', ''],
-    ['objects', '{"a":', '}', '1'],
-    ['both', '{"a":[', ']}', ''],
-  ])('reads 32 levels of %s and refuses 33', (_what, open, close, inner) => {
-    const levels = open.includes('[') && open.includes('{') ? 2 : 1;
-    const nested = (depth: number) =>
-      open.repeat(depth / levels) + inner + close.repeat(depth / levels);
-    expect(() => read(nested(32))).not.toThrow();
-    expect(refusalOf(`[${nested(32)}]`)).toBe('invalid_request');
+    ['arrays', 1, '[', ']', ''],
+    ['objects', 1, '{"a":', '}', '1'],
+    ['both', 2, '{"a":[', ']}', ''],
+  ])('reads 32 levels of %s and refuses 33', (_what, levels, open, close, inner) => {
+    const nested = open.repeat(32 / levels) + inner + close.repeat(32 / levels);
+    expect(() => read(nested)).not.toThrow();
+    expect(refusalOf(`[${nested}]`)).toBe('invalid_request');
   });
 
   it('counts levels, not brackets', () => {
     expect(read(`[${'[],'.repeat(1000)}[]]`)).toHaveLength(1001);
     expect(read(JSON.stringify('[{"\\'.repeat(100)))).toBe('[{"\\'.repeat(100));
-    expect(read(`{${'"[":{},"]":[],'.repeat(100)}"\\"[":1}`)).toEqual({
-      '[': {},
-      ']': [],
-      '"[': 1,
-    });
+    const brackets = read(`{${'"[":{},"]":[],'.repeat(100)}"\\"[":1}`);
+    expect(brackets).toEqual({ '[': {}, ']': [], '"[': 1 });
   });
 
   it.each([

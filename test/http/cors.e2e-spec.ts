@@ -1,11 +1,12 @@
 import { expectError } from '../support/answers.js';
 import { serviceOfTests } from '../support/service.js';
-import { type Answer, exchange, RawConnection, request } from '../support/raw-http.js';
+import { type Answer, exchange, request } from '../support/raw-http.js';
 
 const PAGE = 'https://app.example';
 const EXPOSED =
   'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id, Idempotent-Replayed, Allow, WWW-Authenticate';
 const JSON_TYPE = 'Content-Type: application/json';
+const CHUNKED = 'Transfer-Encoding: chunked';
 
 /** Requests to all that can answer; KEY stands for a valid key. */
 const REQUESTS = [
@@ -22,16 +23,15 @@ const REQUESTS = [
   [405, 'PUT /v1/pets', [], undefined],
   [413, 'POST /v1/pets', ['KEY', JSON_TYPE], 'x'.repeat(20_000)],
   [415, 'POST /v1/pets', ['KEY', 'Content-Type: text/plain'], 'x'],
+  [400, 'POST /v1/pets', ['KEY', JSON_TYPE, CHUNKED], 'zz\r\n'],
+  [400, 'GET /v1/pets', ['Host: another'], undefined],
 ] as const;
 
 /** What of an answer is CORS, by name. */
-function corsHeaders({ headers }: Answer): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(headers).filter(
-      ([name]) => name.startsWith('access-control-') || name === 'vary',
-    ),
+const corsHeaders = ({ headers }: Answer) =>
+  Object.fromEntries(
+    Object.entries(headers).filter(([name]) => /^(access-control-.*|vary)$/.test(name)),
   );
-}
 
 describe.each([
   ['off', undefined],
@@ -43,95 +43,35 @@ describe.each([
     await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
   });
 
-  const send = (line: string, headers: readonly string[], body?: string) =>
-    exchange(
-      service.port,
-      request(
-        line,
-        headers.map((header) =>
-          header === 'KEY' ? `Authorization: Bearer ${service.key}` : header,
-        ),
-        body,
-      ),
-    );
+  const send = (line: string, headers: readonly string[], body?: string) => {
+    const key = `Authorization: Bearer ${service.key}`;
+    const all = headers.map((header) => (header === 'KEY' ? key : header));
+    const bytes = all.includes(CHUNKED) ? request(line, all) + body : request(line, all, body);
+    return exchange(service.port, bytes);
+  };
 
-  const preflight = (path: string, origin: string, ...more: string[]) =>
+  const preflight = (path: string, origin: string) =>
     send(`OPTIONS ${path}`, [
       `Origin: ${origin}`,
       'Access-Control-Request-Method: POST',
       'Access-Control-Request-Headers: authorization,content-type',
-      ...more,
     ]);
 
-  const named = origins === '*' ? '*' : PAGE;
-  const vary = origins === '*' ? {} : { vary: 'Origin' };
-  const letIn = {
-    'access-control-allow-origin': named,
-    'access-control-expose-headers': EXPOSED,
-    ...vary,
-  };
+  const allowed =
+    origins === undefined
+      ? {}
+      : {
+          'access-control-allow-origin': origins === '*' ? '*' : PAGE,
+          'access-control-expose-headers': EXPOSED,
+          ...(origins === '*' ? {} : { vary: 'Origin' }),
+        };
 
-  if (origins === undefined) {
-    it.each(REQUESTS)('says nothing of it: %i to %s', async (status, line, headers, body) => {
+  it.each(REQUESTS)(
+    'says of %i to %s what a page may read',
+    async (status, line, headers, body) => {
       const answer = await send(line, [...headers, `Origin: ${PAGE}`], body);
       expect(answer.status).toBe(status);
-      expect(corsHeaders(answer)).toEqual({});
-    });
-
-    it('takes a preflight for any OPTIONS', async () => {
-      const answer = await preflight('/v1/pets', PAGE);
-      expect(answer).toMatchObject({ status: 204, headers: { allow: 'GET, HEAD, OPTIONS, POST' } });
-      expect(corsHeaders(answer)).toEqual({});
-    });
-    return;
-  }
-
-  it.each(REQUESTS)('lets a page read %i to %s', async (status, line, headers, body) => {
-    const answer = await send(line, [...headers, `Origin: ${PAGE}`], body);
-    expect(answer.status).toBe(status);
-    expect(corsHeaders(answer)).toEqual(letIn);
-  });
-
-  it('lets a page read what is answered to a body that breaks', async () => {
-    const key = `Authorization: Bearer ${service.key}`;
-    const headers = [`Origin: ${PAGE}`, key, JSON_TYPE, 'Transfer-Encoding: chunked'];
-    const answer = await exchange(service.port, `${request('POST /v1/pets', headers)}zz\r\n`);
-    expectError(answer, 400, 'invalid_request');
-    expect(corsHeaders(answer)).toEqual(letIn);
-  });
-
-  it('lets a page read what is answered to a request without Host', async () => {
-    const answer = await exchange(service.port, `GET /v1/pets HTTP/1.1\r\nOrigin: ${PAGE}\r\n\r\n`);
-    expectError(answer, 400, 'invalid_request');
-    expect(corsHeaders(answer)).toEqual(letIn);
-  });
-
-  it.each(['/v1/pets', '/v1/pets/1', '/health/live', '/nowhere'])(
-    'answers a preflight for %s without a key',
-    async (path) => {
-      const connection = await RawConnection.open(service.port);
-      const headers = [`Origin: ${PAGE}`, 'Access-Control-Request-Method: POST'];
-      connection.send(request(`OPTIONS ${path}`, [...headers, 'Connection: close']));
-      const answer = await connection.answer();
-      expect(answer.status).toBe(204);
-      expect(answer.headers['allow'] !== undefined).toBe(path !== '/nowhere');
-      expect(answer.headers).toMatchObject({
-        'cache-control': 'no-store',
-        'x-content-type-options': 'nosniff',
-        'x-request-id': expect.any(String),
-      });
-      expect(corsHeaders(answer)).toEqual({
-        ...letIn,
-        'access-control-allow-methods': 'GET, HEAD, POST',
-        'access-control-allow-headers':
-          'Authorization, Content-Type, Idempotency-Key, X-Request-Id, traceparent',
-        'access-control-max-age': '7200',
-      });
-      expect(await connection.rest()).toBe('');
-      expect(service.log.map((line) => JSON.parse(line)).at(-1)).toMatchObject({
-        method: 'OPTIONS',
-        status: 204,
-      });
+      expect(corsHeaders(answer)).toEqual(allowed);
     },
   );
 
@@ -145,12 +85,44 @@ describe.each([
     expectError(await send('OPTIONS /nowhere', headers), 404, 'route_not_found');
   });
 
+  if (origins === undefined) {
+    it('takes a preflight for any OPTIONS', async () => {
+      const answer = await preflight('/v1/pets', PAGE);
+      expect(answer).toMatchObject({ status: 204, headers: { allow: 'GET, HEAD, OPTIONS, POST' } });
+      expect(corsHeaders(answer)).toEqual({});
+    });
+    return;
+  }
+
+  it.each(['/v1/pets', '/v1/pets/1', '/health/live', '/nowhere'])(
+    'answers a preflight for %s without a key',
+    async (path) => {
+      const answer = await preflight(path, PAGE);
+      expect(answer.status).toBe(204);
+      expect(answer.headers['allow'] !== undefined).toBe(path !== '/nowhere');
+      expect(answer.headers).toMatchObject({
+        'cache-control': 'no-store',
+        'x-content-type-options': 'nosniff',
+        'x-request-id': expect.any(String),
+      });
+      expect(corsHeaders(answer)).toEqual({
+        ...allowed,
+        'access-control-allow-methods': 'GET, HEAD, POST',
+        'access-control-allow-headers':
+          'Authorization, Content-Type, Idempotency-Key, X-Request-Id, traceparent',
+        'access-control-max-age': '7200',
+      });
+      const line = JSON.parse(service.log.at(-1)!);
+      expect(line).toMatchObject({ method: 'OPTIONS', status: 204 });
+    },
+  );
+
   if (origins === '*') {
     it.each(['https://elsewhere.example', 'null'])('lets in %s', async (origin) => {
-      expect(corsHeaders(await send('GET /v1/pets', ['KEY', `Origin: ${origin}`]))).toEqual(letIn);
-      expect((await preflight('/v1/pets', origin)).headers).toHaveProperty(
-        'access-control-allow-methods',
-      );
+      const answer = await send('GET /v1/pets', ['KEY', `Origin: ${origin}`]);
+      expect(corsHeaders(answer)).toEqual(allowed);
+      const { headers } = await preflight('/v1/pets', origin);
+      expect(headers).toHaveProperty('access-control-allow-methods');
     });
     return;
   }
@@ -165,18 +137,14 @@ describe.each([
     'null',
     '*',
     `${PAGE}, ${PAGE}`,
-  ])('does not let in %s', async (origin) => {
+    `${PAGE}\r\nOrigin: ${PAGE}`,
+  ])('does not let in %j', async (origin) => {
     const answer = await send('GET /v1/pets', ['KEY', `Origin: ${origin}`]);
     expect(answer.status).toBe(200);
     expect(corsHeaders(answer)).toEqual({ vary: 'Origin' });
     const refused = await preflight('/v1/pets', origin);
     expect(refused).toMatchObject({ status: 204, headers: { allow: expect.any(String) } });
     expect(corsHeaders(refused)).toEqual({ vary: 'Origin' });
-  });
-
-  it('does not let in a page with two origins', async () => {
-    const answer = await send('GET /v1/pets', ['KEY', `Origin: ${PAGE}`, `Origin: ${PAGE}`]);
-    expect(corsHeaders(answer)).toEqual({ vary: 'Origin' });
   });
 
   it('tells caches that answers differ by origin, without one too', async () => {

@@ -15,6 +15,15 @@ describe('the headers of an answer', () => {
       request(line, [`Authorization: Bearer ${service.key}`, ...headers], body),
     );
 
+  const idOf = async (...ids: string[]) => {
+    const answer = await send(
+      'GET /v1/pets',
+      ids.map((id) => `X-Request-Id: ${id}`),
+    );
+    expect(answer.status).toBe(200);
+    return answer.headers['x-request-id'];
+  };
+
   const json = 'Content-Type: application/json';
 
   describe.each([
@@ -42,16 +51,9 @@ describe('the headers of an answer', () => {
         'x-request-id': expect.stringMatching(UUID),
         date: expect.any(String),
       });
-      for (const name of [
-        'x-powered-by',
-        'server',
-        'etag',
-        'last-modified',
-        'set-cookie',
-        'vary',
-      ]) {
-        expect(answer.headers).not.toHaveProperty(name);
-      }
+      expect(Object.keys(answer.headers).join()).not.toMatch(
+        /powered|server|etag|last-modified|set-cookie|vary/,
+      );
     });
 
     it('return the X-Request-Id that came', async () => {
@@ -59,74 +61,52 @@ describe('the headers of an answer', () => {
       expect(answer.headers['x-request-id']).toBe('abc-123');
     });
 
-    it.each([
-      'text/html',
-      'application/xml, */*;q=0',
-      'application/json;version=2',
-      'garbage;;',
-      '',
-    ])('name JSON although Accept is %j', async (accept) => {
-      const answer = await send(line, [...headers, `Accept: ${accept}`], body);
-      expect(answer.status).toBe(status);
-      expect(answer.headers['content-type']).toBe('application/json; charset=utf-8');
-    });
+    it.each(['text/html', 'application/xml, */*;q=0', 'application/json;version=2', 'x;;', ''])(
+      'name JSON although Accept is %j',
+      async (accept) => {
+        const answer = await send(line, [...headers, `Accept: ${accept}`], body);
+        expect(answer.status).toBe(status);
+        expect(answer.headers['content-type']).toBe('application/json; charset=utf-8');
+      },
+    );
   });
 
   it('are those of every answer also where there is no body', async () => {
-    const answer = await send('OPTIONS /v1/pets', ['X-Request-Id: abc']);
-    expect(answer).toMatchObject({
+    const { status, headers } = await send('OPTIONS /v1/pets', ['X-Request-Id: abc']);
+    expect({ status, ...headers }).toMatchObject({
       status: 204,
-      headers: {
-        'cache-control': 'no-store',
-        'x-content-type-options': 'nosniff',
-        'x-request-id': 'abc',
-      },
+      'cache-control': 'no-store',
+      'x-content-type-options': 'nosniff',
+      'x-request-id': 'abc',
     });
-  });
-
-  it.each([
-    ['a key', (key: string) => `id-${key}`],
-    ['a key in capitals', (key: string) => key.toUpperCase()],
-    ['the secret of its key alone', (key: string) => key.replace('animalstore_', '')],
-  ])('replace an X-Request-Id that holds %s', async (_title, idOf) => {
-    const id = idOf(service.key);
-    const answer = await send('GET /v1/pets', [`X-Request-Id: ${id}`]);
-    expect(answer.status).toBe(200);
-    expect(answer.headers['x-request-id']).toMatch(UUID);
   });
 
   it.each(['a', '0', 'x'.repeat(128), 'A-Z_a.z~0:9/+=@', '1bc29b36-f623-4ba2-8a5e-1d4c2f2f7b1d'])(
     'return X-Request-Id %s',
-    async (id) => {
-      expect((await send('GET /v1/pets', [`X-Request-Id: ${id}`])).headers['x-request-id']).toBe(
-        id,
-      );
-    },
+    async (id) => expect(await idOf(id)).toBe(id),
   );
 
-  it.each([
-    ['empty', ['']],
-    ['of 129 characters', ['x'.repeat(129)]],
-    ['with a space', ['a b']],
-    ['with a quotation mark', ['a"b']],
-    ['with a brace', ['{}']],
-    ['with a tab', ['a\tb']],
-    ['with bytes beyond ASCII', ['\xe9']],
-    ['that is an API key', [newApiKey()]],
-    ['with an API key', [`id=${newApiKey()}`]],
-    ['sent twice', ['a', 'b']],
-  ])('replace an X-Request-Id %s', async (_title, ids) => {
-    const answer = await send(
-      'GET /v1/pets',
-      ids.map((id) => `X-Request-Id: ${id}`),
-    );
-    expect(answer.status).toBe(200);
-    expect(answer.headers['x-request-id']).toMatch(UUID);
-  });
+  it.each<[string, (key: string) => string[]]>([
+    ['that holds a key', (key) => [`id-${key}`]],
+    ['that holds a key in capitals', (key) => [key.toUpperCase()]],
+    ['that holds the secret of its key alone', (key) => [key.replace('animalstore_', '')]],
+    ['that is another API key', () => [newApiKey()]],
+    ['with another API key', () => [`id=${newApiKey()}`]],
+    ['empty', () => ['']],
+    ['of 129 characters', () => ['x'.repeat(129)]],
+    ['with a space', () => ['a b']],
+    ['with a quotation mark', () => ['a"b']],
+    ['with a brace', () => ['{}']],
+    ['with a tab', () => ['a\tb']],
+    ['with bytes beyond ASCII', () => ['\xe9']],
+    ['sent twice', () => ['a', 'b']],
+  ])('replace an X-Request-Id %s', async (_title, idsOf) =>
+    expect(await idOf(...idsOf(service.key))).toMatch(UUID),
+  );
 
   it('hold a new X-Request-Id for each request', async () => {
-    const answers = await Promise.all(Array.from({ length: 20 }, () => send('GET /v1/pets')));
-    expect(new Set(answers.map(({ headers }) => headers['x-request-id'])).size).toBe(20);
+    const ids = await Promise.all(Array.from({ length: 20 }, () => idOf()));
+    expect(new Set(ids).size).toBe(20);
   });
 
   it.each(['gzip', 'GZIP', 'deflate', 'br', 'identity, gzip', 'x'])(

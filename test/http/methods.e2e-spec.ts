@@ -2,15 +2,12 @@ import { expectError } from '../support/answers.js';
 import { serviceOfTests } from '../support/service.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 
-const ROUTES = [
+const ROUTES: [path: string, allow: string][] = [
   ['/v1/pets', 'GET, HEAD, OPTIONS, POST'],
-  ['/v1/pets/1', 'GET, HEAD, OPTIONS'],
-  ['/v1/store/orders', 'GET, HEAD, OPTIONS'],
-  ['/health/live', 'GET, HEAD, OPTIONS'],
-  ['/health/ready', 'GET, HEAD, OPTIONS'],
-  ['/', 'GET, HEAD, OPTIONS'],
-  ['/docs', 'GET, HEAD, OPTIONS'],
-] as const;
+  ...['/v1/pets/1', '/v1/store/orders', '/health/live', '/health/ready', '/', '/docs'].map(
+    (path): [string, string] => [path, 'GET, HEAD, OPTIONS'],
+  ),
+];
 
 /** What Node's parser knows, apart from CONNECT, which has no path. */
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PURGE'];
@@ -25,27 +22,31 @@ describe('the method of a request', () => {
   const send = (line: string, headers: string[] = [], body?: string) =>
     exchange(service.port, request(line, headers, body));
 
-  const wrong = ROUTES.flatMap(([path, allow]) =>
-    METHODS.filter((method) => !allow.includes(method)).map(
-      (method) => [method, path, allow] as const,
-    ),
-  );
+  /** Sends a request whose response has no body. @returns its status and headers. */
+  async function sendLast(line: string, headers: string[] = []) {
+    const connection = await RawConnection.open(service.port);
+    connection.send(request(line, [...headers, 'Connection: close']));
+    const { status, headers: sent } = await connection.answer(line.split(' ')[0]);
+    expect(await connection.rest()).toBe('');
+    return { status, headers: sent };
+  }
 
-  it.each(wrong)('is not %s on %s: 405 with Allow, no key needed', async (method, path, allow) => {
+  it.each(
+    ROUTES.flatMap(([path, allow]) =>
+      METHODS.filter((method) => !allow.includes(method)).map((method) => [method, path, allow]),
+    ),
+  )('is not %s on %s: 405 with Allow, no key needed', async (method, path, allow) => {
     const answer = await send(`${method} ${path}?limit=0`, [], '{');
-    expectError(answer, 405, 'method_not_allowed', [method, allow]);
+    expectError(answer, 405, 'method_not_allowed', [method!, allow!]);
     expect(answer.headers['allow']).toBe(allow);
   });
 
   it.each(ROUTES)('is OPTIONS on %s: 204 with Allow and no body', async (path, allow) => {
-    const connection = await RawConnection.open(service.port);
-    connection.send(request(`OPTIONS ${path}`, ['Connection: close']));
-    const { status, headers } = await connection.answer();
+    const { status, headers } = await sendLast(`OPTIONS ${path}`);
     expect(status).toBe(204);
     expect(headers).toMatchObject({ allow, 'x-request-id': expect.any(String) });
     expect(headers).not.toHaveProperty('content-length');
     expect(headers).not.toHaveProperty('content-type');
-    expect(await connection.rest()).toBe('');
   });
 
   it.each([
@@ -63,54 +64,36 @@ describe('the method of a request', () => {
     ['/docs', 200],
     ['/nowhere', 404],
   ])('is HEAD on %s: as GET without the body', async (path, status) => {
-    const headers = [
-      `Authorization: Bearer ${service.key}`,
-      'X-Request-Id: head',
-      'Connection: close',
-    ];
-    const connection = await RawConnection.open(service.port);
-    connection.send(request(`HEAD ${path}`, headers));
-    const { date: _date, ...head } = (await connection.answer('HEAD')).headers;
-    expect(await connection.rest()).toBe('');
-    const get = await send(`GET ${path}`, headers);
+    const sent = [`Authorization: Bearer ${service.key}`, 'X-Request-Id: head'];
+    const { date: _date, ...head } = (await sendLast(`HEAD ${path}`, sent)).headers;
+    const get = await send(`GET ${path}`, [...sent, 'Connection: close']);
     expect(get.status).toBe(status);
     const { date: _other, ...expected } = get.headers;
     expect(head).toEqual(expected);
     expect(Number(head['content-length'])).toBe(Buffer.byteLength(get.text));
   });
 
-  it('is HEAD without a key: 401', async () => {
-    const connection = await RawConnection.open(service.port);
-    connection.send(request('HEAD /v1/pets', ['Connection: close']));
-    expect(await connection.answer('HEAD')).toMatchObject({
+  it('is HEAD without a key: 401', async () =>
+    expect(await sendLast('HEAD /v1/pets')).toMatchObject({
       status: 401,
       headers: { 'www-authenticate': 'Bearer realm="animal-store"' },
-    });
-    expect(await connection.rest()).toBe('');
-  });
+    }));
 
-  it.each(['FOO', 'get', 'GETT'])('is not %s, which is no method: 400', async (method) => {
-    expectError(await send(`${method} /v1/pets`), 400, 'invalid_request');
-  });
+  it.each(['FOO', 'get', 'GETT'])('is not %s, which is no method: 400', async (method) =>
+    expectError(await send(`${method} /v1/pets`), 400, 'invalid_request'),
+  );
 
-  it('is not CONNECT: an Error, and the connection ends', async () => {
+  it('is not CONNECT: an Error after the responses to earlier requests, and the connection ends', async () => {
+    const fields = [`Authorization: Bearer ${service.key}`, 'Content-Type: application/json'];
     const connection = await RawConnection.open(service.port);
     connection.send(
-      'CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\nX-Request-Id: a\r\n\r\n',
+      request('POST /v1/pets', fields, '{"name":"Rex","categoryId":1}') +
+        request('CONNECT test:443', ['X-Request-Id: a']),
     );
+    expect((await connection.answer()).status).toBe(201);
     const answer = await connection.answer();
     expectError(answer, 404, 'route_not_found');
     expect(answer.headers['x-request-id']).toBe('a');
-    expect(await connection.rest()).toBe('');
-  });
-
-  it('CONNECT is answered after the requests before it, which it takes nothing from', async () => {
-    const body = '{"name":"Rex","categoryId":1}';
-    const fields = [`Authorization: Bearer ${service.key}`, 'Content-Type: application/json'];
-    const connection = await RawConnection.open(service.port);
-    connection.send(request('POST /v1/pets', fields, body) + request('CONNECT test:443'));
-    expect((await connection.answer()).status).toBe(201);
-    expectError(await connection.answer(), 404, 'route_not_found');
     expect(await connection.rest()).toBe('');
   });
 

@@ -1,21 +1,12 @@
-import { serviceOfTests, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 import { exchange, request } from '../support/raw-http.js';
 
-/** The client that the log names for a request whose `X-Forwarded-For` are these. */
-async function loggedClient(service: TestService, forwardedFor: string[]): Promise<string> {
-  service.log.length = 0;
-  const headers = forwardedFor.map((value) => `X-Forwarded-For: ${value}`);
-  await exchange(service.port, request('GET /health/live', headers));
-  expect(service.log).toHaveLength(1);
-  return JSON.parse(service.log[0]!).client;
-}
-
-describe.each([
+/** For each `TRUST_PROXY`: values of `X-Forwarded-For`, and the client that the log then names. */
+describe.each<[string | undefined, [forwardedFor: string[], client: string][]]>([
   [
     undefined,
     [
       [[], '127.0.0.1'],
-      [['203.0.113.7'], '127.0.0.1'],
       [['203.0.113.7', '10.1.2.3'], '127.0.0.1'],
     ],
   ],
@@ -41,20 +32,25 @@ describe.each([
     [
       [['198.51.100.1, 203.0.113.7, 10.1.2.3'], '203.0.113.7'],
       [['10.1.2.3'], '10.1.2.3'],
-      [['not-an-address'], '127.0.0.1'],
-      [['203.0.113.7:4711'], '127.0.0.1'],
-      [['x'.repeat(1_000)], '127.0.0.1'],
-      [['"}\\n{"forged":true}'], '127.0.0.1'],
-      [[''], '127.0.0.1'],
-      [[', ,'], '127.0.0.1'],
+      ...[
+        'not-an-address',
+        '203.0.113.7:4711',
+        'x'.repeat(1_000),
+        '"}\\n{"forged":true}',
+        '',
+        ', ,',
+      ].map((value): [string[], string] => [[value], '127.0.0.1']),
     ],
   ],
   ['10.0.0.0/8', [[['203.0.113.7'], '127.0.0.1']]],
-] as const)('with TRUST_PROXY=%s', (trusted, cases) => {
+])('with TRUST_PROXY=%s', (trusted, cases) => {
   const service = serviceOfTests(trusted === undefined ? {} : { TRUST_PROXY: trusted });
 
   it.each(cases)('of X-Forwarded-For %j the log has %s', async (forwardedFor, client) => {
-    expect(await loggedClient(service, [...forwardedFor])).toBe(client);
+    service.log.length = 0;
+    const headers = forwardedFor.map((value) => `X-Forwarded-For: ${value}`);
+    await exchange(service.port, request('GET /health/live', headers));
+    expect(service.log.map((line) => JSON.parse(line).client)).toEqual([client]);
   });
 
   it('nothing that a client writes changes the addresses in answers', async () => {
