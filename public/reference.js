@@ -1,6 +1,6 @@
 // Shows /openapi.json on the reference page. The addresses are relative to the page's: it works behind any proxy.
 
-const reference = document.querySelector('main');
+const reference = document.querySelector('#main');
 const { SwaggerUIBundle } = window;
 
 /** What Swagger UI does otherwise. */
@@ -80,16 +80,23 @@ function nameControls() {
   for (const field of reference.querySelectorAll('.parameters input')) {
     field.ariaInvalid = String(field.classList.contains('invalid'));
   }
+  // A long body can be scrolled with the keyboard.
+  for (const code of reference.querySelectorAll('.highlight-code > .microlight')) {
+    code.tabIndex = 0;
+  }
   reference.querySelector('.auth-container input')?.setAttribute('type', 'password');
-}
-
-function followColorScheme() {
-  document.documentElement.classList.toggle('dark-mode', dark.matches);
+  for (const label of reference.querySelectorAll('.auth-container label')) {
+    label.firstChild.data = 'API key';
+  }
 }
 
 const dark = matchMedia('(prefers-color-scheme: dark)');
+const followColorScheme = () =>
+  document.documentElement.classList.toggle('dark-mode', dark.matches);
 dark.addEventListener('change', followColorScheme);
 followColorScheme();
+// Chromium leaves the focus on the link otherwise.
+document.querySelector('.skip').addEventListener('click', () => reference.focus());
 new MutationObserver(nameControls).observe(reference, { subtree: true, childList: true });
 
 try {
@@ -97,6 +104,8 @@ try {
   const spec = JSON.parse(await response.text(), fitForPage);
   // The page may connect only to the service that it came from.
   spec.servers = [{ url: new URL('./v1', location.href).href }];
+  // Swagger UI would link to a page about it that does not exist.
+  delete spec.info.license;
   SwaggerUIBundle({
     spec,
     domNode: reference,

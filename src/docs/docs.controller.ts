@@ -1,6 +1,7 @@
+import { readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
-import { Controller, Get, Param, Res } from '@nestjs/common';
+import { basename, join } from 'node:path';
+import { Controller, Get, Header, Param, Res } from '@nestjs/common';
 import type { Response } from 'express';
 import { Public } from '../auth/public.decorator.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
@@ -10,31 +11,18 @@ import { renderPages } from './pages.js';
 const { resolve } = createRequire(import.meta.url);
 
 /** The files that pages load, by name. */
-const ASSETS = new Map([
-  ...['docs.css', 'reference.css', 'reference.js', 'guide.js', 'icon.svg'].map(
-    (name): [string, string] => [name, join(PROJECT_ROOT, 'public', name)],
-  ),
-  ...['swagger-ui.css', 'swagger-ui-bundle.js'].map((name): [string, string] => [
-    name,
-    resolve(`swagger-ui-dist/${name}`),
-  ]),
-]);
+const ASSETS = new Map(
+  [
+    ...readdirSync(join(PROJECT_ROOT, 'public')).map((name) => join(PROJECT_ROOT, 'public', name)),
+    resolve('swagger-ui-dist/swagger-ui.css'),
+    resolve('swagger-ui-dist/swagger-ui-bundle.js'),
+  ].map((file) => [basename(file), file]),
+);
 
 /** A page loads files only from this service, connects only to it, and runs no inline scripts. */
-const PAGE_HEADERS = {
-  'Cache-Control': 'no-cache',
-  'Content-Security-Policy': [
-    "default-src 'none'",
-    "script-src 'self'",
-    "style-src 'self'",
-    "img-src 'self' data:",
-    "connect-src 'self'",
-    "base-uri 'none'",
-    "form-action 'none'",
-    "frame-ancestors 'none'",
-  ].join('; '),
-  'Referrer-Policy': 'no-referrer',
-};
+const POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+  "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /** Serves the reference page, the guides, and the files that they load. No key is needed. */
 @Public()
@@ -42,14 +30,12 @@ const PAGE_HEADERS = {
 export class DocsController {
   private readonly pages = renderPages();
 
-  @Get()
-  getReference(@Res({ passthrough: true }) response: Response): string {
-    return this.page('docs', response);
-  }
-
-  @Get('guides/:name')
-  getGuide(@Param('name') name: string, @Res({ passthrough: true }) response: Response): string {
-    return this.page(`docs/guides/${name}`, response);
+  @Get(['', 'guides/:name'])
+  @Header('Cache-Control', 'no-cache')
+  @Header('Content-Security-Policy', POLICY)
+  @Header('Referrer-Policy', 'no-referrer')
+  getPage(@Param('name') name?: string): string {
+    return known(this.pages.get(name === undefined ? 'docs' : `docs/guides/${name}`));
   }
 
   @Get('assets/:name')
@@ -57,12 +43,6 @@ export class DocsController {
     // A date would keep the files of a later release when an earlier one is deployed again.
     const options = { lastModified: false, headers: { 'Cache-Control': 'public, max-age=3600' } };
     response.sendFile(known(ASSETS.get(name)), options);
-  }
-
-  private page(path: string, response: Response): string {
-    const html = known(this.pages.get(path));
-    response.set(PAGE_HEADERS);
-    return html;
   }
 }
 

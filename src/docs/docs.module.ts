@@ -5,14 +5,10 @@ import { DocsController } from './docs.controller.js';
 import { IndexController } from './index.controller.js';
 
 /** The index and the OpenAPI document, and the pages unless `DOCS` is off. */
-@Module({})
+@Module({ imports: [OpenApiModule] })
 export class DocsModule {
   static forRoot({ DOCS }: Environment): DynamicModule {
     const pages = DOCS === 'on' ? [DocsController] : [];
-    return {
-      module: DocsModule,
-      imports: [OpenApiModule],
-      controllers: [IndexController, ...pages],
-    };
+    return { module: DocsModule, controllers: [IndexController, ...pages] };
   }
 }

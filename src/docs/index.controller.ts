@@ -10,37 +10,33 @@ import { OpenApiDocument } from '../openapi/openapi-document.js';
 @Public()
 @Controller()
 export class IndexController {
-  private readonly hasDocs: boolean;
-  private readonly index: Readonly<Record<string, unknown>>;
   private readonly json: JsonText;
 
   constructor(
-    @Inject(Environment) { DOCS, publicRoot }: Environment,
+    @Inject(Environment) private readonly environment: Environment,
     private readonly document: OpenApiDocument,
   ) {
-    const { title, version } = document.content.info;
     this.json = new JsonText(stringify(document.content)!);
-    this.hasDocs = DOCS === 'on';
-    this.index = {
-      name: title,
-      version,
-      pets: `${publicRoot}/v1/pets`,
-      openapi: `${publicRoot}/openapi.json`,
-      ...(this.hasDocs ? { docs: `${publicRoot}/docs` } : {}),
-      health: { live: `${publicRoot}/health/live`, ready: `${publicRoot}/health/ready` },
-    };
   }
 
   /** The index; for clients that prefer HTML to JSON, such as browsers, 303 to `/docs`. */
   @Get()
   getIndex(@Req() request: Request, @Res({ passthrough: true }) response: Response) {
+    const { DOCS, publicRoot } = this.environment;
+    const { title: name, version } = this.document.content.info;
     response.vary('Accept');
-    if (this.hasDocs && request.accepts(['json', 'html']) === 'html') {
+    if (DOCS === 'on' && request.accepts(['json', 'html']) === 'html') {
       // Relative to the request's address, so that it is valid behind any proxy.
-      response.setHeader('Location', './docs');
-      response.statusCode = HttpStatus.SEE_OTHER;
+      response.status(HttpStatus.SEE_OTHER).location('./docs');
     }
-    return this.index;
+    return {
+      name,
+      version,
+      pets: `${publicRoot}/v1/pets`,
+      openapi: `${publicRoot}/openapi.json`,
+      ...(DOCS === 'on' && { docs: `${publicRoot}/docs` }),
+      health: { live: `${publicRoot}/health/live`, ready: `${publicRoot}/health/ready` },
+    };
   }
 
   @Get('openapi.json')

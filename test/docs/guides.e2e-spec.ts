@@ -101,7 +101,7 @@ describe.each(GUIDES)('the guide %s', (name) => {
 
   it('is shown by the service', async () => {
     const page = await service.anonymous.get(`/docs/guides/${name}`).expect(200);
-    expect(page.text).toContain(`<h1>${/^# (.+)$/m.exec(readGuide(name))![1]}</h1>`);
+    expect(page.text).toContain(`>${/^# (.+)$/m.exec(readGuide(name))![1]}</a></h1>`);
   });
 
   it('links only to what is there', async () => {

@@ -1,17 +1,13 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
 import type { AxeResults } from 'axe-core';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
-import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { FULL_LENGTH } from '../support/full-length.js';
-import { startService, type TestService } from '../support/service.js';
+import { GUIDES } from '../support/samples.js';
+import { serviceOfTests } from '../support/service.js';
+import { until } from '../support/until.js';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-
-const GUIDES = readdirSync(join(PROJECT_ROOT, 'docs/guides')).map((file) =>
-  file.replace('.md', ''),
-);
 
 /** Debian's, other Linux distributions', and macOS's. */
 const CHROMIUM = [
@@ -28,20 +24,20 @@ if (CHROMIUM === undefined) {
   console.warn('The reference page is not tested: there is no Chromium.');
 }
 
-// A developer's machine may have no Chromium; CI, where these tests must run, has failed above then.
-const ON = CHROMIUM === undefined ? describe.skip : describe;
+const WIDE = { width: 1280, height: 800 };
+const PHONE = { width: 375, height: 700 };
 
-ON('in a browser', () => {
-  let service: TestService;
+// A developer's machine may have no Chromium; CI, where these tests must run, has failed above then.
+(CHROMIUM === undefined ? describe.skip : describe)('in a browser', () => {
+  const service = serviceOfTests({ PUBLIC_BASE_URL: 'https://animals.example/v1' });
   let browser: Browser;
   /** Its tabs share what the browser caches, and nothing else: to load the reference page is most of a test's time. */
   let context: BrowserContext;
   let page: Page;
-  /** Whatever the browser complained of, the page's own policy being hurt among it, and requests to others. */
+  /** Whatever the browser complained of, violations of the page's policy among it, and requests to others. */
   const complaints: string[] = [];
 
   beforeAll(async () => {
-    service = await startService({ PUBLIC_BASE_URL: 'https://animals.example/v1' });
     browser = await chromium.launch({
       executablePath: CHROMIUM!,
       // Root may not use the sandbox.
@@ -50,82 +46,79 @@ ON('in a browser', () => {
     context = await browser.newContext({ permissions: ['clipboard-read', 'clipboard-write'] });
     context.setDefaultTimeout(60_000);
   });
-  afterAll(async () => {
-    await browser?.close();
-    await service.stop();
-  });
+  afterAll(() => browser?.close());
   afterEach(() => expect(complaints.splice(0)).toEqual([]));
 
   /** Has the tests of a group share a tab. */
   const inTab = (path: string) => {
-    beforeAll(() => openTab(path));
+    beforeAll(async () => {
+      page = await context.newPage();
+      page.on('console', (message) => {
+        // Chromium reports each response of 400 and more, which a test may have asked for.
+        if (/error|warning/.test(message.type()) && !/status of 4\d\d/.test(message.text())) {
+          complaints.push(message.text());
+        }
+      });
+      page.on('pageerror', (error) => complaints.push(String(error)));
+      page.on('request', (request) => {
+        if (!request.url().startsWith(`${service.origin}/`) && !request.url().startsWith('data:')) {
+          complaints.push(request.url());
+        }
+      });
+      await goTo(path);
+    });
     afterAll(() => page.close());
   };
-  const openTab = async (path: string) => {
-    page = await context.newPage();
-    page.on('console', (message) => {
-      // Chromium reports each answer of 400 and more, which a test may have asked for.
-      if (
-        ['error', 'warning'].includes(message.type()) &&
-        !/status of 4\d\d/.test(message.text())
-      ) {
-        complaints.push(message.text());
-      }
-    });
-    page.on('pageerror', (error) => complaints.push(String(error)));
-    page.on('request', (request) => {
-      if (!request.url().startsWith(`${service.origin}/`) && !request.url().startsWith('data:')) {
-        complaints.push(request.url());
-      }
-    });
-    await goTo(path);
-  };
   const goTo = (path: string) => page.goto(service.origin + path);
-  const widthOfPage = () => page.evaluate('document.documentElement.scrollWidth');
 
   const operation = (id: string) => page.locator(`.opblock[id$="-${id}"]`);
+  /** Opens an operation, and waits for what it loads later. */
   const open = async (id: string) => {
     const control = operation(id).locator('.opblock-summary-control');
     if ((await control.getAttribute('aria-expanded')) === 'false') {
       await control.click();
     }
+    await operation(id).locator('.response').first().waitFor();
+    return operation(id);
   };
-  const extensions = (id: string) =>
-    operation(id).locator('.opblock-section').allInnerTexts().then(String);
-  const openDialog = () => page.locator('.scheme-container .authorize').click();
-  const closeDialog = () => page.locator('.auth-container .btn-done').click();
-  const pasteKey = async (key: string) => {
-    await openDialog();
-    await page.locator('.auth-container input').fill(key);
-    await page.locator('.auth-container .authorize').click();
-    await closeDialog();
-  };
+  const extensions = async (id: string) =>
+    String(await (await open(id)).locator('.opblock-section').allInnerTexts());
+  const answerOf = (id: string) => operation(id).locator('.live-responses-table tbody .response');
   const execute = async (id: string) => {
+    const clear = (await open(id)).locator('.btn-clear');
+    if (await clear.isVisible()) {
+      await clear.click();
+    }
     await operation(id).locator('.execute').click();
-    const answer = operation(id).locator('.live-responses-table tbody .response');
     return {
-      status: await answer.locator('.response-col_status').innerText(),
-      body: await answer.locator('.highlight-code .microlight').first().innerText(),
-      headers: await answer.locator('.headerline').allInnerTexts(),
+      status: await answerOf(id).locator('.response-col_status').innerText(),
+      body: await answerOf(id).locator('.highlight-code .microlight').first().innerText(),
+      headers: await answerOf(id).locator('.headerline').allInnerTexts(),
     };
   };
 
   /** The ways to look at a page. */
   const WAYS = (['light', 'dark'] as const)
-    .flatMap((colorScheme) => [1280, 390].map((width) => ({ colorScheme, width })))
+    .flatMap((colorScheme) => [WIDE, PHONE].map((size) => ({ colorScheme, size })))
     .filter((_way, index) => FULL_LENGTH || [0, 3].includes(index));
   const AXE_OPTIONS = {
-    rules: { 'target-size': { enabled: true } },
+    rules: {
+      'target-size': { enabled: true },
+      // Moderate, and in what Swagger UI renders.
+      ...Object.fromEntries(
+        ['heading-order', 'landmark-unique', 'region'].map((rule) => [rule, { enabled: false }]),
+      ),
+    },
     resultTypes: ['violations'],
   };
 
-  /** @returns what axe calls critical or serious, in each of {@link WAYS}. */
+  /** @returns what axe finds in each of {@link WAYS}, and what makes the page wider than the window. */
   const barriers = async (selector = 'html') => {
     await page.evaluate(AXE);
     const found: string[] = [];
-    for (const { colorScheme, width } of WAYS) {
+    for (const { colorScheme, size } of WAYS) {
       await page.emulateMedia({ colorScheme });
-      await page.setViewportSize({ width, height: 800 });
+      await page.setViewportSize(size);
       // At the top, where the header covers nothing; and once everything has its colour.
       await page.evaluate(
         'scrollTo(0, 0), Promise.allSettled(document.getAnimations().map(({ finished }) => finished))',
@@ -134,86 +127,113 @@ ON('in a browser', () => {
         `axe.run('${selector}', ${JSON.stringify(AXE_OPTIONS)})`,
       )) as AxeResults;
       found.push(
-        ...violations
-          .filter(({ impact }) => impact === 'critical' || impact === 'serious')
-          .flatMap(({ id, nodes }) =>
-            nodes.map(({ html }) => `${width}, ${colorScheme}: ${id}: ${html}`),
-          ),
+        ...violations.flatMap(({ id, impact, nodes }) =>
+          nodes.map(({ html }) => `${size.width}, ${colorScheme}: ${impact} ${id}: ${html}`),
+        ),
       );
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(size.width);
     }
     return found;
+  };
+
+  const focused = () =>
+    page.evaluate(() => {
+      const element = (globalThis as any).document.activeElement;
+      const { outlineStyle, outlineWidth } = (globalThis as any).getComputedStyle(element);
+      const { width, height } = element.getBoundingClientRect();
+      return { html: element.outerHTML.slice(0, 200), outlineStyle, outlineWidth, width, height };
+    });
+  /** Presses Tab until an element has the focus; each on the way shows that it has it. */
+  const tabTo = async (selector: string) => {
+    for (let presses = 0; presses < 300; presses += 1) {
+      await page.keyboard.press('Tab');
+      const state = await focused();
+      if (!state.html.startsWith('<body')) {
+        expect(state.outlineStyle).toBe('solid');
+        expect(parseFloat(state.outlineWidth)).toBeGreaterThanOrEqual(2);
+        expect(Math.min(state.width, state.height)).toBeGreaterThan(10);
+      }
+      if (await page.evaluate(`document.activeElement.matches('${selector}')`)) {
+        return;
+      }
+    }
+    throw new Error(`Tab does not lead to ${selector}`);
   };
 
   describe('the reference page without a key', () => {
     inTab('/docs');
 
     it('shows a refusal as it came, below a sample with the address that the page came from', async () => {
-      await open('listPets');
       const { status, body } = await execute('listPets');
-      expect(status).toMatch(/^401/);
+      expect(status).toBe('401');
       expect(JSON.parse(body)).toMatchObject({ code: 'missing_api_key' });
       const curl = await operation('listPets').locator('.curl-command .curl').innerText();
       expect(curl).toContain(`'${service.origin}/v1/pets?limit=20'`);
     });
 
-    it('says that listOrders is experimental, and offers nothing to try there', async () => {
-      await open('listOrders');
-      await open('createPet');
-      await operation('createPet').locator('.execute').waitFor();
-      await operation('listOrders').locator('.response').first().waitFor();
-      expect(await extensions('listOrders')).toContain('x-stability\t"experimental"');
-      expect(await operation('listOrders').locator('.execute, .try-out').count()).toBe(0);
-      const fields = '.parameters :is(input, select):enabled';
-      expect(await operation('createPet').locator(fields).count()).toBeGreaterThan(0);
-      expect(await operation('listOrders').locator(fields).count()).toBe(0);
+    it('has buttons that copy code beside it, not on it', async () => {
+      await page.setViewportSize(PHONE);
+      const boxOf = async (part: string) =>
+        (await operation('listPets').locator(part).first().boundingBox())!;
+      for (const [button, code] of [
+        ['.curl-command .copy-to-clipboard', '.curl'],
+        ['.highlight-code .copy-to-clipboard', '.highlight-code .microlight'],
+      ] as const) {
+        const { y, height } = await boxOf(button);
+        expect(y + height).toBeLessThanOrEqual((await boxOf(code)).y);
+      }
     });
 
-    it('shows that a parameter is invalid, and why', async () => {
-      await open('listPets');
-      const limit = operation('listPets').locator('[data-param-name=limit] input');
-      await limit.fill('1000');
+    it('says that listOrders is experimental, and offers nothing to try there', async () => {
+      expect(await extensions('listOrders')).toMatch(/x-stability\s+"experimental"/);
+      expect(await operation('listOrders').locator('.execute, .try-out').count()).toBe(0);
+      const rows = '[data-param-name]:has(:is(input, select):enabled)';
+      expect(await operation('listOrders').locator(rows).count()).toBe(0);
+    });
+
+    it('has a field for each parameter of the document, and for no other', async () => {
+      await (await open('listPets')).locator('.execute').waitFor();
+      const rows = operation('listPets').locator(
+        '[data-param-name]:has(:is(input, select):enabled)',
+      );
+      const names = rows.evaluateAll((all: any[]) => all.map(({ dataset }) => dataset.paramName));
+      expect(await names).toEqual(['limit', 'status', 'cursor', 'X-Request-Id', 'traceparent']);
+    });
+
+    it('shows at a field that its value is invalid, why, and which are valid', async () => {
+      const row = (await open('listPets')).locator('[data-param-name=limit]');
+      await row.locator('input').fill('1000');
       await operation('listPets').locator('.execute').click();
       const errors = operation('listPets').locator('.validation-errors');
-      expect(await errors.innerText()).toMatch(/limit.* must be less than or equal to 100/);
-      expect(await limit.getAttribute('aria-invalid')).toBe('true');
+      expect(await errors.innerText()).toContain(
+        "For 'limit': Value must be less than or equal to 100.",
+      );
+      expect(await row.locator('input').getAttribute('aria-invalid')).toBe('true');
+      expect(await row.locator('input').getAttribute('title')).toMatch(/less than or equal to 100/);
+      expect(await row.innerText()).toMatch(/minimum: 1\s+maximum: 100/);
       expect(await barriers()).toEqual([]);
-      await limit.fill('20');
+      await row.locator('input').fill('20');
     });
 
-    it('says in a sentence that the service cannot be reached', async () => {
+    it('says in one sentence that the service cannot be reached', async () => {
       await open('listPets');
-      await page.route('**/v1/**', (route) => route.abort());
+      await page.route('**/v1/**', (route) => route.abort('connectionrefused'));
       await operation('listPets').locator('.execute').click();
-      const response = operation('listPets').locator('.live-responses-table .response');
-      await response.getByText('The service cannot be reached.').waitFor();
-      expect(await response.innerText()).not.toContain('CORS');
+      await answerOf('listPets').getByText('The service cannot be reached.').waitFor();
+      expect((await answerOf('listPets').innerText()).trim()).toBe(
+        'The service cannot be reached.',
+      );
       await page.unroute('**/v1/**');
-      expect(complaints.splice(0).join()).toMatch(/ERR_FAILED/);
+      expect(complaints.splice(0).join()).toMatch(/ERR_CONNECTION_REFUSED/);
     });
 
-    it.each(['light', 'dark'] as const)(
-      'is %s where the reader likes it so',
-      async (colorScheme) => {
-        await page.emulateMedia({ colorScheme });
-        const brightnessOf = (property: string) =>
-          page.evaluate(
-            `getComputedStyle(document.querySelector('.info .title')).${property}.match(/\\d+/)[0] / 255`,
-          ) as Promise<number>;
-        await operation('getPet').waitFor();
-        const title = await brightnessOf('color');
-        const paper = (await page.evaluate(
-          'getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0] / 255',
-        )) as number;
-        expect(paper > 0.8 && title < 0.3).toBe(colorScheme === 'light');
-        expect(paper < 0.3 && title > 0.8).toBe(colorScheme === 'dark');
-      },
-    );
-
-    it('is no wider than a phone', async () => {
-      await page.setViewportSize({ width: 360, height: 740 });
-      await open('createPet');
-      await operation('createPet').locator('.execute').waitFor();
-      expect(await widthOfPage()).toBe(360);
+    it.each(['light', 'dark'] as const)('is %s if the reader prefers it', async (colorScheme) => {
+      await page.emulateMedia({ colorScheme });
+      const [paper, ink] = ["'body')).backgroundColor", "'.info .title')).color"].map(
+        (part) => `getComputedStyle(document.querySelector(${part}.match(/\\d+/)[0] / 255`,
+      );
+      const [bright, dim] = colorScheme === 'light' ? [paper, ink] : [ink, paper];
+      await until('it is', () => page.evaluate<boolean>(`${bright} > 0.8 && ${dim} < 0.3`));
     });
 
     it('has no barrier for anybody, with all operations open, and in its dialog', async () => {
@@ -221,47 +241,83 @@ ON('in a browser', () => {
         await open(id);
       }
       await execute('createPet');
-      await operation('listOrders').locator('.response').first().waitFor();
       expect(await barriers()).toEqual([]);
-      await openDialog();
-      await page.locator('.auth-container input[type=password]').waitFor();
+      await page.locator('.scheme-container .authorize').click();
+      const field = page.getByLabel('API key', { exact: true });
+      expect(await field.getAttribute('type')).toBe('password');
+      expect(await page.locator('.auth-container label').innerText()).toBe('API key');
       expect(await barriers('.dialog-ux')).toEqual([]);
     });
   });
 
   describe('the reference page with a key', () => {
     inTab('/docs');
-    beforeAll(() => pasteKey(service.key));
+
+    it('needs no mouse, and shows where the focus is', async () => {
+      await page.setViewportSize(WIDE);
+      await operation('getPet').waitFor();
+      await tabTo('.skip');
+      await page.keyboard.press('Enter');
+      expect(await page.evaluate('document.activeElement.id')).toBe('main');
+      await tabTo('.scheme-container .authorize');
+      await page.keyboard.press('Enter');
+      await page.keyboard.type(service.key);
+      await page.keyboard.press('Enter');
+      await tabTo('.btn-done');
+      await page.keyboard.press('Enter');
+      await tabTo('[id$=listPets] .opblock-summary-control');
+      await page.keyboard.press('Enter');
+      await tabTo('[id$=listPets] .execute');
+      await page.keyboard.press('Enter');
+      await answerOf('listPets').getByText('200').waitFor();
+      await tabTo('.json-schema-2020-12-accordion');
+      await page.keyboard.press('Enter');
+      await page.locator('.json-schema-2020-12-accordion[aria-expanded=true]').first().waitFor();
+    });
+
+    it.each([
+      ['no animals', 0],
+      ['1,000 animals', 1_000],
+    ])('shows a page of %s, without a barrier for anybody', async (_what, count) => {
+      await service.query(
+        `insert into pets (name, category_id, status)
+         select repeat('x', 255), 9007199254740993, 'available' from generate_series(1, $1)`,
+        [count],
+      );
+      await (await open('listPets')).locator('[data-param-name=limit] input').fill('100');
+      const { status, body } = await execute('listPets');
+      expect(status).toBe('200');
+      expect(body.match(/"id"/g) ?? []).toHaveLength(Math.min(count, 100));
+      expect(await barriers()).toEqual([]);
+      await service.query('truncate pets cascade');
+    });
 
     it('adds an animal and lists it, with every digit of an int64; then it adds a second one', async () => {
-      await open('createPet');
-      await operation('createPet')
+      await (
+        await open('createPet')
+      )
         .locator('textarea')
         .fill('{"name":"Rex","categoryId":9007199254740993,"status":"sold"}');
       const created = await execute('createPet');
       expect(created.status).toBe('201');
       expect(created.body).toContain('"categoryId": 9007199254740993,');
 
-      await open('listPets');
       await operation('listPets').locator('[data-param-name=status] select').selectOption('sold');
       const listed = await execute('listPets');
       expect(listed.status).toBe('200');
       expect(listed.body).toMatch(/^\[\s*\{.*"categoryId": 9007199254740993,/s);
 
-      await operation('createPet').locator('.btn-clear').click();
       const second = await execute('createPet');
       expect(second.status).toBe('201');
       expect(second.body).not.toBe(created.body);
     });
 
     it('shows that getPet is deprecated, with the date of its removal', async () => {
-      await open('getPet');
-      await operation('getPet').locator('.opblock-title_normal').first().waitFor();
-      expect(await extensions('getPet')).toContain('x-deprecated-sunset\t"2030-12-05"');
+      expect(await extensions('getPet')).toMatch(/x-deprecated-sunset\s+"2030-12-05"/);
       const petId = operation('getPet').locator('[data-param-name=petId] input');
       await petId.fill('-9223372036854775807');
       const { status, headers } = await execute('getPet');
-      expect(status).toMatch(/^404/);
+      expect(status).toBe('404');
       expect(headers.join()).toContain('deprecation: @1795046400');
     });
   });
@@ -270,8 +326,7 @@ ON('in a browser', () => {
     inTab('/docs/guides/getting-started');
 
     it('have samples with the address that they came from, each with a button that copies it', async () => {
-      const sample = page.locator('.copy').first();
-      await sample.click();
+      await page.locator('.copy').first().click();
       await page.getByRole('button', { name: 'Copied' }).waitFor();
       const copied = await page.evaluate('navigator.clipboard.readText()');
       expect(copied).toContain(`export BASE=${service.origin}/v1\n`);
@@ -290,23 +345,28 @@ ON('in a browser', () => {
       expect(await page.evaluate(top)).toBeLessThan(200);
     });
 
-    it.each(GUIDES)(
-      'are no wider than a phone, and show every entry of the navigation there: %s',
-      async (guide) => {
-        await page.setViewportSize({ width: 360, height: 740 });
-        await goTo(`/docs/guides/${guide}`);
-        expect(await widthOfPage()).toBe(360);
-        for (const entry of await page.locator('header a:not(.skip)').all()) {
-          const { x, width } = (await entry.boundingBox())!;
-          expect(x).toBeGreaterThanOrEqual(0);
-          expect(x + width).toBeLessThanOrEqual(360);
-        }
-      },
-    );
-
     it.each(GUIDES)('have no barrier for anybody: %s', async (guide) => {
       await goTo(`/docs/guides/${guide}`);
       expect(await barriers()).toEqual([]);
     });
+  });
+
+  describe('the navigation', () => {
+    inTab('/docs');
+
+    it.each(['/docs', ...GUIDES.map((guide) => `/docs/guides/${guide}`)])(
+      'shows each of its entries as a whole, on a phone too: %s',
+      async (path) => {
+        await goTo(path);
+        for (const size of [WIDE, PHONE, { width: 320, height: 600 }]) {
+          await page.setViewportSize(size);
+          for (const entry of await page.locator('header a:not(.skip)').all()) {
+            const { x, width } = (await entry.boundingBox())!;
+            expect(x).toBeGreaterThanOrEqual(0);
+            expect(x + width).toBeLessThanOrEqual(size.width);
+          }
+        }
+      },
+    );
   });
 });

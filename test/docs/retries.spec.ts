@@ -1,14 +1,21 @@
 import { type Clock, install } from '@sinonjs/fake-timers';
 import { retrying } from '../../clients/typescript/src/retries.js';
+import { StoreError } from '../../clients/typescript/src/store-error.js';
 
 const RETRY_FOR = 30_000;
 
-const created = () => new Response('{"id":1}', { status: 201 });
-const unavailable = () => new Response('{}', { status: 503 });
-const broken = () => Promise.reject(new TypeError('fetch failed'));
+type Attempt = (signal: AbortSignal) => Response | Promise<Response>;
+const created: Attempt = () => new Response('{"id":1}', { status: 201 });
+const unavailable: Attempt = () => new Response('{}', { status: 503 });
+const lost = new TypeError('fetch failed');
+const broken: Attempt = () => Promise.reject(lost);
 /** A connection that breaks in the body. */
-const cut = () =>
+const cut: Attempt = () =>
   new Response(new ReadableStream({ start: (body) => body.error(new TypeError('terminated')) }));
+const silent: Attempt = (signal) =>
+  new Promise((_resolve, reject) =>
+    signal.addEventListener('abort', () => reject(signal.reason as Error)),
+  );
 
 describe('the retries of the TypeScript client', () => {
   let clock: Clock;
@@ -17,94 +24,99 @@ describe('the retries of the TypeScript client', () => {
     clock = install({ toNotFake: ['setImmediate', 'nextTick', 'queueMicrotask'] });
     const start = performance.now();
     now = () => performance.now() - start;
+    jest.spyOn(AbortSignal, 'timeout').mockImplementation((ms) => {
+      const controller = new AbortController();
+      setTimeout(() => controller.abort(new DOMException('', 'TimeoutError')), ms);
+      return controller.signal;
+    });
   });
-  afterEach(() => clock.uninstall());
+  afterEach(() => {
+    clock.uninstall();
+    jest.restoreAllMocks();
+  });
 
-  /** Sends a request that meets what `respond` returns. @returns the result, and the time of each attempt. */
-  function send(
-    respond: (attempt: number) => Response | Promise<Response>,
-    { retryFor = RETRY_FOR, advance = 60_000 } = {},
-  ) {
+  /** Sends a request whose attempts meet what `respond` returns, until it is settled. */
+  async function send(respond: (attempt: number) => Attempt, retryFor = RETRY_FOR) {
     const times: number[] = [];
     const bodies: string[] = [];
-    const fetch = async (request: unknown) => {
+    const fetch = async (request: unknown, init?: RequestInit) => {
       times.push(now());
       bodies.push(await (request as Request).text());
-      return respond(times.length - 1);
+      return respond(times.length - 1)(init!.signal!);
     };
-    const request = new Request('http://127.0.0.1/pets', {
-      method: 'POST',
-      body: '{"name":"Rex"}',
-    });
-    const result = retrying(fetch, retryFor)(request).catch((error: unknown) => error);
-    return { times, bodies, result, settled: clock.tickAsync(advance) };
+    const body = '{"name":"Rex"}';
+    const request = new Request('http://127.0.0.1/pets', { method: 'POST', body });
+    let took = NaN;
+    const result = retrying(
+      fetch,
+      retryFor,
+    )(request)
+      .catch((error: unknown) => error)
+      .finally(() => (took = now()));
+    await clock.tickAsync(90_000);
+    return { times, bodies, result: await result, took };
   }
-
-  const gaps = (times: number[]) => times.slice(1).map((time, i) => time - times[i]!);
 
   it('survive an outage of 18 seconds, and send the same body each time', async () => {
     const failures = [unavailable, broken, cut];
-    const { times, bodies, result, settled } = send((attempt) =>
-      now() < 18_000 ? failures[attempt % failures.length]!() : created(),
+    const { times, bodies, result } = await send((attempt) =>
+      now() < 18_000 ? failures[attempt % failures.length]! : created,
     );
-    await settled;
-    expect(await result).toMatchObject({ status: 201 });
+    expect(result).toMatchObject({ status: 201 });
     expect(times.at(-1)).toBeGreaterThanOrEqual(18_000);
     expect(times.length).toBeGreaterThan(failures.length);
     expect(new Set(bodies)).toEqual(new Set(['{"name":"Rex"}']));
   });
 
   it.each([
-    ['response', unavailable, { status: 503 }],
-    ['error', broken, { message: 'fetch failed' }],
-  ])('last for 30 seconds, and then give the last %s', async (_what, fail, expected) => {
-    const { times, result, settled } = send(fail);
-    await settled;
-    expect(await result).toMatchObject(expected);
-    expect(times.at(-2)).toBeLessThan(RETRY_FOR);
-    expect(times.at(-1)).toBeGreaterThanOrEqual(RETRY_FOR);
+    ['with the last response', unavailable, { status: 503 }],
+    ['with the last error', broken, { status: 0, code: 'no_response', cause: lost }],
+    ['with a time-out', silent, { status: 0, cause: { name: 'TimeoutError' } }],
+  ])('end after 30 seconds, or a tenth more: %s', async (_what, attempt, expected) => {
+    const { times, result, took } = await send(() => attempt);
+    expect(result).toMatchObject(expected);
+    expect(result instanceof StoreError).toBe(attempt !== unavailable);
+    expect(times.at(-1)).toBeCloseTo(RETRY_FOR, -1);
+    expect(took).toBeLessThanOrEqual(1.1 * RETRY_FOR + 2);
   });
 
   it('wait for an exponential backoff with jitter, up to 5 and 10 seconds', async () => {
-    const runs = [send(unavailable), send(broken)];
-    await Promise.all(runs.map(({ settled }) => settled));
-    for (const { times } of runs) {
-      for (const [i, gap] of gaps(times).entries()) {
+    const runs = [await send(() => unavailable, 60_000), await send(() => broken, 60_000)];
+    const gaps = runs.map(({ times }) => times.slice(1).map((time, i) => time - times[i]!));
+    for (const run of gaps) {
+      // The last one ends with the time.
+      for (const [i, gap] of run.slice(0, -1).entries()) {
         const backoff = Math.min(500 * 2 ** i, 5_000);
         // Timers count whole milliseconds.
         expect(gap).toBeGreaterThanOrEqual(backoff - 1);
         expect(gap).toBeLessThanOrEqual(2 * backoff + 1);
       }
     }
-    expect(gaps(runs[0]!.times)).not.toEqual(gaps(runs[1]!.times));
+    expect(gaps[0]).not.toEqual(gaps[1]);
   });
 
   it.each([
     ['seconds', () => '20'],
     ['a date', () => new Date(Date.now() + 21_000).toUTCString()],
   ])('wait as long as Retry-After says in %s', async (_form, retryAfter) => {
-    const { times, settled } = send((attempt) =>
-      attempt === 0
-        ? new Response('{}', { status: 429, headers: { 'Retry-After': retryAfter() } })
-        : created(),
-    );
-    await settled;
+    const limited = () =>
+      new Response('{}', { status: 429, headers: { 'Retry-After': retryAfter() } });
+    const { times } = await send((attempt) => (attempt === 0 ? limited : created));
     expect(times).toHaveLength(2);
     expect(times[1]).toBeGreaterThanOrEqual(20_000);
     expect(times[1]).toBeLessThan(22_000);
   });
 
-  it.each([200, 201, 400, 401, 404, 415, 422, 500])('do not follow %s', async (status) => {
-    const { times, result, settled } = send(() => new Response('{}', { status }));
-    await settled;
-    expect(await result).toMatchObject({ status });
-    expect(times).toHaveLength(1);
-  });
-
-  it('are none with retryFor: 0', async () => {
-    const { times, result, settled } = send(broken, { retryFor: 0 });
-    await settled;
-    expect(await result).toMatchObject({ message: 'fetch failed' });
+  const hour = () => new Response('{}', { status: 429, headers: { 'Retry-After': '3600' } });
+  it.each([
+    ...[200, 201, 400, 401, 404, 415, 422, 500].map(
+      (status) => [`${status}`, () => new Response('{}', { status }), RETRY_FOR, status] as const,
+    ),
+    ['a Retry-After beyond the time', hour, RETRY_FOR, 429],
+    ['an error, with retryFor: 0', broken, 0, 0],
+  ] as const)('do not follow %s', async (_what, attempt, retryFor, status) => {
+    const { times, result } = await send(() => attempt, retryFor);
+    expect(result).toMatchObject({ status });
     expect(times).toHaveLength(1);
   });
 });

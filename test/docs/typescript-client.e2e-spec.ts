@@ -1,13 +1,16 @@
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { lexer, type Tokens } from 'marked';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { DOCUMENT, resolved } from '../support/contract.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 const PACKAGE = join(PROJECT_ROOT, 'clients/typescript');
 const TSC = join(PROJECT_ROOT, 'node_modules/typescript/bin/tsc');
@@ -50,9 +53,9 @@ async function all<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
 }
 
 describe('the package of the TypeScript client', () => {
-  let service: TestService;
+  const service = serviceOfTests();
   let folder: string;
-  let packed: string[];
+  let packages: { filename: string; files: string[] }[];
   /** Of the README's sample and of the mistakes. */
   let errors: string[];
   /** What the installed package exports. */
@@ -64,22 +67,17 @@ describe('the package of the TypeScript client', () => {
     new client.AnimalStore(`${service.origin}/v1`, service.key, options);
 
   beforeAll(async () => {
-    service = await startService();
     folder = await mkdtemp(join(tmpdir(), 'animal-store-client-'));
     const pack = async (cwd: string, ...args: string[]) => {
-      const output = await run(
-        'npm',
-        ['pack', '--json', '--pack-destination', folder, ...args],
-        cwd,
-      );
+      const command = ['pack', '--json', '--pack-destination', folder, ...args];
+      const output = await run('npm', command, cwd);
       const [{ filename, files }] = JSON.parse(output.slice(output.search(/^\[/m)));
       return { filename, files: files.map(({ path }: { path: string }) => path) };
     };
     const dependencies = ['openapi-fetch', 'openapi-typescript-helpers'].map((name) =>
       pack(join(PROJECT_ROOT, 'node_modules', name), '--ignore-scripts'),
     );
-    const packages = await Promise.all([pack(PACKAGE), ...dependencies]);
-    packed = packages[0].files;
+    packages = await Promise.all([pack(PACKAGE), ...dependencies]);
     await writeFile(join(folder, 'package.json'), '{ "private": true, "type": "module" }');
     const compilerOptions = {
       strict: true,
@@ -98,22 +96,26 @@ describe('the package of the TypeScript client', () => {
     errors = (await compilation.catch(({ stdout }) => stdout as string)).match(/^\S.*$/gm) ?? [];
     client = await import(join(folder, 'node_modules/animal-store-client/dist/index.js'));
   });
-  afterAll(() => Promise.all([service.stop(), rm(folder, { recursive: true, force: true })]));
+  afterAll(() => rm(folder, { recursive: true, force: true }));
   beforeEach(() => service.query('truncate pets restart identity cascade'));
 
   it('has its build, types and README, and brings openapi-fetch only', async () => {
-    expect(packed).toEqual(
-      expect.arrayContaining(['README.md', 'package.json', 'dist/index.js', 'dist/index.d.ts']),
-    );
-    expect(
-      packed.filter((path) => !/^(README\.md|package\.json|dist\/.+\.(js|d\.ts))$/.test(path)),
-    ).toEqual([]);
+    const { files } = packages[0]!;
+    const needed = ['README.md', 'package.json', 'dist/index.js', 'dist/index.d.ts'];
+    expect(files).toEqual(expect.arrayContaining(needed));
+    const others = /^(?!(README\.md|package\.json|dist\/.+\.(js|d\.ts))$)/;
+    expect(files.filter((path) => others.test(path))).toEqual([]);
     const installed = await readdir(join(folder, 'node_modules'));
     expect(installed.filter((name) => !name.startsWith('.')).toSorted()).toEqual([
       'animal-store-client',
       'openapi-fetch',
       'openapi-typescript-helpers',
     ]);
+  });
+
+  it('leaves no file that git would add', async () => {
+    const made = [packages[0]!.filename, 'dist/index.js', 'src/schema.ts'];
+    expect((await run('git', ['check-ignore', ...made], PACKAGE)).trim()).toBe(made.join('\n'));
   });
 
   it('compiles and does what its README shows', async () => {
@@ -152,9 +154,8 @@ describe('the package of the TypeScript client', () => {
     expect(new Set(fields)).toEqual(new Set(INT64_FIELDS));
   });
 
-  it('lists page by page, and only as far as it is read', async () => {
-    for (let i = 0; i < 5; i += 1) {
-      const status = i === 1 ? 'sold' : 'available';
+  it('lists page by page, only as far as it is read, and sends no other parameters', async () => {
+    for (const status of ['available', 'sold', 'available', 'available', 'available']) {
       await service.api.post('/v1/pets').send({ name: 'a', categoryId: 1, status }).expect(201);
     }
     const requests: string[] = [];
@@ -163,15 +164,17 @@ describe('the package of the TypeScript client', () => {
       return globalThis.fetch(request, init);
     };
     const store = open({ fetch });
-    const ids = [];
-    for await (const page of store.pages({ limit: 2, status: 'available' })) {
-      ids.push(page.map(({ id }: { id: bigint }) => id));
-    }
-    expect(ids).toEqual([
+    const pages = await all<{ id: bigint }[]>(
+      store.pages({ limit: 2, status: 'available', limt: 1, statuss: 'sold' }),
+    );
+    expect(pages.map((page) => page.map(({ id }) => id))).toEqual([
       [1n, 3n],
       [4n, 5n],
     ]);
-    expect(requests).toHaveLength(2);
+    expect(requests).toEqual([
+      '?limit=2&status=available',
+      expect.stringMatching(/^\?limit=2&status=available&cursor=[\w-]+$/),
+    ]);
     for await (const { id } of store.listPets({ limit: 2 })) {
       if (id === 2n) {
         break;
@@ -191,6 +194,22 @@ describe('the package of the TypeScript client', () => {
     expect(error).toMatchObject({ status, code, message: expect.stringMatching(/\w/) });
     expect(error.requestId).toMatch(/^[\w-]+$/);
     expect(fetch).toHaveBeenCalledTimes(1);
+  });
+
+  it('throws a StoreError with the cause if the connection is lost', async () => {
+    const server = createServer((request) => request.socket.destroy()).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const store = new client.AnimalStore(`http://127.0.0.1:${port}/v1`, 'key', { retryFor: 0 });
+    const error = await all(store.listPets()).catch((thrown: unknown) => thrown);
+    server.close();
+    expect(error).toBeInstanceOf(client.StoreError);
+    expect(error).toMatchObject({
+      status: 0,
+      code: 'no_response',
+      requestId: null,
+      cause: expect.objectContaining({ message: 'fetch failed' }),
+    });
   });
 
   it('says once for each operation that it is deprecated, until when, and where to read on', async () => {

@@ -16,7 +16,10 @@ export type ListPetsQuery = Omit<
 >;
 
 export interface AnimalStoreOptions {
-  /** Milliseconds for which a request is sent again; 30,000 by default. An outage that is shorter is survived. */
+  /**
+   * Milliseconds for which a request is sent again; 30,000 by default, 0 for one attempt. An outage that is shorter is
+   * survived. A call takes at most a tenth longer.
+   */
   retryFor?: number;
   /** Called once for each deprecated operation that is used; by default a warning on the console. */
   onDeprecation?: (deprecation: Deprecation) => void;
@@ -26,8 +29,8 @@ export interface AnimalStoreOptions {
 /**
  * A client of the Animal Store Service. Each int64 is a bigint, exact in both directions.
  *
- * Every method throws a {@link StoreError} if the response is no success, and what `fetch` throws if none came. After
- * 408, 409, 429, 502, 503 and 504, and without a response, it sends the request again first.
+ * Every method throws a {@link StoreError} if the response is no success, or if none came. After 408, 409, 429, 502, 503
+ * and 504, and without a response, it sends the request again first.
  */
 export class AnimalStore {
   private readonly client: Client<paths>;
@@ -99,7 +102,7 @@ export class AnimalStore {
 async function successOf(result: Promise<{ data?: string; error?: object; response: Response }>) {
   const { data, error, response } = await result;
   if (data === undefined) {
-    throw new StoreError(error, response);
+    throw new StoreError(error, { response });
   }
   return { data, response };
 }

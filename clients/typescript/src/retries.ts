@@ -1,3 +1,5 @@
+import { StoreError } from './store-error.js';
+
 /** Worth another attempt. 409 is `idempotency_key_in_use`; 502 and 504 come from proxies. */
 const RETRIED: readonly number[] = [408, 409, 429, 502, 503, 504];
 
@@ -8,34 +10,42 @@ const ATTEMPT_TIMEOUT = 20_000;
 const BACKOFF = { first: 500, longest: 5_000 };
 
 /**
- * A `fetch` that sends a request again until `retryFor` milliseconds have passed. Between attempts it waits for as long as
- * `Retry-After` says, at least for an exponential backoff, and for a jitter of up to another backoff. The request must be
- * safe to repeat.
+ * A `fetch` that sends a request again until `retryFor` milliseconds have passed, and a last time then, for which it
+ * takes a tenth of that time more at most. Between attempts it waits for as long as `Retry-After` says, at least for an
+ * exponential backoff, and for a jitter of up to another backoff. The request must be safe to repeat.
  *
- * @returns a function that throws what the last attempt threw, if that had no response.
+ * @param retryFor 0 for one attempt.
+ * @returns a function that throws a {@link StoreError} if the last attempt had no response.
  */
 export function retrying(fetch: typeof globalThis.fetch, retryFor: number) {
   return async (request: Request): Promise<Response> => {
     const end = performance.now() + retryFor;
     for (let backoff = BACKOFF.first; ; backoff = Math.min(2 * backoff, BACKOFF.longest)) {
-      const isLast = performance.now() >= end;
+      const rest = end - performance.now();
+      const isLast = rest <= 0;
+      const limit = isLast ? retryFor / 10 || ATTEMPT_TIMEOUT : rest;
       let retryAfter = 0;
       try {
-        const signal = AbortSignal.timeout(ATTEMPT_TIMEOUT);
+        const signal = AbortSignal.timeout(Math.min(limit, ATTEMPT_TIMEOUT));
         const response = await fetch(request.clone(), { signal });
         // The body is read here because the connection may break in it, too.
         const body = await response.text();
-        if (isLast || !RETRIED.includes(response.status)) {
+        retryAfter = millisecondsOf(response.headers.get('Retry-After') ?? '0');
+        const isInTime = performance.now() + retryAfter <= end;
+        if (isLast || !isInTime || !RETRIED.includes(response.status)) {
           return new Response(body, response);
         }
-        retryAfter = millisecondsOf(response.headers.get('Retry-After') ?? '0');
-      } catch (error) {
+      } catch (cause) {
         if (isLast) {
-          throw error;
+          throw new StoreError(
+            { code: 'no_response', message: `No response: ${cause}` },
+            { cause },
+          );
         }
       }
       const wait = Math.max(retryAfter, backoff) + Math.random() * backoff;
-      await new Promise((resolve) => setTimeout(resolve, wait));
+      const longest = Math.max(0, end - performance.now());
+      await new Promise((resolve) => setTimeout(resolve, Math.min(wait, longest)));
     }
   };
 }
