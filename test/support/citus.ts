@@ -10,14 +10,15 @@ export const CITUS_URL = process.env['TEST_CITUS_URL'];
 /** The data folders of the coordinator and of a worker on this machine, which a test kills. */
 export const CITUS_FOLDERS = process.env['TEST_CITUS_FOLDERS']?.split(',');
 
-/** Whether all tests run there: `TEST_DATABASE_URL` is the same. */
-export const ON_CITUS = CITUS_URL !== undefined && process.env['TEST_DATABASE_URL'] === CITUS_URL;
+/** Whether all tests run there. */
+const isOnCitus = CITUS_URL !== undefined && process.env['TEST_DATABASE_URL'] === CITUS_URL;
 
-/** For tests of what Citus lacks. They run wherever the database is PostgreSQL alone, as in CI. */
-export const [describeNotOnCitus, itNotOnCitus] = ON_CITUS
-  ? // Triggers, foreign keys to pets, `skip locked`, and the statements that Citus has in another form.
-    [describe.skip, it.skip]
-  : [describe, it];
+// What runs before all tests imports this file too: there is no `describe` then.
+const { describe, it } = globalThis;
+
+/** For tests of what Citus lacks: triggers, foreign keys to pets, `skip locked`, and statements that have another form. */
+export const describeNotOnCitus = isOnCitus ? describe?.skip : describe;
+export const itNotOnCitus = isOnCitus ? it?.skip : it;
 
 interface Node {
   /** Of the database with this name on this node. */

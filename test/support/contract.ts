@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
@@ -8,10 +8,10 @@ import { parse } from 'lossless-json';
 import { parse as parseYaml } from 'yaml';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 
-/** An answer as the service sends it. */
+/** A response as the service sends it. */
 export interface SentAnswer {
   method: string;
-  /** The request's path, with or without its query; empty where there never was a request. */
+  /** The request's path, with or without its query; empty if there was no request. */
   path: string;
   status: number;
   /** Names in lower case. */
@@ -20,13 +20,8 @@ export interface SentAnswer {
 }
 
 interface Response {
-  headers: Record<string, Header>;
+  headers: Record<string, { required?: boolean; schema: { type: string } }>;
   content?: Record<string, { schema: object }>;
-}
-
-interface Header {
-  required?: boolean;
-  schema: { type: string };
 }
 
 /** Parses JSON without loss: an integer that a double cannot hold becomes a bigint. */
@@ -92,10 +87,7 @@ export function faultsBySchema(schema: object, value: unknown): string[] {
   return validate(value) ? [] : validate.errors!.map((error) => ajv.errorsText([error]));
 }
 
-/**
- * A schema in a form that Ajv checks fully: the keyword `int64` in the place of bounds that it cannot compare, and no
- * fields beyond those of a whole object, which is one that names its required ones.
- */
+/** A schema that Ajv checks fully: `int64` in place of bounds that it cannot compare, and no further fields if some are required. */
 function checkable(schema: unknown): unknown {
   if (Array.isArray(schema)) {
     return schema.map(checkable);
@@ -113,40 +105,30 @@ function checkable(schema: unknown): unknown {
   };
 }
 
-/** @returns how an answer differs from what the document says of its operation: nothing where it does not. */
-export function faultsOf(answer: SentAnswer): string[] {
-  const { method, status, headers, text } = answer;
-  const [target = ''] = answer.path.split('?');
+/** @returns how a response differs from the document. */
+export function faultsOf({ method, path: target, status, headers, text }: SentAnswer): string[] {
   // Letters mean the same percent-encoded (RFC 3986, section 6.2.2).
-  const path = target.replace(/%(?:[46][1-9a-f]|[57][0-9a])/gi, decodeURIComponent);
-  const isError = status >= 400;
-  const response = documentedResponse(method, path, status);
+  const path = target.split('?')[0]!.replace(/%(?:[46][1-9a-f]|[57][0-9a])/gi, decodeURIComponent);
+  const item = pathItem(path);
+  // HEAD is handled as GET.
+  const operation = item?.[method === 'HEAD' ? 'get' : method.toLowerCase()];
+  const response: Response | undefined = resolved(
+    operation?.responses[status] ?? (status === 405 && item && DOCUMENT['x-method-not-allowed']),
+  );
   const faults: string[] = [];
-  if (response !== undefined) {
+  if (response) {
     faults.push(...headerFaults(response, headers), ...bodyFaults(response, headers, text));
-    if (status === 405 && headers['allow'] !== allowOf(methodsOf(path))) {
+    if (status === 405 && headers['allow'] !== allowOf(methodsOf(item))) {
       faults.push(`the document has other methods than ${headers['allow']}`);
     }
-  } else if (operation(method, path) !== undefined) {
+  } else if (operation !== undefined) {
     faults.push('the document does not have this status');
-  } else if (isError) {
+  } else if (status >= 400) {
     faults.push(...faultsBySchema(DOCUMENT.components.schemas.Error, parseExactly(text)));
   } else if (path.startsWith(BASE) && method !== 'OPTIONS') {
     faults.push('the document does not have this operation');
   }
   return faults.map((fault) => `${method} ${path} ${status}: ${fault}`);
-}
-
-function documentedResponse(method: string, path: string, status: number): Response | undefined {
-  return resolved(
-    operation(method, path)?.responses[status] ??
-      (status === 405 ? pathItem(path) && DOCUMENT['x-method-not-allowed'] : undefined),
-  );
-}
-
-/** HEAD is answered as GET. */
-function operation(method: string, path: string) {
-  return pathItem(path)?.[method === 'HEAD' ? 'get' : method.toLowerCase()];
 }
 
 /** @returns the `Allow` of a path with these operations (RFC 9110, sections 9.3.2 and 9.3.7). */
@@ -155,8 +137,8 @@ export function allowOf(methods: string[]): string {
   return [...methods, ...heads, 'OPTIONS'].toSorted().join(', ');
 }
 
-const methodsOf = (path: string): string[] =>
-  Object.entries<any>(pathItem(path)).flatMap(([method, { operationId }]) =>
+const methodsOf = (item: object): string[] =>
+  Object.entries(item).flatMap(([method, { operationId }]) =>
     operationId === undefined ? [] : method.toUpperCase(),
   );
 
@@ -168,20 +150,23 @@ function pathItem(path: string) {
 }
 
 function headerFaults(response: Response, sent: Record<string, string>): string[] {
-  const documented = Object.entries(response.headers).map(
-    ([name, header]) => [name.toLowerCase(), resolved(header)] as const,
-  );
-  const faults = documented.flatMap(([name, { required, schema }]) => {
-    const value = sent[name];
+  const unknown = new Set(Object.keys(sent).filter((name) => !UNNAMED.test(name)));
+  const faults = Object.entries(response.headers).flatMap(([name, header]) => {
+    const { required, schema } = resolved(header);
+    const value = sent[name.toLowerCase()];
+    unknown.delete(name.toLowerCase());
     if (value === undefined) {
-      return required ? [`${name} is missing`] : [];
+      return required ? [`${name.toLowerCase()} is missing`] : [];
     }
     const typed = schema.type === 'integer' ? Number(value) : value;
-    return faultsBySchema(schema, typed).map((fault) => `${name}: ${value}: ${fault}`);
+    return faultsBySchema(schema, typed).map(
+      (fault) => `${name.toLowerCase()}: ${value}: ${fault}`,
+    );
   });
-  const names = documented.map(([name]) => name);
-  const unknown = Object.keys(sent).filter((name) => !names.includes(name) && !UNNAMED.test(name));
-  return [...faults, ...unknown.map((name) => `the document does not have the header ${name}`)];
+  return [
+    ...faults,
+    ...[...unknown].map((name) => `the document does not have the header ${name}`),
+  ];
 }
 
 /** @returns what a reference refers to, or `part` if it is none. */
@@ -206,49 +191,49 @@ function bodyFaults(response: Response, sent: Record<string, string>, text: stri
  */
 export function holdToDocument(server: Server): string[] {
   const faults: string[] = [];
-  const check = (answer: SentAnswer) => faults.push(...faultsOf(answer));
-  server.prependListener('request', (request: IncomingMessage, response: ServerResponse) => {
+  const check = (method: string, path: string, status: number, sent: object, text: string) => {
+    const headers = Object.fromEntries(
+      Object.entries(sent).map(([name, value]) => [name.toLowerCase(), String(value)]),
+    );
+    faults.push(...faultsOf({ method, path, status, headers, text }));
+  };
+  server.prependListener('request', ({ method, url }, response: ServerResponse) => {
     const { writeHead, write, end } = response;
-    let sent: Record<string, unknown> = {};
+    let sent = {};
     let text = '';
-    response.writeHead = function (this: ServerResponse, ...args: any[]) {
-      const written = writeHead.apply(this, args as never);
-      sent = { ...this.getHeaders(), ...args.at(-1) };
-      return written;
-    } as typeof writeHead;
-    response.write = function (this: ServerResponse, ...args: any[]) {
-      text += args[0];
-      return write.apply(this, args as never);
-    } as typeof write;
-    response.end = function (this: ServerResponse, ...args: any[]) {
-      text += args[0] ?? '';
-      // Node calls `writeHead` in it.
-      const ended = end.apply(this, args as never);
-      const { method = '', url = '' } = request;
-      if (this.headersSent) {
-        check({ method, path: url, status: this.statusCode, headers: fields(sent), text });
-      }
-      return ended;
-    } as typeof end;
+    Object.assign(response, {
+      writeHead(...args: any[]) {
+        const written = writeHead.apply(response, args as never);
+        sent = { ...response.getHeaders(), ...args.at(-1) };
+        return written;
+      },
+      write(...args: any[]) {
+        text += args[0];
+        return write.apply(response, args as never);
+      },
+      end(...args: any[]) {
+        text += args[0] ?? '';
+        // Node calls `writeHead` in it.
+        const ended = end.apply(response, args as never);
+        if (response.headersSent) {
+          check(method!, url!, response.statusCode, sent, text);
+        }
+        return ended;
+      },
+    });
   });
-  // What never became a request is answered on the bare socket.
+  // A response to bytes that are no request is written to the socket itself.
   server.on('connection', (socket: Socket) => {
     const { end } = socket;
-    socket.end = function (this: Socket, ...args: any[]) {
+    socket.end = (...args: any[]) => {
       const [, status, lines = '', text = ''] =
         /^HTTP\/1\.1 (\d+).*?\r\n(.*?)\r\n\r\n(.*)$/s.exec(String(args[0])) ?? [];
       if (status !== undefined) {
-        const headers = Object.fromEntries(lines.split('\r\n').map((line) => line.split(': ')));
-        check({ method: '', path: '', status: Number(status), headers: fields(headers), text });
+        const sent = Object.fromEntries(lines.split('\r\n').map((line) => line.split(': ')));
+        check('', '', Number(status), sent, text);
       }
-      return end.apply(this, args as never);
-    } as typeof end;
+      return end.apply(socket, args as never);
+    };
   });
   return faults;
-}
-
-function fields(headers: Record<string, unknown>): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(headers).map(([name, value]) => [name.toLowerCase(), String(value)]),
-  );
 }

@@ -1,24 +1,25 @@
-/** Has the service at `base` store a pet. */
+/** Sends a request to the service at `base`, which ends with `/v1`. */
+async function request(base: string, key: string, init: RequestInit = {}): Promise<Response> {
+  const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
+  return fetch(`${base}/pets`, { headers, ...init });
+}
+
+/** Creates a pet. */
 export async function addPet(base: string, key: string, name: string): Promise<void> {
-  const answer = await fetch(`${base}/pets`, {
-    method: 'POST',
-    headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
-    body: JSON.stringify({ name, categoryId: 1 }),
-  });
-  expect(answer.status).toBe(201);
+  const body = JSON.stringify({ name, categoryId: 1 });
+  expect((await request(base, key, { method: 'POST', body })).status).toBe(201);
 }
 
-/** The names of the pets that the service at `base` has. */
+/** @returns the names of the first pets. */
 export async function petNames(base: string, key: string): Promise<string[]> {
-  const answer = await fetch(`${base}/pets`, { headers: { Authorization: `Bearer ${key}` } });
-  expect(answer.status).toBe(200);
-  const pets = (await answer.json()) as { name: string }[];
-  return pets.map(({ name }) => name);
+  const response = await request(base, key);
+  expect(response.status).toBe(200);
+  return ((await response.json()) as { name: string }[]).map(({ name }) => name);
 }
 
-/** The status that the service at `base` answers a request with `key` with. */
+/** @returns the status of the response to a list. */
 export async function statusWith(base: string, key: string): Promise<number> {
-  const answer = await fetch(`${base}/pets`, { headers: { Authorization: `Bearer ${key}` } });
-  await answer.body?.cancel();
-  return answer.status;
+  const { body, status } = await request(base, key);
+  await body?.cancel();
+  return status;
 }

@@ -1,19 +1,11 @@
-import { spawnSync } from 'node:child_process';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { postgresAccount } from '../../src/embedded-postgres/account.js';
 import { freePort } from '../../scripts/free-port.mjs';
-import { Program } from './program.js';
+import { areInstalled, PATH, Program } from './program.js';
 
-/** Whether PgBouncer is installed; in CI it must be. */
-export function hasPgBouncer(): boolean {
-  const isInstalled = spawnSync('pgbouncer', ['--version']).status === 0;
-  if (!isInstalled && process.env['CI']) {
-    throw new Error('pgbouncer is not installed');
-  }
-  return isInstalled;
-}
+export const hasPgBouncer = () => areInstalled('pgbouncer');
 
 /** A PgBouncer before one database; in transaction mode, with one session to it, unless `settings` say otherwise. */
 export class PgBouncer {
@@ -51,7 +43,7 @@ export class PgBouncer {
     );
     // It does not run as root either.
     const { ids } = await postgresAccount(folder);
-    const program = Program.start('pgbouncer', [file], { ids });
+    const program = Program.start('pgbouncer', [file], { ids, env: { PATH } });
     await program.says(/process up/, 'stderr');
     return new PgBouncer(`postgres://pooled@127.0.0.1:${listenPort}${pathname}`, folder, program);
   }

@@ -1,4 +1,5 @@
-import { execFile, spawnSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { chmod, chown, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,30 +7,22 @@ import { promisify } from 'node:util';
 import { postgresAccount } from '../../src/embedded-postgres/account.js';
 import { findBinaries } from '../../src/embedded-postgres/binaries.js';
 import { freePort } from '../../scripts/free-port.mjs';
-import { type Ids, Program } from './program.js';
+import { areInstalled, type Ids, Program } from './program.js';
 
 const ENVIRONMENT = { PATH: process.env['PATH'], LC_ALL: 'C', TZ: 'UTC' };
 
 const PASSWORD = 'superuser-password';
 
-/** Where Debian has the server's programs, by major version. */
-const DEBIAN = '/usr/lib/postgresql';
-
 /** @returns the folder of the installed PostgreSQL's server; `undefined` without it or its clients. In CI it must be there. */
 export async function systemBinaries(): Promise<string | undefined> {
-  const versions = (await readdir(DEBIAN).catch(() => [])).toSorted(
-    (a, b) => Number(b) - Number(a),
-  );
-  const folders = versions.map((version) => join(DEBIAN, version, 'bin'));
-  const found = folders.find((bin) => runs(join(bin, 'initdb')));
-  const isComplete = found !== undefined && ['psql', 'pg_dump', 'pg_restore'].every(runs);
-  if (!isComplete && process.env['CI']) {
-    throw new Error('PostgreSQL and its clients are not installed');
-  }
-  return isComplete ? found : undefined;
+  // Where Debian has the server's programs, by major version.
+  const debian = '/usr/lib/postgresql';
+  const versions = (await readdir(debian).catch(() => [])).map(Number).toSorted((a, b) => b - a);
+  const folders = versions.map((version) => join(debian, String(version), 'bin'));
+  const server = folders.find((bin) => existsSync(join(bin, 'initdb')));
+  const isComplete = areInstalled(`${server}/initdb`, 'psql', 'pg_dump', 'pg_restore');
+  return isComplete ? server : undefined;
 }
-
-const runs = (program: string) => spawnSync(program, ['--version']).status === 0;
 
 /** A new server, on a port and in a folder that it keeps. Its superuser is `postgres`. */
 export class Postgres {
@@ -53,10 +46,8 @@ export class Postgres {
     const server = await Postgres.inNewFolder(settings, binaries);
     const passwordFile = join(server.folder, 'password');
     await writeFile(passwordFile, PASSWORD);
-    await server.run('initdb', [
-      ['--username=postgres', `--pwfile=${passwordFile}`, '--auth=scram-sha-256'],
-      ['--encoding=UTF8', '--locale=C', '--no-sync'],
-    ]);
+    const access = ['--username=postgres', `--pwfile=${passwordFile}`, '--auth=scram-sha-256'];
+    await server.run('initdb', ...access, '--encoding=UTF8', '--locale=C', '--no-sync');
     await server.launch();
     return server;
   }
@@ -78,33 +69,26 @@ export class Postgres {
   /** @returns a hot standby of it, which follows it. */
   async standby(): Promise<Postgres> {
     const standby = await Postgres.inNewFolder([], this.binaries);
-    await standby.run('pg_basebackup', [
-      ['-R', '-X', 'stream', '--checkpoint=fast', '-d', this.url],
-    ]);
+    await standby.run('pg_basebackup', '-R', '-X', 'stream', '--checkpoint=fast', '-d', this.url);
     await standby.launch();
     return standby;
   }
 
-  private async run(program: string, args: string[][]): Promise<void> {
-    await promisify(execFile)(join(this.binaries, program), ['-D', this.data, ...args.flat()], {
-      env: ENVIRONMENT,
-      cwd: this.data,
-      ...this.ids,
-    });
+  /** Runs one of PostgreSQL's programs on its folder. */
+  async run(program: string, ...args: string[]): Promise<void> {
+    const options = { env: ENVIRONMENT, cwd: this.data, ...this.ids };
+    await promisify(execFile)(join(this.binaries, program), ['-D', this.data, ...args], options);
   }
 
   /** Starts it again. Returns once it accepts connections. */
   async launch(): Promise<void> {
-    const settings = [
-      ['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'fsync=off'],
-      this.settings,
-    ].flat();
-    const args = ['-D', this.data, '-p', String(this.port)];
+    const settings = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'fsync=off'];
+    const args = [...settings, ...this.settings].flatMap((setting) => ['-c', setting]);
     for (;;) {
       this.logBefore += this.program?.stderr ?? '';
       this.program = Program.start(
         join(this.binaries, 'postgres'),
-        [...args, ...settings.flatMap((setting) => ['-c', setting])],
+        ['-D', this.data, '-p', String(this.port), ...args],
         { env: ENVIRONMENT, cwd: this.data, ids: this.ids },
       );
       try {

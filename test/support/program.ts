@@ -1,5 +1,21 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+
+/** Where Debian has programs of administrators, too. */
+export const PATH = `${process.env['PATH']}:/usr/sbin`;
+
+/** Whether programs are installed; in CI they must be. */
+export function areInstalled(...programs: string[]): boolean {
+  const missing = programs.filter((program) => {
+    const { error, status } = spawnSync(program, ['--version'], { env: { PATH } });
+    // As of a library that is missing, 127.
+    return error !== undefined || status === 127;
+  });
+  if (missing.length > 0 && process.env['CI']) {
+    throw new Error(`not installed: ${missing.join(', ')}`);
+  }
+  return missing.length === 0;
+}
 
 export interface Ids {
   uid?: number;
@@ -11,6 +27,13 @@ export interface Outcome {
   code: number | null;
   stdout: string;
   stderr: string;
+}
+
+interface Options {
+  cwd?: string;
+  env?: NodeJS.ProcessEnv;
+  ids?: Ids;
+  isQuiet?: boolean;
 }
 
 /** Programs that run. They end with this process, as does what they started. */
@@ -34,23 +57,12 @@ export class Program {
   }
 
   /** @param options `isQuiet`: its standard output is discarded. */
-  static start(
-    command: string,
-    args: string[],
-    {
-      isQuiet = false,
-      ids = {},
-      ...options
-    }: { cwd?: string; env?: NodeJS.ProcessEnv; ids?: Ids; isQuiet?: boolean } = {},
-  ): Program {
+  static start(command: string, args: string[], options: Options = {}): Program {
+    const { isQuiet = false, ids = {}, ...others } = options;
+    const stdio = ['pipe', isQuiet ? 'ignore' : 'pipe', 'pipe'] as const;
+    // A group of its own: a Ctrl-C of the tests does not reach it, and one for it reaches what it started.
     return new Program(
-      spawn(command, args, {
-        ...options,
-        ...ids,
-        stdio: ['pipe', isQuiet ? 'ignore' : 'pipe', 'pipe'],
-        // A group of its own: a Ctrl-C of the tests does not reach it, and one for it reaches what it started.
-        detached: true,
-      }),
+      spawn(command, args, { ...others, ...ids, stdio: [...stdio], detached: true }),
     );
   }
 
@@ -98,11 +110,13 @@ export class Program {
 
   /** Sends a signal to the program and to its children, of whatever group: PostgreSQL's have groups of their own. */
   signalFamily(signal: NodeJS.Signals): void {
-    const processes = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' })
-      .split('\n')
-      .map((line) => line.trim().split(/ +/).map(Number) as [number, number]);
-    const children = processes.filter(([, parent]) => parent === this.processId);
-    [this.processId, ...children.map(([pid]) => pid)].forEach((pid) => sendTo(pid, signal));
+    [this.processId, ...this.children()].forEach((pid) => sendTo(pid, signal));
+  }
+
+  /** The ids of its children that run. */
+  children(): number[] {
+    const pgrep = spawnSync('pgrep', ['-P', String(this.processId)], { encoding: 'utf8' });
+    return pgrep.stdout.split('\n').filter(Boolean).map(Number);
   }
 }
 
@@ -116,12 +130,6 @@ function sendTo(processId: number, signal: NodeJS.Signals): void {
 
 /** The command line of a process; empty if there is none. */
 export function commandOf(processId: number): string {
-  try {
-    return execFileSync('ps', ['-o', 'command=', '-p', String(processId)], {
-      encoding: 'utf8',
-      stdio: 'pipe',
-    });
-  } catch {
-    return '';
-  }
+  const ps = ['-o', 'command=', '-p', String(processId)];
+  return spawnSync('ps', ps, { encoding: 'utf8' }).stdout;
 }

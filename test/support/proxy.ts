@@ -7,24 +7,14 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { freePort } from '../../scripts/free-port.mjs';
-import { Program } from './program.js';
+import { areInstalled, PATH, Program } from './program.js';
 import { until } from './until.js';
-
-/** Where Debian has them, which `PATH` may not name. */
-const PATH = `${process.env['PATH']}:/usr/sbin`;
 
 export const PROXIES = ['haproxy', 'nginx'] as const;
 
 export type ProxyName = (typeof PROXIES)[number];
 
-/** Whether a proxy is installed; in CI it must be. */
-export function hasProxy(name: ProxyName): boolean {
-  const isInstalled = spawnSync(name, ['-v'], { env: { PATH } }).status === 0;
-  if (!isInstalled && process.env['CI']) {
-    throw new Error(`${name} is not installed`);
-  }
-  return isInstalled;
-}
+export const hasProxy = (name: ProxyName) => areInstalled(name);
 
 /** What its file in `deploy/` says. */
 export function configurationOf(name: ProxyName): Promise<string> {
@@ -40,9 +30,8 @@ function expectValid(name: ProxyName, args: string[], env: Record<string, string
 const HAPROXY = join(PROJECT_ROOT, 'deploy/haproxy.cfg');
 
 /** Has haproxy verify its configuration with these variables. */
-export function checkHaproxy(env: Record<string, string>): void {
+export const checkHaproxy = (env: Record<string, string>) =>
   expectValid('haproxy', ['-c', '-f', HAPROXY], env);
-}
 
 /** A proxy with its configuration of `deploy/`, before two processes of this machine. */
 export class Proxy {

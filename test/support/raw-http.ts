@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net';
 
-/** An answer as it stood on the wire; named as supertest names its own. */
+/** A response as it was on the wire, named as supertest's own. */
 export interface Answer {
   status: number;
   /** Names in lower case. */
@@ -43,22 +43,16 @@ export class RawConnection {
 
   /** @returns the next answer. */
   async answer(method = 'GET'): Promise<Answer> {
-    const [, head, rest] = await this.match(/^(.*?)\r\n\r\n(.*)$/s);
-    const [statusLine, ...lines] = head!.split('\r\n');
-    const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(statusLine!)![1]);
+    const head = await this.take(/^HTTP\/1\.1 (\d{3}).*?\r\n\r\n/s);
+    const status = Number(head[1]);
+    const fields = head[0].matchAll(/^([^:\r\n]+): ?(.*)\r$/gm);
     const headers = Object.fromEntries(
-      lines.map((line) => {
-        const [, name, value] = /^([^:]+): ?(.*)$/.exec(line)!;
-        return [name!.toLowerCase(), value!];
-      }),
+      Array.from(fields, ([, name, value]) => [name!.toLowerCase(), value!]),
     );
-    this.received = rest!;
     const hasBody = method !== 'HEAD' && status >= 200 && status !== 204;
     const length = hasBody ? Number(headers['content-length']) : 0;
-    await this.match(new RegExp(`^.{${length}}`, 's'));
-    const text = Buffer.from(this.received.slice(0, length), 'latin1').toString();
-    this.received = this.received.slice(length);
-    return { status, headers, text };
+    const [body] = await this.take(new RegExp(`^.{${length}}`, 's'));
+    return { status, headers, text: Buffer.from(body, 'latin1').toString() };
   }
 
   /** Waits until the service ends the connection. @returns what came before that and no answer took. */
@@ -67,10 +61,12 @@ export class RawConnection {
     return this.received;
   }
 
-  private async match(pattern: RegExp): Promise<RegExpExecArray> {
+  /** Waits until what came begins with what `pattern` matches. @returns it, which is then taken. */
+  private async take(pattern: RegExp): Promise<RegExpExecArray> {
     for (;;) {
       const match = pattern.exec(this.received);
       if (match !== null) {
+        this.received = this.received.slice(match[0].length);
         return match;
       }
       if (!(await this.receive())) {

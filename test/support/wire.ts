@@ -9,15 +9,10 @@ export class Wire {
 
   private constructor(private readonly target: URL) {
     this.server = createServer({ allowHalfOpen: true }, (client) => {
-      const upstream = connect({
-        port: Number(target.port),
-        host: target.hostname,
-        allowHalfOpen: true,
-      });
-      for (const [from, to] of [
-        [client, upstream],
-        [upstream, client],
-      ] as const) {
+      const { port, hostname: host } = target;
+      const upstream = connect({ port: Number(port), host, allowHalfOpen: true });
+      const both = [client, upstream];
+      for (const [from, to] of [both, both.toReversed()] as [Socket, Socket][]) {
         this.sockets.add(from);
         from.on('data', (bytes) => this.isStalled || to.write(bytes));
         from.on('end', () => this.isStalled || to.end());
@@ -37,10 +32,7 @@ export class Wire {
   }
 
   get url(): string {
-    const url = new URL(this.target);
-    url.hostname = '127.0.0.1';
-    url.port = String(this.port);
-    return url.href;
+    return Object.assign(new URL(this.target), { host: `127.0.0.1:${this.port}` }).href;
   }
 
   /** Ends every connection and refuses new ones. @returns what undoes it. */

@@ -1,0 +1,57 @@
+import { randomBytes } from 'node:crypto';
+import { runMigrations } from '../../src/schema/migrations.js';
+import { ask } from './ask.js';
+import { CITUS_URL, createOnCitus, dropOnCitus } from './citus.js';
+
+/** Of a database on the tests' server, whose role may create databases and roles. */
+function serverUrl(): string {
+  const url = process.env['TEST_DATABASE_URL'];
+  if (url === undefined) {
+    throw new Error('TEST_DATABASE_URL is not set; the tests start with npm test');
+  }
+  return url;
+}
+
+/** Runs a statement on the server's own database. */
+export async function onServer(sql: string): Promise<void> {
+  await ask(serverUrl(), sql);
+}
+
+/** @returns the URL of a new, empty database, at another address of the server if one is given. */
+export async function createDatabase(
+  address = serverUrl(),
+  template = 'template1',
+): Promise<string> {
+  const name = `test_${randomBytes(6).toString('hex')}`;
+  if (address === CITUS_URL) {
+    return createOnCitus(name);
+  }
+  await onServer(`create database ${name} template ${template}`);
+  return Object.assign(new URL(address), { pathname: `/${name}` }).href;
+}
+
+/** @returns the URL of a new database with all migrations, as {@link createDatabase}: a copy, except on Citus. */
+export async function createMigratedDatabase(address = serverUrl()): Promise<string> {
+  if (address !== CITUS_URL) {
+    return createDatabase(address, process.env['TEST_TEMPLATE']);
+  }
+  const url = await createDatabase(address);
+  await runMigrations(url);
+  return url;
+}
+
+/** Before all tests: the database that {@link createMigratedDatabase} copies. @returns its URL. */
+export async function createTemplate(): Promise<string> {
+  const url = await createDatabase();
+  await runMigrations(url);
+  process.env['TEST_TEMPLATE'] = new URL(url).pathname.slice(1);
+  return url;
+}
+
+export async function dropDatabase(url: string): Promise<void> {
+  const name = new URL(url).pathname.slice(1);
+  if (CITUS_URL !== undefined && new URL(CITUS_URL).host === new URL(url).host) {
+    return dropOnCitus(name);
+  }
+  await onServer(`drop database if exists ${name} with (force)`);
+}
