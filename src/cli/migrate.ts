@@ -2,11 +2,10 @@ import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
 import type { DataSource } from 'typeorm';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
-import { type Environment, loadEnvironment } from '../config/environment.js';
+import { loadEnvironment } from '../config/environment.js';
 import { APPLICATION_NAME } from '../database/data-source.js';
-import { OperatorError } from '../errors/operator-error.js';
 import { appliedMigrations, pendingMigrations } from '../schema/bookkeeping.js';
-import { THROUGH_POOLER, TRANSACTION, underLock } from '../schema/locks.js';
+import { requireDirect, TRANSACTION, underLock } from '../schema/locks.js';
 import { scriptOf } from '../schema/migration-script.js';
 import {
   lastMigration,
@@ -60,7 +59,9 @@ export function addMigrate(program: Command): void {
 }
 
 async function run(): Promise<void> {
-  await onNamedDatabase(withoutPooler(), async (dataSource, url) => {
+  const environment = loadEnvironment();
+  await onNamedDatabase(environment, async (dataSource, url) => {
+    await requireDirect(dataSource, environment.DATABASE_POOLER);
     const next = await nextMigrations(dataSource);
     console.error(`Applies ${next.map(({ name }) => name).join(', ') || 'nothing'}.`);
     const applied = await runMigrations(url);
@@ -69,7 +70,9 @@ async function run(): Promise<void> {
 }
 
 async function revert({ yes }: { yes?: true }): Promise<void> {
-  await onNamedDatabase(withoutPooler(), async (dataSource, url) => {
+  const environment = loadEnvironment();
+  await onNamedDatabase(environment, async (dataSource, url) => {
+    await requireDirect(dataSource, environment.DATABASE_POOLER);
     const last = await lastMigration(dataSource);
     if (last === undefined) {
       console.error('Reverts nothing.');
@@ -92,15 +95,6 @@ async function revert({ yes }: { yes?: true }): Promise<void> {
       process.exitCode = NOT_CONFIRMED;
     }
   });
-}
-
-/** @throws OperatorError if the configuration names a pooler. Another one is detected later. */
-function withoutPooler(): Environment {
-  const environment = loadEnvironment();
-  if (environment.DATABASE_POOLER !== undefined) {
-    throw new OperatorError(THROUGH_POOLER);
-  }
-  return environment;
 }
 
 /** The sessions of running processes of the service, by role and client. A role may not see the address of others. */

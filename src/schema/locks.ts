@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { DataSource, QueryRunner } from 'typeorm';
+import type { Pooler } from '../config/environment.js';
 import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 
@@ -51,15 +52,34 @@ const PAUSES = { transaction: 300, advisoryLock: 100, look: 60 };
 /** SQLSTATE of a statement that waited for a lock longer than `lock_timeout`. */
 const LOCK_NOT_AVAILABLE = '55P03';
 
-export const THROUGH_POOLER =
-  'Nothing was changed: migrations do not run through a pooler. ' +
-  "Set DATABASE_URL to PostgreSQL's own address for this command, and DATABASE_POOLER to nothing.";
+/**
+ * Detects a pooler by the process id: a pooler gives its clients several sessions, so it reports a number of its own.
+ *
+ * @param pooler the pooler that the configuration names.
+ * @throws OperatorError if there is a pooler: the next client of the session would get the settings and locks of a
+ *   migration.
+ */
+export async function requireDirect(dataSource: DataSource, pooler?: Pooler): Promise<void> {
+  const session = dataSource.createQueryRunner();
+  try {
+    const { processID } = await session.connect();
+    const [{ pid }] = await session.query('select pg_backend_pid() as pid');
+    if (pooler !== undefined || pid !== processID) {
+      throw new OperatorError(
+        'Nothing was changed: migrations do not run through a pooler. ' +
+          "Set DATABASE_URL to PostgreSQL's own address for this command, and DATABASE_POOLER to nothing.",
+      );
+    }
+  } finally {
+    await session.release();
+  }
+}
 
 /**
  * Calls `work` in a frame, under the advisory lock. Prints which locks it waits for. A transaction that waits for too
  * long is rolled back and tried again.
  *
- * @throws OperatorError that names the lock and the sessions that block it, or if there is a pooler.
+ * @throws OperatorError that names the lock and the sessions that block it.
  */
 export async function underLock<T>(
   dataSource: DataSource,
@@ -71,13 +91,7 @@ export async function underLock<T>(
     const session = dataSource.createQueryRunner();
     let looking: NodeJS.Timeout | undefined;
     try {
-      const { processID } = await session.connect();
       const [{ pid }] = await session.query('select pg_backend_pid() as pid');
-      // A pooler gives its clients several sessions, so it reports a number of its own. The next client of the session
-      // would get the settings and locks of a migration.
-      if (pid !== processID) {
-        throw new OperatorError(THROUGH_POOLER);
-      }
       await runAll(session, frame.open);
       await takeLock(session, frame.lock);
       looking = setInterval(() => void look(dataSource, pid, obstacle), PAUSES.look);

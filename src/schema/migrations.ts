@@ -6,7 +6,7 @@ import { VERSION } from '../config/project-root.js';
 import { administer } from '../database/database.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { appliedMigrations, BOOKKEEPING, pendingMigrations } from './bookkeeping.js';
-import { NO_TRANSACTION, runAll, TRANSACTION, underLock } from './locks.js';
+import { NO_TRANSACTION, requireDirect, runAll, TRANSACTION, underLock } from './locks.js';
 import { findingsOf, requireOneSchema } from './schema-state.js';
 
 const ALL: readonly Migration[] = migrations.map((Each) => new Each());
@@ -80,6 +80,7 @@ export function withoutIndent(sql: string): string {
  */
 export async function runMigrations(url: string): Promise<string[]> {
   return administer(url, async (dataSource) => {
+    await requireDirect(dataSource);
     const applied: string[] = [];
     try {
       for (;;) {
@@ -156,6 +157,7 @@ export async function revertMigration(
   expected?: Migration,
 ): Promise<string | undefined> {
   return administer(url, async (dataSource) => {
+    await requireDirect(dataSource);
     const last = expected ?? (await lastMigration(dataSource));
     if (last === undefined) {
       return undefined;
