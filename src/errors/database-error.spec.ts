@@ -64,7 +64,14 @@ describe('a database error', () => {
   );
 
   it.each([
-    ...[null, undefined, 'ECONNREFUSED', 42, {}, [], { code: 53300 }, { code: 'ENOENT' }],
+    null,
+    undefined,
+    'ECONNREFUSED',
+    42,
+    {},
+    [],
+    { code: 53300 },
+    { code: 'ENOENT' },
     { message: 'Connection terminated' },
     withCode(Symbol('code')),
     new Error('a bug'),

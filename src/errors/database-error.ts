@@ -36,7 +36,7 @@ export function isUnavailable(error: unknown): boolean {
   const state = sqlState(error);
   const { code, syscall, message } = Object(error);
   if (state === 'XX000') {
-    return /^server closed the connection/.test(message);
+    return String(message).startsWith('server closed the connection');
   }
   if (state !== undefined) {
     return /^(08|28|3D|53|58|55000|57P0|25006|25P04|55P03|57014|40001|40P01)/.test(state);

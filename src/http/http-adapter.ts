@@ -207,35 +207,30 @@ export class HttpAdapter extends ExpressAdapter {
    * the connection ends, because the start of the next request is unknown (RFC 9112, section 2.2).
    */
   private rejectInput(cause: InputError, socket: Socket): void {
-    const connection = this.connections.get(socket)!;
-    const { latest, isRefused } = connection;
-    if (cause.code === 'ECONNRESET' || !socket.writable) {
+    const connection = this.connections.get(socket);
+    if (cause.code === 'ECONNRESET' || !socket.writable || connection === undefined) {
       socket.destroy();
-    } else if (latest === undefined || latest.req.complete) {
-      const request = new this.classes.IncomingMessage(socket);
-      this.refuse(Object.assign(request, { method: undefined, url: '/' }), rejectedByNode(cause));
-    } else if (!isRefused) {
+    } else if (!connection.isRefused) {
       connection.isRefused = true;
-      endsConnection(latest);
-      latest.req.inputError = rejectedByNode(cause);
-      latest.req.onInputError?.(latest.req.inputError);
-      this.afterLatest(connection, () => this.endConnection(socket));
+      const error = rejectedByNode(cause);
+      const { latest } = connection;
+      if (latest === undefined || latest.req.complete) {
+        const request = new this.classes.IncomingMessage(socket);
+        this.refuse(Object.assign(request, { method: undefined, url: '/' }), error);
+      } else {
+        endsConnection(latest);
+        latest.req.inputError = error;
+        latest.req.onInputError?.(error);
+        this.afterLatest(socket, () => this.endConnection(socket));
+      }
     }
   }
 
-  /** Responds to CONNECT, or to input that is not a request, and ends the connection. Later input is ignored. */
+  /** Responds to CONNECT, or to input that is not a request, and ends the connection. */
   private refuse(request: Request, error: ApiError): void {
     const { socket } = request;
-    const connection = this.connections.get(socket)!;
-    if (connection.isRefused) {
-      return;
-    }
-    connection.isRefused = true;
-    this.afterLatest(connection, () => {
-      if (socket.destroyed) {
-        return;
-      }
-      request.inputError = error;
+    request.inputError = error;
+    this.afterLatest(socket, () => {
       const response = new this.classes.ServerResponse(request);
       response.assignSocket(socket);
       endsConnection(response);
@@ -248,10 +243,15 @@ export class HttpAdapter extends ExpressAdapter {
     });
   }
 
-  /** Calls `act` when the responses to the requests of the connection have ended. */
-  private afterLatest({ latest, open }: Connection, act: () => void): void {
+  /** Calls `act` when the responses to the requests of the connection have ended, unless it is closed then. */
+  private afterLatest(socket: Socket, act: () => void): void {
+    const { latest, open } = this.connections.get(socket)!;
     if (latest !== undefined && open.has(latest)) {
-      latest.once('close', act);
+      latest.once('close', () => {
+        if (!socket.destroyed) {
+          act();
+        }
+      });
     } else {
       act();
     }
