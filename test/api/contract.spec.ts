@@ -1,7 +1,12 @@
 import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import supertest from 'supertest';
+import { PROJECT_ROOT } from '../../src/config/project-root.js';
+import { Program } from '../support/program.js';
 import { exchange, request } from '../support/raw-http.js';
 import { startService } from '../support/service.js';
 import { faultsOf, holdToDocument, type SentAnswer } from '../support/contract.js';
@@ -128,15 +133,34 @@ describe('holding an answer against the document', () => {
     server.close();
   });
 
-  it('fails the end of every test service, not only of the first in a process', async () => {
-    const first = await startService();
-    await first.api.get('/v1/pets').expect(200);
-    await first.stop();
-    const second = await startService();
-    await second.query('alter table pets drop constraint pets_status_check');
-    await second.query(`insert into pets (name, category_id, status) values ('Rex', 7, 'gone')`);
-    await second.api.get('/v1/pets').expect(200);
-    await expect(second.stop()).rejects.toThrow(/GET \/v1\/pets\?*.* 200: data\/0\/status/);
+  it('fails every file of tests with a difference, also the last of a worker', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'animal-store-late-'));
+    const support = (file: string) => JSON.stringify(join(PROJECT_ROOT, 'test/support', file));
+    const test = `import { serviceOfTests } from ${support('service.ts')};
+      import { DOCUMENT } from ${support('contract.ts')};
+      const service = serviceOfTests();
+      it('lists', async () => {
+        delete DOCUMENT.paths['/pets'].get.responses[200].headers['X-Request-Id'];
+        await service.api.get('/v1/pets').expect(200);
+      });`;
+    const files = ['first', 'second', 'third'].map((name) => join(folder, `${name}.mjs`));
+    await Promise.all(files.map((file) => writeFile(file, test)));
+    const config = {
+      rootDir: folder,
+      testMatch: ['**/*.mjs'],
+      moduleFileExtensions: ['mjs', 'js'],
+      runner: join(PROJECT_ROOT, 'node_modules/jest-light-runner/src/index.js'),
+      setupFiles: [join(PROJECT_ROOT, 'test/support/typescript.js')],
+    };
+    const args = ['jest', '--config', JSON.stringify(config), '--runInBand', '--json'];
+    const { stdout } = await Program.start('npx', args, { cwd: PROJECT_ROOT }).outcome;
+    await rm(folder, { recursive: true });
+    const { testResults } = JSON.parse(stdout);
+    expect(testResults.map(({ message }: any) => message)).toEqual(
+      files.map(() =>
+        expect.stringContaining('the document does not have the header x-request-id'),
+      ),
+    );
   });
 
   it('an expected status that does not come shows the body', async () => {

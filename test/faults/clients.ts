@@ -1,67 +1,57 @@
 /** Clients of the service that never give up, and remember what they were told. */
-import { Agent, type IncomingHttpHeaders, request } from 'node:http';
+import { Agent } from 'node:http';
+import { setTimeout as wait } from 'node:timers/promises';
+import { query } from '../support/ask.js';
+import { type Message, transmit } from '../support/send.js';
+import type { Figure } from './report.js';
 
 /** Milliseconds after which a response counts as missing. */
 const PATIENCE = 15_000;
 
-export interface Question {
-  method?: string;
-  path: string;
+export interface Question extends Message {
   /** An API key. */
   key?: string;
-  body?: string;
-  headers?: Record<string, string>;
-  agent?: Agent | false;
+  /** What the answers are told apart by. */
+  kind?: string;
 }
 
+/** Without a status, no response came. */
 export interface Answer {
-  /** `undefined` if no response came; `error` says why. */
   status?: number;
-  headers?: IncomingHttpHeaders;
+  headers?: Record<string, any>;
   text?: string;
-  error?: Error;
   /** When the request was sent: `performance.now()`. */
   at: number;
   ms: number;
 }
 
 /** Sends one request. */
-export function ask(
+export async function ask(
   origin: string,
-  { method = 'GET', path, key, body, headers = {}, agent }: Question,
+  { key, kind: _kind, headers, ...message }: Question,
 ): Promise<Answer> {
   const at = performance.now();
-  return new Promise((resolve) => {
-    const end = (answer: Omit<Answer, 'at' | 'ms'>) =>
-      resolve({ ...answer, at, ms: performance.now() - at });
-    const outgoing = request(
-      origin + path,
-      {
-        method,
-        ...(agent !== undefined && { agent }),
-        timeout: PATIENCE,
-        headers: {
-          ...(key && { Authorization: `Bearer ${key}` }),
-          ...(body && { 'Content-Type': 'application/json', 'Content-Length': body.length }),
-          ...headers,
-        },
-      },
-      (incoming) => {
-        let text = '';
-        incoming.on('data', (chunk) => (text += chunk));
-        incoming.on('error', (error) => end({ error }));
-        incoming.on('end', () =>
-          end({ status: incoming.statusCode!, headers: incoming.headers, text }),
-        );
-      },
-    );
-    outgoing.on('timeout', () => outgoing.destroy(new Error('no response')));
-    outgoing.on('error', (error) => end({ error }));
-    outgoing.end(body);
-  });
+  const all = {
+    ...(key && { Authorization: `Bearer ${key}` }),
+    ...(message.body && { 'Content-Type': 'application/json' }),
+    ...headers,
+  };
+  const response = await transmit(origin, { ...message, headers: all, timeout: PATIENCE }).catch(
+    () => undefined,
+  );
+  return { ...response, at, ms: performance.now() - at };
 }
 
-export const animal = (name: string) => JSON.stringify({ name, categoryId: 1 });
+/** A createPet. @param idempotencyKey if it has one. */
+export const create = (key: string, name: string, idempotencyKey?: string): Question => ({
+  method: 'POST',
+  path: '/v1/pets',
+  key,
+  body: JSON.stringify({ name, categoryId: 1 }),
+  headers: idempotencyKey === undefined ? {} : { 'Idempotency-Key': idempotencyKey },
+});
+
+export const isServed = ({ status }: Answer) => status === 200 || status === 201;
 
 /** Sends a request every `interval` ms, whatever becomes of those before, until told to stop. */
 export class Stream {
@@ -89,6 +79,84 @@ export class Stream {
     await Promise.all(this.pending);
     this.agent.destroy();
     return this.answers;
+  }
+}
+
+/** Clients that create without pause. Half of them send each create with a key, again and again until it is acknowledged. */
+export class Creators {
+  /** Names by id. */
+  private readonly acknowledged = new Map<string | undefined, string>();
+  private readonly refusals: Answer[] = [];
+  private readonly end = new AbortController();
+  private readonly clients: Promise<void>[];
+  /** How long creates failed after each fault, ms. */
+  readonly outages: number[] = [];
+
+  constructor(
+    private readonly origin: string,
+    private readonly key: string,
+  ) {
+    this.clients = Array.from({ length: 8 }, (_, client) => this.work(client));
+  }
+
+  private async work(client: number): Promise<void> {
+    const isKeyed = client % 2 === 1;
+    for (let n = 0; !this.end.signal.aborted; n += 1) {
+      const name = `${isKeyed ? 'keyed' : 'plain'}-${client}-${n}`;
+      while (!(await this.attempt(name, isKeyed)) && isKeyed);
+    }
+  }
+
+  /** @returns whether the animal was acknowledged. */
+  private async attempt(name: string, isKeyed: boolean): Promise<boolean> {
+    const answer = await ask(this.origin, create(this.key, name, isKeyed ? name : undefined));
+    if (answer.status === 201) {
+      this.acknowledged.set(/"id":(\d+)/.exec(answer.text!)?.[1], name);
+      return true;
+    }
+    this.refusals.push(answer);
+    await wait(20);
+    return false;
+  }
+
+  /** Notes how long it takes from now until creates succeed again. */
+  async recover(): Promise<void> {
+    const since = performance.now();
+    while (!isServed(await ask(this.origin, create(this.key, 'probe')))) {
+      await wait(5);
+    }
+    this.outages.push(performance.now() - since);
+  }
+
+  stop(): Promise<unknown> {
+    this.end.abort();
+    return Promise.all(this.clients);
+  }
+
+  /** Compares what was acknowledged with what the database at `url` has. @param least animals. */
+  async figures(url: string, least: number): Promise<Figure[]> {
+    const rows = await query(url, 'select id::text, name from pets');
+    const stored = new Map(rows.map(({ id, name }) => [id, name]));
+    const names = rows.map(({ name }) => name).filter((name) => name !== 'probe');
+    const [{ parted }] = await query(
+      url,
+      `select count(*)::int as parted
+         from pets full join idempotency_keys on pet_id = pets.id
+        where pets.id is null or (pet_id is null) = (name like 'keyed%')`,
+    );
+    const lost = [...this.acknowledged].filter(([id, name]) => stored.get(id) !== name);
+    const told = this.refusals.filter(({ status }) => status !== undefined);
+    return [
+      ['animals acknowledged', this.acknowledged.size, `≥ ${least}`],
+      ['of them lost', lost.length, '= 0'],
+      ['animals stored twice', names.length - new Set(names).size, '= 0'],
+      ['keys without animal, and animals without their key', parted, '= 0'],
+      ['requests without a response', this.refusals.length - told.length],
+      ['responses 503', told.filter(({ status }) => status === 503).length],
+      ['other errors', told.filter(({ status }) => status !== 503).length, '= 0'],
+      ['longest response', most(told.map(({ ms }) => ms)), '≤ 5,000', 'ms'],
+      ['longest time until creates succeed again', most(this.outages), '≤ 2,000', 'ms'],
+    ];
   }
 }
 

@@ -1,181 +1,263 @@
 /**
- * The database goes away under requests that come at a fixed rate, and comes back. test/database/database-down has the
- * ways of being away that need no process of its own.
+ * Faults of the database, the disk, the network and the clock, under requests that come at a fixed rate: a client that
+ * waits for its response would not notice a stuck session. test/database/database-down tests more kinds, one by one.
  */
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { chown, mkdtemp, rm, stat, statfs, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import { Client } from 'pg';
 import { query } from '../support/ask.js';
 import type { Postgres } from '../support/postgres.js';
 import { until } from '../support/until.js';
-import { animal, type Answer, ask, most, type Question, Stream } from './clients.js';
-import { note } from './report.js';
+import { Wire } from '../support/wire.js';
+import { type Answer, ask, create, isServed, most, type Question, Stream } from './clients.js';
+import { type Figure, note, skip } from './report.js';
 import { type Run, Service, sessions } from './service.js';
-
-const PROMISE = 'Without its database the service says so, stays alive, and serves again with it';
 
 /** DATABASE_POOL_SIZE. */
 const POOL = 10;
 
-interface Outage {
-  name: string;
-  isInShort?: boolean;
-  begin: (postgres: Postgres) => void | Promise<void>;
-  end: (postgres: Postgres) => void | Promise<void>;
-  /** Whether only creates fail meanwhile; readiness then stays 200. */
-  servesReads?: boolean;
+/** Kinds of requests. The names are long, so that the table soon needs another page. */
+const KINDS: Record<string, (key: string, n: number) => Question> = {
+  lists: (key) => ({ path: '/v1/pets?limit=1', key }),
+  creates: (key) => create(key, 'x'.repeat(200)),
+  orders: (key) => ({ path: '/v1/store/orders', key }),
+  'creates with a key': (key, n) => create(key, 'x'.repeat(200), `away-${performance.now()}-${n}`),
+};
+
+interface Parts {
+  postgres: Postgres;
+  wire: Wire;
+  /** A file that says what is added to the time of the service. */
+  clock: string;
+  /** The service's. */
+  origin: string;
 }
 
-const OUTAGES: Outage[] = [
+interface Fault {
+  name: string;
+  /** Begins it. @returns what ends it, and may return what tidies up later; or why it cannot begin here. */
+  begin: (parts: Parts) => Promise<(() => unknown) | string>;
+  /** Percent of all requests, or of those of a kind, that may fail meanwhile. */
+  mayFail?: Record<string, number>;
+  /** Whether readiness becomes 503. */
+  isUnready?: boolean;
+}
+
+const FAULTS: Fault[] = [
   {
-    name: 'killed with -9',
-    isInShort: true,
-    begin: (postgres) => postgres.kill(),
-    end: (postgres) => postgres.launch(),
+    name: 'PostgreSQL is killed with -9',
+    isUnready: true,
+    begin: async ({ postgres }) => {
+      await postgres.kill();
+      return () => postgres.launch();
+    },
   },
   {
-    name: 'restarted',
-    begin: (postgres) => postgres.shutDown(),
-    end: (postgres) => postgres.launch(),
+    name: 'all processes of PostgreSQL hang (SIGSTOP)',
+    isUnready: true,
+    begin: async ({ postgres }) => {
+      postgres.pause();
+      return () => postgres.resume();
+    },
   },
   {
-    name: 'hanging (SIGSTOP of all its processes)',
-    isInShort: true,
-    begin: (postgres) => postgres.pause(),
-    end: (postgres) => postgres.resume(),
+    name: 'a session hangs (SIGSTOP) in a statement',
+    mayFail: { requests: 5 },
+    begin: async ({ postgres: { url } }) => {
+      const unlock = await lockPets(url);
+      let pid = 0;
+      await until('a session waits', async () => {
+        const waiting = await query(
+          url,
+          `select pid from pg_stat_activity where application_name = 'animal-store' and wait_event_type = 'Lock'`,
+        );
+        return (pid = waiting[0]?.pid) !== undefined;
+      });
+      process.kill(pid, 'SIGSTOP');
+      await unlock();
+      return () => process.kill(pid, 'SIGCONT');
+    },
   },
   {
-    name: 'without the standby that commits wait for',
-    servesReads: true,
-    begin: ({ url }) => setStandbyNames(url, `'nobody'`),
-    // PostgreSQL goes on with such a commit when its client has left.
-    end: ({ url }) => setStandbyNames(url, 'default'),
+    name: 'the table pets is locked',
+    mayFail: { orders: 0 },
+    begin: ({ postgres }) => lockPets(postgres.url),
+  },
+  { name: 'the disk is full', isUnready: true, mayFail: { lists: 0, orders: 0 }, begin: fillDisk },
+  {
+    name: 'connections to PostgreSQL are cut and refused',
+    isUnready: true,
+    begin: async ({ wire }) => wire.cut(),
+  },
+  {
+    name: 'the standby that commits wait for is missing',
+    // While the service learns of it, its old sessions end under some.
+    mayFail: { lists: 5, orders: 5 },
+    begin: async ({ postgres: { url } }) => {
+      await setStandbyNames(url, `'nobody'`);
+      return () => setStandbyNames(url, 'default');
+    },
+  },
+  {
+    name: 'the clock of the service is set back by an hour, and forward again',
+    mayFail: { requests: 0 },
+    begin: async ({ clock, origin }) => {
+      if (LIBFAKETIME === undefined) {
+        return 'faketime is not installed';
+      }
+      await writeFile(clock, '-1h');
+      await until('it is behind', async () => {
+        const { headers } = await ask(origin, { path: '/health/live' });
+        return Date.parse(headers?.['date']) < Date.now() - 3_000_000;
+      });
+      return () => writeFile(clock, '+0');
+    },
   },
 ];
 
-async function setStandbyNames(url: string, names: string): Promise<void> {
-  await query(url, `alter system set synchronous_standby_names = ${names}`);
-  await query(url, 'select pg_reload_conf()');
+/** @returns what unlocks the table. */
+async function lockPets(url: string): Promise<() => Promise<void>> {
+  const holder = new Client({ connectionString: url });
+  await holder.connect();
+  await holder.query('begin; lock table pets in access exclusive mode');
+  return () => holder.end();
 }
 
-export async function databaseAway({ postgres, key, isShort }: Run): Promise<void> {
-  const service = await Service.start(postgres.url);
+async function setStandbyNames(url: string, names: string): Promise<void> {
+  await query(
+    url,
+    `alter system set synchronous_standby_names = ${names}`,
+    'select pg_reload_conf()',
+  );
+}
+
+/** Fills the disk of the tables, a small one that is made for them, but not that of the log: PostgreSQL would stop. */
+async function fillDisk({ postgres: { url } }: Parts) {
+  const folder = await mkdtemp(join(tmpdir(), 'animal-store-disk-'));
+  const mount = ['-t', 'tmpfs', '-o', 'size=32m', 'tmpfs', folder];
+  if (spawnSync('mount', mount).status !== 0) {
+    await rm(folder, { recursive: true });
+    return 'a small disk cannot be mounted: that takes root';
+  }
+  const [{ data }] = await query(url, `select current_setting('data_directory') as data`);
+  const { uid, gid } = await stat(data);
+  await chown(folder, uid, gid);
+  await query(
+    url,
+    `create tablespace small location '${folder}'`,
+    'alter table pets set tablespace small',
+  );
+  // Also if the run is ended.
+  process.once('exit', () => spawnSync('umount', ['--lazy', folder]));
+  const { bavail, bsize } = await statfs(folder);
+  await writeFile(join(folder, 'filler'), Buffer.alloc(bavail * bsize));
+  return async () => {
+    await rm(join(folder, 'filler'));
+    return async () => {
+      await query(url, 'alter table pets set tablespace pg_default', 'drop tablespace small');
+      spawnSync('umount', [folder]);
+      await rm(folder, { recursive: true });
+    };
+  };
+}
+
+/** Debian's package faketime has it. */
+const LIBFAKETIME = ['x86_64', 'aarch64']
+  .map((machine) => `/usr/lib/${machine}-linux-gnu/faketime/libfaketime.so.1`)
+  .find((file) => existsSync(file));
+
+export async function databaseAway({ postgres, key, count }: Run): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'animal-store-clock-'));
+  const clock = join(folder, 'clock');
+  await writeFile(clock, '+0');
+  const env = LIBFAKETIME && {
+    LD_PRELOAD: LIBFAKETIME,
+    FAKETIME_TIMESTAMP_FILE: clock,
+    FAKETIME_CACHE_DURATION: '1',
+    FAKETIME_DONT_FAKE_MONOTONIC: '1',
+  };
+  const wire = await Wire.to(postgres.url);
+  const service = await Service.start(wire.url, { env: env || {} });
   try {
-    for (const outage of OUTAGES.filter(({ isInShort }) => isInShort || !isShort)) {
-      await endure(outage, postgres, service.origin, key, isShort ? 2_000 : 6_000);
+    for (const fault of FAULTS) {
+      const parts = { postgres, wire, clock, origin: service.origin };
+      await endure(fault, parts, key, count.seconds * 1_000);
     }
   } finally {
     await service.kill();
+    wire.cut();
+    await rm(folder, { recursive: true });
   }
 }
 
 async function endure(
-  { name, begin, end, servesReads = false }: Outage,
-  postgres: Postgres,
-  origin: string,
+  { name, begin, mayFail = {}, isUnready = false }: Fault,
+  parts: Parts,
   key: string,
   milliseconds: number,
 ): Promise<void> {
-  const all = questions(key);
-  const requests = new Stream(origin, 10, (n) => all[n % all.length]!(n));
+  const { origin } = parts;
+  const kinds = Object.entries(KINDS);
+  const of = (n: number) => kinds[n % kinds.length]!;
+  const requests = new Stream(origin, 10, (n) => ({ ...of(n)[1](key, n), kind: of(n)[0] }));
   const live = new Stream(origin, 100, () => ({ path: '/health/live' }));
   const ready = new Stream(origin, 100, () => ({ path: '/health/ready' }));
   await wait(500);
-
   const begun = performance.now();
-  await begin(postgres);
-  const during = performance.now();
+  const end = await begin(parts);
+  if (typeof end === 'string') {
+    await Promise.all([requests.stop(), live.stop(), ready.stop()]);
+    return skip(name, end);
+  }
   await wait(milliseconds);
-  const ending = performance.now();
-  await end(postgres);
+  const tidyUp: unknown = await end();
   const ended = performance.now();
   // Every kind of request succeeds, one after the other.
-  await until(
-    'all succeed again',
-    async () => {
-      for (const question of all) {
-        if (!isServed(await ask(origin, question(performance.now())))) {
-          return false;
-        }
+  const isBack = async () => {
+    for (const [, question] of kinds) {
+      if (!isServed(await ask(origin, question(key, 0)))) {
+        return false;
       }
-      return true;
-    },
-    15,
-  ).catch(() => undefined);
+    }
+    return true;
+  };
+  await until('all succeed again', isBack, 15).catch(() => undefined);
   const back = performance.now() - ended;
   await wait(500);
   const answers = await requests.stop();
   const lives = await live.stop();
   const readiness = await ready.stop();
   const isDuring = ({ at }: Answer) => at > begun && at < ended;
-  const isWrong = (answer: Answer) =>
-    !(isServed(answer) || (answer.status === 503 && answer.headers?.['retry-after']));
-  note(PROMISE, name, [
-    {
-      name: 'refused',
-      value: answers.filter((answer) => answer.status === 503 && isDuring(answer)).length,
-      atLeast: 1,
-    },
-    {
-      name: 'longest response',
-      value: most(answers.map(({ ms }) => ms)),
-      unit: ' ms',
-      atMost: 5_000,
-    },
-    {
-      name: 'other than 2xx and 503 with Retry-After',
-      value: answers.filter(isWrong).length,
-      is: 0,
-    },
-    ...(servesReads
-      ? [
-          {
-            name: 'lists refused',
-            value: answers.filter(
-              ({ question, ...answer }) =>
-                question.method === undefined &&
-                answer.at > during + 200 &&
-                answer.at + answer.ms < ending &&
-                !isServed(answer),
-            ).length,
-            // While the service learns of it, its old sessions end under some.
-            atMost: 5,
-            isTimed: true,
-          },
-        ]
-      : []),
-    {
-      name: 'live',
-      value: most(lives.map(({ status, ms }) => (status === 200 ? ms : Infinity))),
-      unit: ' ms',
-      atMost: 1_000,
-    },
-    {
-      name: 'ready',
-      value: readiness.some((answer) => isDuring(answer) && answer.status === 503) ? 'no' : 'yes',
-      is: servesReads ? 'yes' : 'no',
-    },
-    { name: 'back after', value: Math.round(back), unit: ' ms', atMost: 2_000 },
-    {
-      name: 'refused afterwards',
-      value: answers.filter((answer) => answer.at > ended + back && !isServed(answer)).length,
-      is: 0,
-    },
-    { name: 'sessions', value: await sessions(postgres.url), atMost: POOL },
-  ]);
-}
-
-const isServed = ({ status }: Answer) => status === 200 || status === 201;
-
-/** Each kind of request. */
-function questions(key: string): ((n: number) => Question)[] {
-  const create = { method: 'POST', path: '/v1/pets', key };
-  return [
-    () => ({ path: '/v1/pets', key }),
-    (n) => ({ ...create, body: animal(`n${n}`) }),
-    () => ({ path: '/v1/pets?status=sold', key }),
-    (n) => ({
-      ...create,
-      body: animal(`n${n}`),
-      headers: { 'Idempotency-Key': `away-${performance.now()}-${n}` },
+  const during = answers.filter(isDuring);
+  const failed = during.filter((answer) => !isServed(answer));
+  const isWrong = ({ status, headers }: Answer) => status !== 503 || !headers?.['retry-after'];
+  const wrong = answers.filter((answer) => !isServed(answer) && isWrong(answer));
+  const liveness = most(lives.map(({ status, ms }) => (status === 200 ? ms : Infinity)));
+  const isNotReady = readiness.some((answer) => isDuring(answer) && answer.status === 503);
+  const late = answers.filter((answer) => answer.at > ended + back && !isServed(answer));
+  note(
+    name,
+    ['requests', during.length, '≥ 1'],
+    ['of them failed', failed.length, mayFail['requests'] === 0 ? '= 0' : '≥ 1'],
+    ...Object.entries(mayFail).map(([kind, percent]): Figure => {
+      const ofKind = (all: typeof during) =>
+        all.filter(({ question }) => [question.kind, 'requests'].includes(kind));
+      const share = (ofKind(failed).length / ofKind(during).length) * 100;
+      return [`share of ${kind} that failed`, share, `≤ ${percent}`, '%'];
     }),
-  ];
+    ['errors other than 503 with Retry-After', wrong.length, '= 0'],
+    ['longest response', most(answers.map(({ ms }) => ms)), '≤ 5,000', 'ms'],
+    ['longest response of /health/live', liveness, '≤ 1,000', 'ms'],
+    ['readiness', isNotReady ? 503 : 200, `= ${isUnready ? 503 : 200}`],
+    ['time until all requests succeed again', back, '≤ 2,000', 'ms'],
+    ['requests that failed after that', late.length, '= 0'],
+    ['sessions of the service', await sessions(parts.postgres.url), `≤ ${POOL}`],
+  );
+  if (typeof tidyUp === 'function') {
+    await tidyUp();
+  }
 }

@@ -2,90 +2,58 @@
 
 const rows: string[][] = [];
 
+let isBroken = false;
 let areTimesJudged = true;
 
-/** Has measures of time reported without their bounds: how long things take on a busy machine says nothing. */
+/** Has times and shares reported without their limits: they depend on how busy the machine is. */
 export function judgeNoTimes(): void {
   areTimesJudged = false;
 }
 
-/** With at most one bound. */
-export interface Measure {
-  name: string;
-  value: number | string | undefined;
-  unit?: string;
-  atMost?: number;
-  atLeast?: number;
-  is?: unknown;
-  /** Whether it depends on the speed of the machine, as whatever is in milliseconds does. */
-  isTimed?: boolean;
+/** Its limit begins with `=`, `≤` or `≥`, as in `≤ 5,000`. Its unit is `ms`, `%` or `MiB`, if it has one. */
+export type Figure = [name: string, value: number | string, limit?: string, unit?: string];
+
+/** Notes what was measured when something was done. */
+export function note(done: string, ...figures: Figure[]): void {
+  for (const [name, value, limit = '', unit = ''] of figures) {
+    const isJudged = limit !== '' && (areTimesJudged || !['ms', '%'].includes(unit));
+    const isHeld = !isJudged || isWithin(value, limit);
+    isBroken ||= !isHeld;
+    const shown = typeof value === 'number' ? value.toLocaleString('en', ROUNDED) : value;
+    const result = !isJudged ? '' : isHeld ? 'held' : '**broken**';
+    const row = [done, name, `${shown} ${unit}`.trim(), isJudged ? `${limit} ${unit}`.trim() : ''];
+    rows.push([...row, result]);
+    console.error([...row, result].join(' | '));
+  }
 }
 
-/**
- * Notes what became of a promise.
- *
- * @param done what was done to put it to the test.
- */
-export function note(promise: string, done: string, measures: Measure[]): void {
-  const isHeld = measures.every(isWithin);
-  const figures = measures
-    .map((it) => `${it.name} ${figure(it.value)}${it.unit ?? ''}${bound(it)}`)
-    .join(', ');
-  rows.push([promise, done, figures, isHeld ? 'yes' : '**no**']);
-  console.error(`${isHeld ? 'held ' : 'BROKEN'} ${done}: ${figures}`);
+const ROUNDED = { maximumFractionDigits: 1 };
+
+function isWithin(value: number | string, limit: string): boolean {
+  const wanted = limit.slice(2).replaceAll(',', '');
+  switch (limit[0]) {
+    case '≤':
+      return Number(value) <= Number(wanted);
+    case '≥':
+      return Number(value) >= Number(wanted);
+    default:
+      return String(value) === wanted;
+  }
 }
 
-/** Notes that a promise could not be put to the test here, and why. */
-export function skip(promise: string, done: string, why: string): void {
-  rows.push([promise, done, `not tested: ${why}`, '']);
-  console.error(`skipped ${done}: ${why}`);
+/** Notes that something was not done, and why. */
+export function skip(done: string, why: string): void {
+  rows.push([done, `skipped: ${why}`, '', '', '']);
+  console.error(`${done} | skipped: ${why}`);
 }
 
-export const allHeld = () => rows.every(([, , , held]) => held !== '**no**');
+export const allHeld = () => !isBroken;
 
-/** In Markdown, padded as Prettier does. */
+/** In Markdown. */
 export function table(): string {
-  const head = ['promise', 'what was done', 'figures (and bounds)', 'held'];
-  const shown = rows.map(([promise, ...row], i) => [
-    promise === rows[i - 1]?.[0] ? '' : promise!,
-    ...row,
-  ]);
-  const widths = head.map((_, i) => Math.max(3, ...[head, ...shown].map((row) => row[i]!.length)));
-  const line = (cells: string[]) =>
-    `| ${cells.map((cell, i) => cell.padEnd(widths[i]!)).join(' | ')} |`;
-  return [line(head), line(widths.map((width) => '-'.repeat(width))), ...shown.map(line)].join(
-    '\n',
-  );
-}
-
-function isJudged({ unit, isTimed = unit === ' ms' }: Measure): boolean {
-  return areTimesJudged || !isTimed;
-}
-
-function isWithin(measure: Measure): boolean {
-  const { value, atMost = Infinity, atLeast = -Infinity, is = value } = measure;
-  if (!isJudged(measure)) {
-    return Number.isFinite(value);
-  }
-  return value === is && (typeof value !== 'number' || (value >= atLeast && value <= atMost));
-}
-
-function bound(measure: Measure): string {
-  const { atMost, atLeast, is, unit = '' } = measure;
-  if (!isJudged(measure)) {
-    return '';
-  }
-  if (atMost !== undefined) {
-    return ` (≤ ${figure(atMost)}${unit})`;
-  }
-  if (atLeast !== undefined) {
-    return ` (≥ ${figure(atLeast)}${unit})`;
-  }
-  return is === undefined ? '' : ` (${figure(is)})`;
-}
-
-function figure(value: unknown): string {
-  return typeof value === 'number'
-    ? value.toLocaleString('en', { maximumFractionDigits: 1 })
-    : String(value);
+  const head = ['what was done', 'what was measured', 'result', 'limit', ''];
+  const shown = rows.map(([done, ...row], i) => [done === rows[i - 1]?.[0] ? '' : done, ...row]);
+  return [head, head.map(() => '---'), ...shown]
+    .map((cells) => `| ${cells.join(' | ')} |`)
+    .join('\n');
 }

@@ -14,6 +14,8 @@ export interface Run {
   /** An API key. */
   key: string;
   isShort: boolean;
+  /** How often each is done; `seconds` is how long a fault lasts. */
+  count: { kills: number; failovers: number; seconds: number };
 }
 
 /** What `npm run start:prod` gives to Node. */
@@ -25,12 +27,15 @@ const ARGUMENTS = JSON.parse(readFileSync(join(PROJECT_ROOT, 'package.json'), 'u
 export class Service {
   private constructor(
     readonly port: number,
-    private readonly databaseUrl: string,
     private readonly program: Program,
   ) {}
 
-  static async start(databaseUrl: string, port?: number): Promise<Service> {
-    const listenPort = port ?? (await freePort());
+  /** @param options `env`: variables besides those of production. */
+  static async start(
+    databaseUrl: string,
+    options: { port?: number; env?: Record<string, string> } = {},
+  ): Promise<Service> {
+    const port = options.port ?? (await freePort());
     const program = Program.start(process.execPath, ARGUMENTS, {
       cwd: PROJECT_ROOT,
       env: {
@@ -38,7 +43,7 @@ export class Service {
         NODE_ENV: 'production',
         DATABASE_URL: databaseUrl,
         HOST: '127.0.0.1',
-        PORT: String(listenPort),
+        PORT: String(port),
         DRAIN_SECONDS: '0',
         // The defaults, whatever the project's .env says.
         DATABASE_POOL_SIZE: '10',
@@ -47,10 +52,11 @@ export class Service {
         CORS_ORIGINS: '',
         TRUST_PROXY: '',
         METRICS_PORT: '',
+        ...options.env,
       },
       isQuiet: true,
     });
-    const service = new Service(listenPort, databaseUrl, program);
+    const service = new Service(port, program);
     await until('the service is live', async () => {
       if (program.hasEnded) {
         throw new Error(`The service did not start: ${program.stderr}`);
@@ -58,11 +64,6 @@ export class Service {
       return service.isLive();
     });
     return service;
-  }
-
-  /** Starts it again, on its port. */
-  restart(): Promise<Service> {
-    return Service.start(this.databaseUrl, this.port);
   }
 
   get origin(): string {

@@ -20,6 +20,9 @@ const { describe, it } = globalThis;
 export const describeNotOnCitus = isOnCitus ? describe?.skip : describe;
 export const itNotOnCitus = isOnCitus ? it?.skip : it;
 
+/** The name of its database. */
+const OWN = CITUS_URL === undefined ? '' : new URL(CITUS_URL).pathname.slice(1);
+
 interface Node {
   /** Of the database with this name on this node. */
   url: (database: string) => string;
@@ -46,35 +49,24 @@ export async function createOnCitus(database: string): Promise<string> {
   await lock.connect();
   try {
     await lock.query('select pg_advisory_lock(1)');
-    return await createOnNodes(database);
+    const [coordinator, ...workers] = await nodes();
+    for (const { url } of [coordinator, ...workers]) {
+      await query(url(OWN), 'set client_min_messages = warning', `create database ${database}`);
+      await query(url(database), 'create extension citus');
+    }
+    await query(
+      coordinator.url(database),
+      `select citus_set_coordinator_host(${coordinator.address})`,
+      ...workers.map(({ address }) => `select citus_add_node(${address})`),
+    );
+    return coordinator.url(database);
   } finally {
     await lock.end();
   }
 }
 
-async function createOnNodes(database: string): Promise<string> {
-  const [coordinator, ...workers] = await nodes();
-  for (const { url } of [coordinator, ...workers]) {
-    await query(
-      url(new URL(CITUS_URL!).pathname.slice(1)),
-      'set client_min_messages = warning',
-      `create database ${database}`,
-    );
-    await query(url(database), 'create extension citus');
-  }
-  await query(
-    coordinator.url(database),
-    `select citus_set_coordinator_host(${coordinator.address})`,
-    ...workers.map(({ address }) => `select citus_add_node(${address})`),
-  );
-  return coordinator.url(database);
-}
-
 export async function dropOnCitus(database: string): Promise<void> {
   for (const { url } of await nodes()) {
-    await query(
-      url(new URL(CITUS_URL!).pathname.slice(1)),
-      `drop database if exists ${database} with (force)`,
-    );
+    await query(url(OWN), `drop database if exists ${database} with (force)`);
   }
 }

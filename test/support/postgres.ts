@@ -69,9 +69,23 @@ export class Postgres {
   /** @returns a hot standby of it, which follows it. */
   async standby(): Promise<Postgres> {
     const standby = await Postgres.inNewFolder([], this.binaries);
-    await standby.run('pg_basebackup', '-R', '-X', 'stream', '--checkpoint=fast', '-d', this.url);
-    await standby.launch();
+    await standby.follow(this);
     return standby;
+  }
+
+  /** Loses what it has, and becomes a hot standby of `primary` on its port. It must not be running. */
+  async follow(primary: Postgres): Promise<void> {
+    for (const entry of await readdir(this.data)) {
+      await rm(join(this.data, entry), { recursive: true });
+    }
+    const copy = ['-R', '-X', 'stream', '--checkpoint=fast', '-d', primary.url];
+    await this.run('pg_basebackup', ...copy);
+    await this.launch();
+  }
+
+  /** Ends the standby's recovery. Returns once it accepts writes. */
+  async promote(): Promise<void> {
+    await this.run('pg_ctl', 'promote');
   }
 
   /** Runs one of PostgreSQL's programs on its folder. */

@@ -1,5 +1,4 @@
 import { spawnSync } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -8,7 +7,10 @@ import { text } from 'node:stream/consumers';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { freePort } from '../../scripts/free-port.mjs';
 import { areInstalled, PATH, Program } from './program.js';
+import { RawConnection } from './raw-http.js';
 import { until } from './until.js';
+
+const DEPLOY = join(PROJECT_ROOT, 'deploy');
 
 export const PROXIES = ['haproxy', 'nginx'] as const;
 
@@ -17,17 +19,15 @@ export type ProxyName = (typeof PROXIES)[number];
 export const hasProxy = (name: ProxyName) => areInstalled(name);
 
 /** What its file in `deploy/` says. */
-export function configurationOf(name: ProxyName): Promise<string> {
-  const file = { haproxy: 'haproxy.cfg', nginx: 'nginx.conf' }[name];
-  return readFile(join(PROJECT_ROOT, 'deploy', file), 'utf8');
-}
+export const configurationOf = (name: ProxyName) =>
+  readFile(join(DEPLOY, { haproxy: 'haproxy.cfg', nginx: 'nginx.conf' }[name]), 'utf8');
 
 function expectValid(name: ProxyName, args: string[], env: Record<string, string> = {}): void {
   const check = spawnSync(name, args, { env: { PATH, ...env }, encoding: 'utf8' });
   expect(check).toMatchObject({ status: 0, stderr: expect.not.stringMatching(/warn|alert/i) });
 }
 
-const HAPROXY = join(PROJECT_ROOT, 'deploy/haproxy.cfg');
+const HAPROXY = join(DEPLOY, 'haproxy.cfg');
 
 /** Has haproxy verify its configuration with these variables. */
 export const checkHaproxy = (env: Record<string, string>) =>
@@ -46,14 +46,15 @@ export class Proxy {
     const folder = await mkdtemp(join(tmpdir(), `animal-store-${name}-`));
     const port = await freePort();
     const { args, env } = await { haproxy, nginx }[name](folder, port, ports);
-    if (name === 'nginx') {
-      expectValid(name, ['-t', ...args]);
-    } else {
-      checkHaproxy(env);
-    }
+    expectValid(name, [name === 'nginx' ? '-t' : '-c', ...args], env);
     const program = Program.start(name, args, { env: { PATH, ...env } });
     const proxy = new Proxy(port, folder, program);
-    await until(`${name} listens`, () => proxy.listens());
+    await until(`${name} listens`, () =>
+      RawConnection.open(port).then(
+        (connection) => (connection.vanish(), true),
+        () => false,
+      ),
+    );
     return proxy;
   }
 
@@ -77,14 +78,6 @@ export class Proxy {
     await this.program.end('SIGTERM');
     await rm(this.folder, { recursive: true, force: true });
   }
-
-  private async listens(): Promise<boolean> {
-    const socket = connect(this.port, '127.0.0.1');
-    return once(socket, 'connect')
-      .then(() => true)
-      .catch(() => false)
-      .finally(() => socket.destroy());
-  }
 }
 
 async function haproxy(folder: string, port: number, ports: [number, number]) {
@@ -101,13 +94,12 @@ async function haproxy(folder: string, port: number, ports: [number, number]) {
 }
 
 async function nginx(folder: string, port: number, ports: [number, number]) {
-  const replacements = [
+  let site = await configurationOf('nginx');
+  for (const [from, to] of [
     ['listen 8080;', `listen 127.0.0.1:${port};`],
     ['server 127.0.0.1:3000 ', `server 127.0.0.1:${ports[0]} `],
     ['server 127.0.0.1:3001 ', `server 127.0.0.1:${ports[1]} `],
-  ] as const;
-  let site = await configurationOf('nginx');
-  for (const [from, to] of replacements) {
+  ] as const) {
     expect(site.split(from)).toHaveLength(2);
     site = site.replace(from, to);
   }

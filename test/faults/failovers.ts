@@ -1,0 +1,58 @@
+/** The primary of two servers with synchronous replication is killed under creates, and the standby promoted. */
+import { setTimeout as wait } from 'node:timers/promises';
+import { administerKeys } from '../../src/auth/api-keys.js';
+import { runMigrations } from '../../src/schema/migrations.js';
+import { query } from '../support/ask.js';
+import { Postgres, systemBinaries } from '../support/postgres.js';
+import { until } from '../support/until.js';
+import { Creators } from './clients.js';
+import { note, skip } from './report.js';
+import { type Run, Service } from './service.js';
+
+export async function failovers({ count }: Run): Promise<void> {
+  const done = `${count.failovers} failovers to the synchronous standby: kill -9 of the primary, pg_ctl promote`;
+  const binaries = await systemBinaries();
+  if (binaries === undefined) {
+    return skip(done, 'PostgreSQL and its clients are not installed');
+  }
+  let primary = await Postgres.start([], binaries);
+  let standby = primary;
+  let service: Service | undefined;
+  let creators: Creators | undefined;
+  try {
+    await runMigrations(primary.url);
+    const { key } = await administerKeys(primary.url, (keys) => keys.issue('failovers'));
+    standby = await primary.standby();
+    await replicate(primary);
+    const url = new URL(primary.url);
+    const hosts = `127.0.0.1:${primary.port},127.0.0.1:${standby.port}`;
+    service = await Service.start(
+      `postgres://postgres:${primary.password}@${hosts}${url.pathname}?target_session_attrs=read-write`,
+    );
+    creators = new Creators(service.origin, key);
+    for (let failover = 0; failover < count.failovers; failover += 1) {
+      await wait(500 + Math.random() * 500);
+      await primary.kill();
+      await standby.promote();
+      [primary, standby] = [standby, primary];
+      await creators.recover();
+      await standby.follow(primary);
+      await replicate(primary);
+    }
+    await creators.stop();
+    note(done, ...(await creators.figures(primary.url, count.failovers * 10)));
+  } finally {
+    await creators?.stop();
+    await service?.kill();
+    await Promise.all([primary.stop(), standby === primary ? undefined : standby.stop()]);
+  }
+}
+
+/** Has commits wait for the standby, and returns once they do. */
+async function replicate({ url }: Postgres): Promise<void> {
+  await query(url, `alter system set synchronous_standby_names = '*'`, 'select pg_reload_conf()');
+  await until('commits wait for the standby', async () => {
+    const rows = await query(url, `select from pg_stat_replication where sync_state = 'sync'`);
+    return rows.length === 1;
+  });
+}
