@@ -37,7 +37,7 @@ describe('the service says in one clear message why it does not start', () => {
       expect(await project.run('serve', [], { NODE_ENV })).toEqual({
         code: 1,
         stdout: '',
-        stderr: 'NODE_ENV must be production, development, test or not set\n',
+        stderr: 'NODE_ENV must be one of production, development, test\n',
       });
       expect(embeddedDatabaseExists()).toBe(false);
     },
