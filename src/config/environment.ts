@@ -252,7 +252,8 @@ function contradictionsIn(environment: Environment, set: NodeJS.ProcessEnv): str
   rule(isEmbedded && !!DATABASE_READ_URL, 'DATABASE_READ_URL', 'requires DATABASE_URL');
   rule(PORT !== 0 && PORT === METRICS_PORT, 'METRICS_PORT', 'must not be the same as PORT');
   // It is ignored (see `warningsOf`), but what it was to encrypt must not be sent in clear.
-  const isClear = (url?: string) => url !== undefined && !/[?&]ssl(mode)?=/.test(url);
+  const isClear = (url?: string) =>
+    url !== undefined && !/[?&]ssl(mode|rootcert|cert|key)?=/.test(url);
   rule(
     /^(require|verify|no-v)/.test(set['PGSSLMODE'] ?? '') &&
       [DATABASE_URL, DATABASE_READ_URL].some(isClear),

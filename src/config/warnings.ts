@@ -1,6 +1,6 @@
 /** libpq's variables for TLS that are set. pg reads two of them, and those in part; the service lets it read none. */
 export const ignoredIn = (variables: NodeJS.ProcessEnv) =>
-  Object.keys(variables).filter((name) => /^PGSSL/.test(name) && variables[name] !== '');
+  Object.keys(variables).filter((name) => name.startsWith('PGSSL') && variables[name] !== '');
 
 /**
  * A sentence for each variable that is set in vain: libpq's for TLS, and one whose name is similar to one of `names`,

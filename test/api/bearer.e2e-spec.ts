@@ -47,8 +47,12 @@ describe('the Authorization header', () => {
   });
 
   it.each([
-    ...['Authorization:', 'Authorization:   ', 'Proxy-Authorization: Bearer KEY'],
-    ...['X-API-Key: KEY', 'Cookie: access_token=KEY', 'X: y'],
+    'Authorization:',
+    'Authorization:   ',
+    'Proxy-Authorization: Bearer KEY',
+    'X-API-Key: KEY',
+    'Cookie: access_token=KEY',
+    'X: y',
   ])('is asked for beside %j alone', async (header) => {
     expect401(await listPets(header), true);
   });

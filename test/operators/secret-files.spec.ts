@@ -15,7 +15,8 @@ describe('secrets in files', () => {
     Object.assign(new URL(database), { username: role, password });
   const asParameter = (password: string) =>
     Object.assign(new URL(database), {
-      ...{ username: '', password: '' },
+      username: '',
+      password: '',
       search: String(new URLSearchParams({ user: role, password })),
     });
   const endSessions = () =>
