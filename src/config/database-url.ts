@@ -83,8 +83,8 @@ const PARTS =
 const partsOf = (url: string) => PARTS.exec(url)?.groups as Parts | undefined;
 
 function join({ scheme, credentials, hosts, path, query }: Parts): string {
-  const [before, after] = [credentials && `${credentials}@`, query && `?${query}`];
-  return `${scheme}${before ?? ''}${hosts}${path}${after ?? ''}`;
+  const before = credentials === undefined ? '' : `${credentials}@`;
+  return `${scheme}${before}${hosts}${path}${query === undefined ? '' : `?${query}`}`;
 }
 
 /** A URL for each of the hosts, separated by commas, that `url` names. */
@@ -104,8 +104,8 @@ export function parsable(url: string): string {
   if (parts === undefined) {
     return url;
   }
-  const { credentials, hosts, path, query = '' } = parts;
-  const parameters = query.replace(
+  const { credentials, hosts, path, query } = parts;
+  const parameters = query?.replace(
     /(?<=^|&)sslmode=(?:prefer|require|verify-ca)(?=&|$)/,
     'sslmode=verify-full',
   );
