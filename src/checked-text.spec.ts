@@ -8,23 +8,14 @@ const bytes = fc
   .map((array) => Buffer.from(array));
 
 describe('checked text', () => {
-  it('gives back its bytes', () =>
+  it('is URL-safe without padding, and gives back its bytes for its purpose alone', () =>
     fc.assert(
       fc.property(fc.string(), bytes, (purpose, bytes) => {
-        expect(decodeChecked(purpose, encodeChecked(purpose, bytes))).toEqual(bytes);
-      }),
-    ));
-
-  it('is URL-safe without padding', () =>
-    fc.assert(fc.property(bytes, (bytes) => /^[A-Za-z0-9_-]+$/.test(encodeChecked('a', bytes)))));
-
-  it('does not decode for another purpose', () =>
-    fc.assert(
-      fc.property(bytes, (bytes) => {
-        const text = encodeChecked('pets', bytes);
-        for (const other of ['', 'pet', 'Pets', 'pets ', 'keys']) {
-          expect(decodeChecked(other, text)).toBeUndefined();
-        }
+        const text = encodeChecked(purpose, bytes);
+        expect(text).toMatch(/^[A-Za-z0-9_-]+$/);
+        expect(decodeChecked(purpose, text)).toEqual(bytes);
+        expect(decodeChecked(`${purpose} `, text)).toBeUndefined();
+        expect(decodeChecked('keys', encodeChecked('pets', bytes))).toBeUndefined();
       }),
     ));
 
@@ -35,16 +26,15 @@ describe('checked text', () => {
         const i = at % text.length;
         const [before, after] = [text.slice(0, i), text.slice(i + 1)];
         fc.pre(text[i] !== other);
-        expect(decodeChecked('pets', before + other + after)).toBeUndefined();
-        expect(decodeChecked('pets', before + after)).toBeUndefined();
-        expect(decodeChecked('pets', before + other + text[i] + after)).toBeUndefined();
+        for (const instead of [other, '', other + text[i]]) {
+          expect(decodeChecked('pets', before + instead + after)).toBeUndefined();
+        }
       }),
       { numRuns: 1000 },
     ));
 
-  it.each(['', 'A', 'AAAA', 'AAAAAA', '=', '====', ' ', '\0', 'not one'])(
-    'does not decode %j',
-    (text) => expect(decodeChecked('pets', text)).toBeUndefined(),
+  it.each(['', 'A', 'AAAA', 'AAAAAA', '=', '====', ' ', '\0'])('does not decode %j', (text) =>
+    expect(decodeChecked('pets', text)).toBeUndefined(),
   );
 
   it('stays as it was, so that what was written once still decodes', () => {

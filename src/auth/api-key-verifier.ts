@@ -33,10 +33,7 @@ export const VALID_KEYS = new Statement(
      and revoked_at is null and (expires_at is null or expires_at > now())`,
 );
 
-/**
- * Stores when a key was last used. Updates each row at most once a minute, so that the row of a busy key is not updated
- * all the time.
- */
+/** Stores when keys were last used: at most once a minute, so that the row of a busy key is not updated all the time. */
 const NOTE_KEY_USE = new Statement(
   'note-key-use',
   `
@@ -51,34 +48,27 @@ export interface Caller {
   keyId: string;
 }
 
-interface Remembered {
+interface ValidKey {
   caller: Caller;
-  /** `performance.now()`: the clock of the machine may be set back. */
+  /** By `performance.now()`: the clock of the machine may be set back. */
   trustedUntil: number;
+  /** Whether a request used it since the last round. */
   isUsed: boolean;
 }
 
-interface ValidKey {
-  id: string;
-  /** Milliseconds; Infinity for a key that does not expire. */
-  expiresIn: number;
-}
-
 /**
- * Decides which keys are valid.
+ * Decides which keys are valid. Keys are compared only by SHA-256, here and in the database, so the time of a comparison
+ * reveals nothing about a stored key.
  *
- * A valid key is remembered by its hash. Every two seconds, a timer verifies the keys in use again, with one statement.
- * Requests do not wait for it. Invalid keys are not remembered and take no memory. A key with a wrong checksum is
- * rejected without a query. An attacker can generate unknown keys with a correct checksum. They are looked up together,
- * in one query, at most every ten milliseconds. So a flood of such keys does not keep the database
- * busy. It delays a valid key that is not remembered yet by some twenty milliseconds at most.
- *
- * Keys are compared only by SHA-256, here and in the database. So the time of a comparison reveals nothing about a
- * stored key.
+ * A valid key is remembered. Every two seconds, a timer verifies the keys in use again, with one statement. Requests do
+ * not wait for it. Invalid keys are not remembered. One with a wrong checksum is rejected without a query. An attacker
+ * can generate others: they are looked up together, in one query, at most every ten milliseconds. So a flood of them
+ * does not keep the database busy, and delays a valid key that is not remembered yet by some twenty milliseconds at most.
  */
 @Injectable()
 export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
-  private readonly remembered = new Map<string, Remembered>();
+  /** By the key's hash. */
+  private readonly remembered = new Map<string, ValidKey>();
   private readonly lookups = new Batcher('api_keys', (hashes: string[]) => this.lookUp(hashes), {
     ...BATCH_LIMITS,
     size: BATCH_LIMITS.waiting,
@@ -117,20 +107,17 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
     if (!isApiKey(key)) {
       return undefined;
     }
-    const askedAt = performance.now();
     const hash = hashApiKey(key);
     const valid = await this.lookups.ask(hash);
     if (valid === undefined) {
       return undefined;
     }
-    const caller = { keyId: valid.id };
     if (this.remembered.size >= VERIFICATION.keys) {
       const [oldest] = this.remembered.keys();
       this.remembered.delete(oldest!);
     }
-    const trustedUntil = trustEnd(valid, askedAt);
-    this.remembered.set(hash, { caller, trustedUntil, isUsed: true });
-    return caller;
+    this.remembered.set(hash, valid);
+    return valid.caller;
   }
 
   private async lookUp(hashes: string[]): Promise<(ValidKey | undefined)[]> {
@@ -147,52 +134,42 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
 
   /** Verifies again the keys that were used since the last round, stores their last use, and forgets all others. */
   private async refresh(): Promise<void> {
-    const used = new Map<string, Remembered>();
+    const used = new Map([...this.remembered].filter(([, { isUsed }]) => isUsed));
     for (const [hash, entry] of this.remembered) {
-      if (entry.isUsed) {
-        used.set(hash, entry);
-        entry.isUsed = false;
-      } else {
+      entry.isUsed = false;
+      if (!used.has(hash)) {
         this.remembered.delete(hash);
       }
     }
     if (used.size === 0) {
       return;
     }
+    let failure = 'API keys could not be verified again';
     try {
-      const askedAt = performance.now();
       const valid = await this.findValid([...used.keys()]);
       for (const [hash, entry] of used) {
-        const key = valid.get(hash);
-        if (key === undefined) {
-          this.remembered.delete(hash);
-        } else {
-          entry.trustedUntil = trustEnd(key, askedAt);
-        }
+        entry.trustedUntil = valid.get(hash)?.trustedUntil ?? 0;
       }
-    } catch (error) {
-      this.logger.warn({ reason: String(error) }, 'API keys could not be verified again');
-      return;
-    }
-    try {
+      failure = 'The last use of API keys could not be stored';
       await run(this.pool, NOTE_KEY_USE, [[...used.values()].map(({ caller }) => caller.keyId)]);
     } catch (error) {
-      this.logger.warn({ reason: String(error) }, 'The last use of API keys could not be stored');
+      this.logger.warn({ reason: String(error) }, failure);
     }
   }
 
+  /** @returns those of the keys that are valid, by their hashes. */
   private async findValid(hashes: string[]): Promise<Map<string, ValidKey>> {
+    const askedAt = performance.now();
     const rows = await run<[id: string, hash: string, expiresIn: string | null]>(
       this.pool,
       VALID_KEYS,
       [hashes],
     );
     return new Map(
-      rows.map(([id, hash, expiresIn]) => [hash, { id, expiresIn: Number(expiresIn ?? Infinity) }]),
+      rows.map(([keyId, hash, expiresIn]) => {
+        const trustedFor = Math.min(VERIFICATION.trustedFor, Number(expiresIn ?? Infinity));
+        return [hash, { caller: { keyId }, trustedUntil: askedAt + trustedFor, isUsed: true }];
+      }),
     );
   }
-}
-
-function trustEnd({ expiresIn }: ValidKey, askedAt: number): number {
-  return askedAt + Math.min(VERIFICATION.trustedFor, expiresIn);
 }

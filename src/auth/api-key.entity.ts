@@ -32,7 +32,7 @@ export class ApiKey {
   @Column({ name: 'revoked_at', type: 'timestamp with time zone', nullable: true })
   revokedAt!: Date | null;
 
-  /** When the key was last used. Requests within a minute of this time do not change it. */
+  /** To the minute. */
   @Column({ name: 'last_used_at', type: 'timestamp with time zone', nullable: true })
   lastUsedAt!: Date | null;
 
@@ -42,4 +42,8 @@ export class ApiKey {
     query: (key) => `select coalesce(${key}.expires_at <= now(), false)`,
   })
   isExpired!: boolean;
+
+  get isValid(): boolean {
+    return this.revokedAt === null && !this.isExpired;
+  }
 }

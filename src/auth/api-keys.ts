@@ -1,4 +1,4 @@
-import { IsNull, Raw, type Repository } from 'typeorm';
+import { IsNull, type Repository } from 'typeorm';
 import { hashApiKey, newApiKey } from '../api-key.js';
 import { administer } from '../database/database.js';
 import { ApiKey } from './api-key.entity.js';
@@ -19,7 +19,10 @@ export function administerKeys<T>(url: string, work: (keys: ApiKeys) => Promise<
   });
 }
 
-/** The operator's actions on keys. */
+/**
+ * The operator's actions on keys. They need select, insert and update on `api_keys`. An `id` is an int64 in decimal; a
+ * `lifetime` is in milliseconds from now.
+ */
 export class ApiKeys {
   constructor(private readonly keys: Repository<ApiKey>) {}
 
@@ -27,8 +30,7 @@ export class ApiKeys {
    * Issues a key. Its text is returned here, and is not stored.
    *
    * @param name 1 to 100 characters.
-   * @param lifetime milliseconds for which the key is valid, by PostgreSQL's clock; without it, the key does not
-   *   expire.
+   * @param lifetime without it, the key does not expire.
    */
   async issue(name: string, lifetime?: number): Promise<{ id: string; key: string }> {
     const key = newApiKey();
@@ -45,33 +47,24 @@ export class ApiKeys {
   async admit(key: string, name: string): Promise<boolean> {
     const hash = hashOf(key);
     await this.keys.createQueryBuilder().insert().values({ name, hash }).orIgnore().execute();
-    return this.keys.existsBy([
-      { hash, revokedAt: IsNull(), expiresAt: IsNull() },
-      { hash, revokedAt: IsNull(), expiresAt: Raw((column) => `${column} > now()`) },
-    ]);
+    return (await this.keys.findOneByOrFail({ hash })).isValid;
   }
 
   /** Whether `key` is stored, is not revoked and does not expire. */
-  async isLasting(key: string): Promise<boolean> {
+  isLasting(key: string): Promise<boolean> {
     return this.keys.existsBy({ hash: hashOf(key), revokedAt: IsNull(), expiresAt: IsNull() });
   }
 
   /** @returns all keys, by id. */
-  async list(): Promise<ApiKey[]> {
+  list(): Promise<ApiKey[]> {
     return this.keys.find({ order: { id: 'ASC' } });
   }
 
-  /** @param id an int64 in decimal. */
-  async find(id: string): Promise<ApiKey | null> {
+  find(id: string): Promise<ApiKey | null> {
     return this.keys.findOneBy({ id });
   }
 
-  /**
-   * Sets the time at which a key expires, unless it expires sooner already.
-   *
-   * @param id an int64 in decimal.
-   * @param lifetime milliseconds from now.
-   */
+  /** Has a key expire at the end of `lifetime`, unless it expires sooner already. */
   async limit(id: string, lifetime: number): Promise<void> {
     // `least` ignores null.
     await this.keys.update({ id }, { expiresAt: () => `least(expires_at, ${after(lifetime)})` });
@@ -80,14 +73,10 @@ export class ApiKeys {
   /**
    * Revokes a key. Every process rejects it within 5 seconds.
    *
-   * @param id an int64 in decimal.
    * @returns whether there was a key with this id that was not revoked.
    */
   async revoke(id: string): Promise<boolean> {
-    const { affected } = await this.keys.update(
-      { id, revokedAt: IsNull() },
-      { revokedAt: () => 'now()' },
-    );
-    return affected === 1;
+    const now = { revokedAt: () => 'now()' };
+    return (await this.keys.update({ id, revokedAt: IsNull() }, now)).affected === 1;
   }
 }

@@ -32,24 +32,18 @@ export class BearerGuard extends AuthGuard('bearer') {
 
   /** The part of the request that passport gets. */
   override getRequest(context: ExecutionContext) {
-    const token = bearerToken(requestOf(context));
-    return { headers: { authorization: `Bearer ${token}` } };
+    const authorization = `Bearer ${bearerToken(requestOf(context))}`;
+    return { headers: { authorization } };
   }
 
-  override handleRequest(
-    error: unknown,
-    user: any,
-    _challenge: unknown,
-    context: ExecutionContext,
-  ) {
+  override handleRequest(error: unknown, user: any, _: unknown, context: ExecutionContext) {
     if (error) {
       throw error;
     }
     if (!user) {
       throw invalidKey();
     }
-    requestOf(context).user = user;
-    return user;
+    return (requestOf(context).user = user);
   }
 }
 
@@ -65,10 +59,8 @@ const requestOf = (context: ExecutionContext): Request => context.getArgByIndex(
  */
 function bearerToken({ headers: { authorization } }: Request): string {
   if (!authorization) {
-    throw new ApiError(
-      'missing_api_key',
-      'An API key is required: send Authorization: Bearer <key>.',
-    );
+    const message = 'An API key is required: send Authorization: Bearer <key>.';
+    throw new ApiError('missing_api_key', message);
   }
   const [, token] = /^bearer +([A-Za-z0-9._~+/-]+=*)$/i.exec(authorization) ?? [];
   if (token === undefined) {
@@ -80,8 +72,7 @@ function bearerToken({ headers: { authorization } }: Request): string {
 const invalidKey = () => new ApiError('invalid_api_key', 'The API key is not valid.');
 
 /** The key may be valid, but it was sent without a scheme or with another one. */
-const otherScheme = () =>
-  new ApiError(
-    'invalid_api_key',
-    'The scheme Bearer is missing: send Authorization: Bearer <key>.',
-  );
+function otherScheme(): ApiError {
+  const message = 'The scheme Bearer is missing: send Authorization: Bearer <key>.';
+  return new ApiError('invalid_api_key', message);
+}

@@ -9,79 +9,70 @@ import { OperatorError } from '../errors/operator-error.js';
 import { INT64_MAX } from '../int64.js';
 import { exitCodes, onCommandDatabase } from './command.js';
 
+const NAME = new Option('--name <name>', 'whose key it is: 1 to 100 characters')
+  .argParser(nameOf)
+  .makeOptionMandatory();
+const EXPIRES = new Option(
+  '--expires <duration>',
+  'a number of s, m, h or d, such as 90d',
+).argParser(millisecondsOf);
+const OVERLAP = new Option('--overlap <duration>', 'for how long both are valid, such as 24h')
+  .argParser(millisecondsOf)
+  .makeOptionMandatory();
+const ID = new Argument('<id>', 'the number that list shows').argParser(idOf);
+
 /** Adds `animal-store keys …`, which `npm run keys` runs. */
 export function addKeys(program: Command): void {
   const keys = program
     .command('keys')
     .description('create, list, revoke, rotate and admit API keys');
-  const name = () =>
-    new Option('--name <name>', 'whose key it is: 1 to 100 characters')
-      .argParser(nameOf)
-      .makeOptionMandatory();
-  const expires = () =>
-    new Option('--expires <duration>', 'a number of s, m, h or d, such as 90d').argParser(
-      millisecondsOf,
-    );
-  const id = () => new Argument('<id>', 'the number that list shows').argParser(idOf);
   keys
     .command('create')
     .description('create a key and print it; it cannot be shown again')
-    .addOption(name())
-    .addOption(expires())
+    .addOption(NAME)
+    .addOption(EXPIRES)
     .addHelpText('after', exitCodes({ 0: 'created', 1: 'no valid key was created' }))
-    .action((options: { name: string; expires?: number }) =>
-      withKeys((apiKeys) => create(apiKeys, options)),
-    );
+    .action(onKeys(create));
   keys
     .command('list')
     .description('list all keys, but not their secret text')
     .option('--json', 'print JSON')
     .addHelpText('after', exitCodes({ 0: 'listed', 1: 'failed' }))
-    .action(({ json }: { json?: true }) => withKeys((apiKeys) => list(apiKeys, json)));
+    .action(onKeys(list));
   keys
     .command('revoke')
     .description('end the validity of a key; every process rejects it within 5 seconds')
-    .addArgument(id())
+    .addArgument(ID)
     .addHelpText('after', exitCodes({ 0: 'revoked', 1: 'there is no such valid key, or failed' }))
-    .action((one: string) => withKeys((apiKeys) => revoke(apiKeys, one)));
+    .action(onKeys(revoke));
+  const unchanged = 'there is no such valid key, or failed: the old key is unchanged';
   keys
     .command('rotate')
     .description(
-      'create a key of the same name and print it; let the old one expire after the overlap',
+      'create a key of the same name and print it; the old one expires after the overlap',
     )
-    .addArgument(id())
-    .addOption(
-      new Option('--overlap <duration>', 'for how long both are valid, such as 24h')
-        .argParser(millisecondsOf)
-        .makeOptionMandatory(),
-    )
-    .addOption(expires())
-    .addHelpText(
-      'after',
-      exitCodes({
-        0: 'rotated',
-        1: 'there is no such valid key, or failed: the old key is unchanged',
-      }),
-    )
-    .action((one: string, options: { overlap: number; expires?: number }) =>
-      withKeys((apiKeys) => rotate(apiKeys, one, options)),
-    );
+    .addArgument(ID)
+    .addOption(OVERLAP)
+    .addOption(EXPIRES)
+    .addHelpText('after', exitCodes({ 0: 'rotated', 1: unchanged }))
+    .action(onKeys(rotate));
   keys
     .command('admit')
     .description('make the key in LOCAL_API_KEY valid')
-    .addOption(name())
+    .addOption(NAME)
     .addHelpText('after', exitCodes({ 0: 'the key is valid', 1: 'the key is not valid' }))
-    .action((options: { name: string }) => admit(options.name));
+    .action(onKeys(admit));
 }
 
-async function withKeys(
-  work: (keys: ApiKeys) => Promise<void>,
-  environment = loadEnvironment(),
-): Promise<void> {
-  await onCommandDatabase(environment, async (url) => {
-    await requireMigrated(url, environment);
-    await administerKeys(url, work);
-  });
+/** The action of a command: calls `work` with the keys, and with the arguments and options of the command. */
+function onKeys<Args extends unknown[]>(work: (keys: ApiKeys, ...args: Args) => Promise<void>) {
+  return async (...args: Args): Promise<void> => {
+    const environment = loadEnvironment();
+    await onCommandDatabase(environment, async (url) => {
+      await requireMigrated(url, environment);
+      await administerKeys(url, (keys) => work(keys, ...args));
+    });
+  };
 }
 
 async function create(
@@ -99,13 +90,13 @@ async function create(
   console.error(`Key ${id} for ${JSON.stringify(name)}; it is shown only this once.`);
 }
 
-async function list(keys: ApiKeys, json = false): Promise<void> {
+async function list(keys: ApiKeys, { json }: { json?: true }): Promise<void> {
   const found = await keys.list();
   if (json) {
     console.log(JSON.stringify(found.map(asJson), undefined, 2));
-    return;
+  } else {
+    found.forEach((key) => console.log(describe(key)));
   }
-  found.forEach((key) => console.log(describe(key)));
 }
 
 async function revoke(keys: ApiKeys, id: string): Promise<void> {
@@ -124,7 +115,7 @@ async function rotate(
   if (old === null) {
     throw new OperatorError(`There is no key ${id}.`);
   }
-  if (!isValid(old)) {
+  if (!old.isValid) {
     throw new OperatorError(`Key ${id} is not valid: ${stateOf(old)}. Create a new one.`);
   }
   // The new key is created first: if that fails, the old key stays valid.
@@ -135,22 +126,19 @@ async function rotate(
 
 const REMEDY = 'Make one with animal-store keys create --name local, and put it into .env.';
 
-async function admit(name: string): Promise<void> {
-  const environment = loadEnvironment();
+async function admit(keys: ApiKeys, { name }: { name: string }): Promise<void> {
   const key = secretOf('LOCAL_API_KEY', process.env) ?? '';
   if (!isApiKey(key)) {
     throw new OperatorError(
       `LOCAL_API_KEY must hold a key that this service could have issued, as in .env.example. ${REMEDY}`,
     );
   }
-  await withKeys(async (keys) => {
-    if (!(await keys.admit(key, name))) {
-      throw new OperatorError(
-        `The key in LOCAL_API_KEY is revoked or expired. It cannot become valid again. ${REMEDY}`,
-      );
-    }
-    console.error('The key in LOCAL_API_KEY is valid.');
-  }, environment);
+  if (!(await keys.admit(key, name))) {
+    throw new OperatorError(
+      `The key in LOCAL_API_KEY is revoked or expired. It cannot become valid again. ${REMEDY}`,
+    );
+  }
+  console.error('The key in LOCAL_API_KEY is valid.');
 }
 
 function nameOf(text: string): string {
@@ -167,47 +155,39 @@ function idOf(text: string): string {
   return text;
 }
 
-const UNITS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+const UNITS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 function millisecondsOf(duration: string): number {
   const [, count, unit] = /^([1-9][0-9]{0,6})([smhd])$/.exec(duration) ?? [];
   if (count === undefined) {
     throw new InvalidArgumentError('It must be a number of s, m, h or d, such as 90d.');
   }
-  return Number(count) * UNITS[unit as keyof typeof UNITS];
+  return Number(count) * UNITS[unit!]!;
 }
 
 /** One line, its fields separated by tabs. */
 function describe(key: ApiKey): string {
-  return [
-    key.id,
-    JSON.stringify(key.name),
-    `created ${key.createdAt.toISOString()}`,
-    stateOf(key),
-    key.lastUsedAt === null ? 'never used' : `used ${key.lastUsedAt.toISOString()}`,
-  ].join('\t');
+  const { id, createdAt, lastUsedAt } = key;
+  const used = lastUsedAt === null ? 'never used' : `used ${lastUsedAt.toISOString()}`;
+  const name = JSON.stringify(key.name);
+  return [id, name, `created ${createdAt.toISOString()}`, stateOf(key), used].join('\t');
 }
-
-const isValid = ({ revokedAt, isExpired }: ApiKey) => revokedAt === null && !isExpired;
 
 function stateOf(key: ApiKey): string {
   if (key.revokedAt !== null) {
     return `revoked ${key.revokedAt.toISOString()}`;
   }
-  const expiresAt = endOf(key);
-  return expiresAt === null
+  const end = endOf(key);
+  return end === null
     ? 'valid'
-    : `${key.isExpired ? 'expired' : 'valid until'} ${expiresAt.toISOString()}`;
+    : `${key.isExpired ? 'expired' : 'valid until'} ${end.toISOString()}`;
 }
 
 /** Times are in the format of RFC 3339, or null. */
 function asJson(key: ApiKey) {
-  const { id, name, createdAt, revokedAt, lastUsedAt } = key;
-  const expiresAt = endOf(key);
-  return { id, name, isValid: isValid(key), createdAt, expiresAt, revokedAt, lastUsedAt };
+  const { id, name, isValid, createdAt, revokedAt, lastUsedAt } = key;
+  return { id, name, isValid, createdAt, expiresAt: endOf(key), revokedAt, lastUsedAt };
 }
 
 /** When a key expires; null if it never does. pg reads PostgreSQL's `infinity` as a number. */
-function endOf({ expiresAt }: ApiKey): Date | null {
-  return expiresAt instanceof Date ? expiresAt : null;
-}
+const endOf = ({ expiresAt }: ApiKey) => (expiresAt instanceof Date ? expiresAt : null);

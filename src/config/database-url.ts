@@ -1,135 +1,134 @@
 import { Transform } from 'class-transformer';
 import { AllOf, MayBeOmitted, Satisfies } from '../validation/decorators.js';
 
-/** The values of `sslmode` that pg treats as `verify-full`. It warns that its next major version will not. */
-const LIKE_FULL = ['prefer', 'require', 'verify-ca'];
-const SSL_MODES = ['disable', ...LIKE_FULL, 'verify-full', 'no-verify'];
-
-/** The parameters that pg or this service supports, and a check of their values. pg silently ignores all others. */
-const URL_PARAMETERS: Readonly<Record<string, (value: string) => boolean>> = {
-  host: () => true,
-  port: (value) => /^[0-9]{1,5}$/.test(value),
-  user: () => true,
-  password: () => true,
-  application_name: () => true,
-  options: () => true,
-  target_session_attrs: (value) => value === 'read-write',
-  ssl: (value) => ['true', '1', '0'].includes(value),
-  // `withFullTls` has replaced those in LIKE_FULL, except percent-encoded ones, which are rejected.
-  sslmode: (value) => SSL_MODES.includes(value) && !LIKE_FULL.includes(value),
-  sslrootcert: () => true,
-  sslcert: () => true,
-  sslkey: () => true,
-  sslnegotiation: (value) => ['postgres', 'direct'].includes(value),
+/** The parameters that pg or this service supports, and what their values must match. pg silently ignores all others. */
+const PARAMETERS: Readonly<Record<string, string>> = {
+  host: '.*',
+  port: '[0-9]{1,5}',
+  user: '.*',
+  password: '.*',
+  application_name: '.*',
+  options: '.*',
+  target_session_attrs: 'read-write',
+  ssl: 'true|1|0',
+  sslmode: 'disable|verify-full|no-verify',
+  sslrootcert: '.*',
+  sslcert: '.*',
+  sslkey: '.*',
+  sslnegotiation: 'postgres|direct',
 };
 
-/** The property is a `DATABASE_URL`, or is omitted. */
-export function DatabaseUrl(): PropertyDecorator {
+const WRITABLE = 'target_session_attrs';
+
+/**
+ * The property is a `postgres://` URL, or is omitted.
+ *
+ * @param target `one`: if it names several hosts, it requires `target_session_attrs=read-write`. `each`: all its hosts
+ *   are used, so it has no `target_session_attrs`.
+ */
+export function DatabaseUrl(target: 'one' | 'each'): PropertyDecorator {
+  const allowed = Object.keys(PARAMETERS).filter((name) => target === 'one' || name !== WRITABLE);
+  const faultOf = (url: string) => faultIn(url, allowed);
   return AllOf(
     MayBeOmitted(),
-    Transform(({ value }) => parsable(withFullTls(value))),
-    Satisfies(isDatabaseUrl, {
-      message: `$property must be a postgres:// URL. Its parameters may be ${Object.keys(URL_PARAMETERS).join(', ')}, each at most once, and not both ssl and sslmode. sslmode may be ${SSL_MODES.join(', ')}. Several hosts require target_session_attrs=read-write`,
+    Transform(({ value }) => parsable(value)),
+    Satisfies((url) => faultOf(url) === undefined, {
+      message: ({ property, value }) => `${property} must ${faultOf(value)}`,
     }),
   );
 }
 
-/** The property is a `DATABASE_READ_URL`, or is omitted. */
-export function ReadUrl(): PropertyDecorator {
-  return AllOf(
-    MayBeOmitted(),
-    Transform(({ value }) => parsable(withFullTls(value))),
-    Satisfies(isReadUrl, {
-      message:
-        '$property must be a postgres:// URL of one or several hosts. It may have the parameters of DATABASE_URL except target_session_attrs',
-    }),
-  );
+/** What `url` must be or have. No value is in the text: it may be secret. */
+function faultIn(url: string, allowed: string[]): string | undefined {
+  const { path = '@', query = '' } = partsOf(url) ?? {};
+  const hosts = hostsOf(url);
+  // If the password contains an unencoded `/`, what follows it would be the name of the database.
+  if (path.includes('@') || !hosts.every((one) => URL.canParse(one))) {
+    return 'be a postgres:// URL with a percent-encoded password';
+  }
+  const found = new Set<string>();
+  for (const [name, value] of new URLSearchParams(query)) {
+    if (!allowed.includes(name)) {
+      // After an unencoded `?` in the password, the name would be a part of it.
+      const shown = query.includes('@') ? 'some of its parameters' : `the parameter ${name}`;
+      return `not have ${shown}; it may have ${allowed.join(', ')}`;
+    }
+    if (!new RegExp(`^(?:${PARAMETERS[name]})$`, 's').test(value)) {
+      return `have a parameter ${name} that matches ${PARAMETERS[name]}`;
+    }
+    found.add(name === 'ssl' ? 'sslmode' : name);
+  }
+  // pg would use only one of them.
+  if (found.size < new URLSearchParams(query).size) {
+    return 'have each parameter once, and not both ssl and sslmode';
+  }
+  return hosts.length > 1 && allowed.includes(WRITABLE) && !found.has(WRITABLE)
+    ? `have ${WRITABLE}=read-write, because it names several hosts`
+    : undefined;
 }
 
-const AS_FULL = new RegExp(`(?<=^|&)sslmode=(?:${LIKE_FULL.join('|')})(?=&|$)`);
+interface Parts {
+  scheme: string;
+  /** The role, and the password after a colon. */
+  credentials?: string;
+  /** Hosts, with or without port, separated by commas. `URL` accepts only one. */
+  hosts: string;
+  path: string;
+  query?: string;
+}
 
-/** Replaces the values of `sslmode` that pg treats as `verify-full`. */
-function withFullTls(url: string): string {
-  const [address, ...rest] = url.split('?');
-  return [address, rest.join('?').replace(AS_FULL, 'sslmode=verify-full')]
-    .filter(Boolean)
-    .join('?');
+const PARTS =
+  /^(?<scheme>postgres(?:ql)?:\/\/)(?=.)(?:(?<credentials>[^/?]*)@)?(?<hosts>[^/?]*)(?<path>[^?]*)(?:\?(?<query>.*))?$/s;
+
+const partsOf = (url: string) => PARTS.exec(url)?.groups as Parts | undefined;
+
+function join({ scheme, credentials, hosts, path, query }: Parts): string {
+  const before = credentials === undefined ? '' : `${credentials}@`;
+  return `${scheme}${before}${hosts}${path}${query === undefined ? '' : `?${query}`}`;
 }
 
 /** A URL for each of the hosts, separated by commas, that `url` names. */
 export function hostsOf(url: string): string[] {
-  const [, before, hosts = '', after] = /^(\w+:\/\/(?:[^/?]*@)?)([^/?]*)(.*)$/s.exec(url) ?? [];
-  return hosts.split(',').map((host) => `${before}${host}${after}`);
+  const parts = partsOf(url);
+  return parts?.hosts.split(',').map((hosts) => join({ ...parts, hosts })) ?? [url];
 }
 
 /**
- * Moves the user, the password and the port of a URL without a host to its parameters. `URL` accepts them only after a
- * host, but PostgreSQL's URL of a Unix socket has none: `postgres://user@/database?host=/folder`.
+ * Gives a URL the form that `URL` and pg read as it is meant. Without a host, the role, the password and the port become
+ * parameters: `URL` accepts them only after a host, and PostgreSQL's URL of a Unix socket has none:
+ * `postgres://user@/database?host=/folder`. The values of `sslmode` that pg treats as `verify-full` become that, because
+ * pg warns that its next major version will treat them otherwise.
  */
 export function parsable(url: string): string {
-  const [, scheme, user = '', password, port, path = '', query] =
-    /^(\w+:\/\/)([^/?:]*)(?::([^/?]*))?@(?::([0-9]*))?(\/[^?]*)?(?:\?(.*))?$/s.exec(url) ?? [];
-  if (scheme === undefined) {
+  const parts = partsOf(url);
+  if (parts === undefined) {
     return url;
   }
-  const moved = Object.entries({ user, password, port }).filter(([, value]) => value);
-  const parameters = moved.map(([name, value]) => `${name}=${inQuery(value!)}`);
-  return `${scheme}${path || '/'}?${[query || [], parameters].flat().join('&')}`;
-}
-
-/** Encodes the characters that a URL may have before its host, and that have a meaning in a query. */
-const inQuery = (text: string) => text.replace(/[+&=#]/g, encodeURIComponent);
-
-/** Whether `url` is a valid `DATABASE_URL`. If it has several hosts, it requires `target_session_attrs=read-write`. */
-function isDatabaseUrl(url: string): boolean {
-  const hasSeveralHosts = /^\w+:\/\/(?:[^/?]*@)?[^@/?]*,[^@/?]*(?:[/?]|$)/.test(url);
-  return isPostgresUrl(url) && (!hasSeveralHosts || TO_TAKE_WRITES.test(url));
-}
-
-/** Whether `url` is a valid `DATABASE_READ_URL`. All its hosts are used, so it has no `target_session_attrs`. */
-function isReadUrl(url: string): boolean {
-  return (
-    isPostgresUrl(url) &&
-    !TO_TAKE_WRITES.test(url) &&
-    hostsOf(url).every((one) => URL.canParse(one))
+  const { credentials, hosts, path, query } = parts;
+  const parameters = query?.replace(
+    /(?<=^|&)sslmode=(?:prefer|require|verify-ca)(?=&|$)/,
+    'sslmode=verify-full',
   );
+  if (credentials === undefined || !/^(:[0-9]*)?$/.test(hosts)) {
+    return join({ ...parts, query: parameters });
+  }
+  const [, user, password] = /^([^:]*):?(.*)$/s.exec(credentials)!;
+  const moved = Object.entries({ user, password, port: hosts.slice(1) })
+    .filter(([, value]) => value)
+    // These characters may be unencoded before a host, and have a meaning in a query.
+    .map(([name, value]) => `${name}=${value!.replace(/[+&=#]/g, encodeURIComponent)}`);
+  const all = [parameters || [], moved].flat().join('&');
+  return join({ scheme: parts.scheme, hosts: '', path: path || '/', query: all });
 }
 
-const TO_TAKE_WRITES = /[?&]target_session_attrs=/;
-
-/** Whether `url` is a `postgres://` URL whose parameters all have an effect. */
-function isPostgresUrl(url: string): boolean {
-  const parameters = [...new URLSearchParams(url.split('?').slice(1).join('?'))];
-  // No parameter can occur twice, and `ssl` and `sslmode` cannot occur together: pg would use only one of them.
-  const names = new Set(parameters.map(([name]) => (name === 'ssl' ? 'sslmode' : name)));
-  return (
-    /^postgres(ql)?:\/\/./.test(url) &&
-    names.size === parameters.length &&
-    // If the password contains an unencoded `/`, what follows it would be the name of the database.
-    !/@/.test(url.split('?')[0]!.replace(/^\w+:\/\/[^/]*/, '')) &&
-    parameters.every(
-      ([name, value]) => Object.hasOwn(URL_PARAMETERS, name) && URL_PARAMETERS[name]!(value),
-    )
-  );
-}
-
-/** Masks the passwords of a `postgres://` URL with `***`. If it cannot be parsed, returns `postgres://***`. */
+/** Masks the passwords of a valid URL with `***`. */
 export function withoutPassword(url: string): string {
-  // `URL` accepts only one host. So the URL is masked with its first host, and then gets all hosts again.
-  const [, hosts = ''] = /^\w+:\/\/(?:[^/?]*@)?([^/?]*)/.exec(url) ?? [];
-  const [ofOneHost] = hostsOf(url);
-  if (!URL.canParse(ofOneHost!)) {
-    return 'postgres://***';
+  const parts = partsOf(url)!;
+  const credentials = parts.credentials?.replace(/:.+$/s, ':***');
+  const parameters = new URLSearchParams(parts.query);
+  if (!parameters.has('password')) {
+    return join({ ...parts, credentials });
   }
-  const masked = new URL(ofOneHost!);
-  if (masked.password !== '') {
-    masked.password = '***';
-  }
-  if (masked.searchParams.has('password')) {
-    masked.searchParams.set('password', '***');
-  }
-  return masked.href.replace(
-    /^(\w+:\/\/(?:[^/?]*@)?)[^/?]*/,
-    (_all, before: string) => before + hosts,
-  );
+  parameters.set('password', '***');
+  return join({ ...parts, credentials, query: String(parameters) });
 }

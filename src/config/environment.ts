@@ -7,20 +7,27 @@ import { IsBoolean, IsIn, IsString, Matches, Max, Min, validateSync } from 'clas
 import { OperatorError } from '../errors/operator-error.js';
 import { LOG_LEVELS, type LogLevel } from '../logging/logger.js';
 import { AllOf, MayBeOmitted, Satisfies } from '../validation/decorators.js';
-import { DatabaseUrl, ReadUrl } from './database-url.js';
+import { DatabaseUrl } from './database-url.js';
 import { PROJECT_ROOT } from './project-root.js';
+import { ignoredIn, warningsOf } from './warnings.js';
+
+const AnyText = () => AllOf(MayBeOmitted(), IsString());
+
+const OneOf = (values: readonly string[]) =>
+  AllOf(MayBeOmitted(), IsIn(values, { message: `$property must be one of ${values.join(', ')}` }));
 
 /** The property is a whole number in plain digits. */
 function WholeNumber(least: number, most: number): PropertyDecorator {
   const message = `$property must be a whole number from ${least} to ${most}`;
   return AllOf(
+    MayBeOmitted(),
     Transform(({ value }) => (/^[0-9]{1,9}$/.test(value) ? Number(value) : value)),
     Min(least, { message }),
     Max(most, { message }),
   );
 }
 
-/** The property is a base URL that ends in `/v1`, or is omitted. */
+/** The property is a base URL that ends in `/v1`. */
 function BaseUrl(): PropertyDecorator {
   const message = '$property must be an http(s):// URL that ends in /v1, in ASCII';
   return AllOf(
@@ -32,27 +39,17 @@ function BaseUrl(): PropertyDecorator {
   );
 }
 
-const NODE_ENVS = ['production', 'development', 'test'] as const;
-
 const listOf = (text: string): string[] => text.split(',').map((item) => item.trim());
 
 /** `*` alone, or origins as a browser writes them in `Origin` (RFC 6454, section 6.2). */
-function areOrigins(origins: string[]): boolean {
-  return (
-    (origins.length === 1 && origins[0] === '*') ||
-    origins.every(
-      (origin) =>
-        /^https?:\/\/[^*]+$/.test(origin) &&
-        URL.canParse(origin) &&
-        new URL(origin).origin === origin,
-    )
-  );
-}
+const areOrigins = (origins: string[]) => origins.join() === '*' || origins.every(isOrigin);
+
+const isOrigin = (text: string) =>
+  /^https?:\/\/[^*]+$/.test(text) && URL.canParse(text) && new URL(text).origin === text;
 
 /** A number from 1 to 99, or addresses and subnets, separated by commas. */
-function areProxies(proxies: number | string): boolean {
-  return typeof proxies === 'number' ? proxies >= 1 : listOf(proxies).every(isSubnet);
-}
+const areProxies = (proxies: number | string) =>
+  typeof proxies === 'number' ? proxies >= 1 : listOf(proxies).every(isSubnet);
 
 /** An IP address, or a subnet in CIDR notation. `/0` is rejected. */
 function isSubnet(text: string): boolean {
@@ -67,64 +64,57 @@ function isSubnet(text: string): boolean {
  */
 export type Pooler = 'transaction';
 
-export const DEPLOYMENT_ENVIRONMENTS = ['production', 'staging', 'development'] as const;
+const NODE_ENVS = ['production', 'development', 'test'] as const;
+
+const DEPLOYMENT_ENVIRONMENTS = ['production', 'staging', 'development'] as const;
 
 export type DeploymentEnvironment = (typeof DEPLOYMENT_ENVIRONMENTS)[number];
 
-/** Every environment variable that the service reads, each documented in `.env.example`. Read once, at start. */
+/**
+ * Every environment variable that the service reads; `LOCAL_API_KEY` is read by `animal-store keys` alone. Read once, at
+ * start. `.env.example` says what each means, and what follows if it is not set.
+ */
 export class Environment {
-  /**
-   * Every deployment has `production`, which makes `DATABASE_URL` mandatory. Other spellings are rejected: otherwise a
-   * misspelled `production` would start the embedded PostgreSQL.
-   */
-  @IsIn(NODE_ENVS, { message: `$property must be ${NODE_ENVS.join(', ')} or not set` })
+  /** Other spellings of `production` are rejected: they would start the embedded PostgreSQL. */
+  @OneOf(NODE_ENVS)
   NODE_ENV: (typeof NODE_ENVS)[number] = 'development';
 
-  /** Which environment this is; the OpenAPI document names the servers after it. */
-  @MayBeOmitted()
-  @IsIn(DEPLOYMENT_ENVIRONMENTS, {
-    message: `$property must be one of ${DEPLOYMENT_ENVIRONMENTS.join(', ')}`,
-  })
+  /** {@link deployment} is this, or what `NODE_ENV` implies. */
+  @OneOf(DEPLOYMENT_ENVIRONMENTS)
   DEPLOYMENT_ENVIRONMENT?: DeploymentEnvironment;
 
-  /** Address to listen on. */
-  @IsString()
+  @AnyText()
   HOST = '127.0.0.1';
 
-  /** TCP port to listen on; 0 picks a free one. */
+  /** 0 picks a free port. */
   @WholeNumber(0, 65535)
   PORT = 3000;
 
-  /** TCP port of the metrics for Prometheus, at `HOST`; 0 picks a free one. Without it, there are no metrics. */
-  @MayBeOmitted()
+  /** 0 picks a free port. Without it, nothing is measured. */
   @WholeNumber(0, 65535)
   METRICS_PORT?: number;
 
-  /** The database's URL. Its parameters set TLS. Outside production, the embedded PostgreSQL runs if it is not set. */
-  @DatabaseUrl()
+  /** Set in production. Without it, the embedded PostgreSQL runs. */
+  @DatabaseUrl('one')
   DATABASE_URL?: string;
 
   /** The file that `DATABASE_URL` was read from. */
-  @MayBeOmitted()
-  @IsString()
+  @AnyText()
   DATABASE_URL_FILE?: string;
 
   /** The hot standbys that reads go to; without it, they go to the primary. */
-  @ReadUrl()
+  @DatabaseUrl('each')
   DATABASE_READ_URL?: string;
 
   /** The file that `DATABASE_READ_URL` was read from. */
-  @MayBeOmitted()
-  @IsString()
+  @AnyText()
   DATABASE_READ_URL_FILE?: string;
 
   /** The maximum number of connections of this process to the database, and to each standby. */
   @WholeNumber(2, 100)
   DATABASE_POOL_SIZE = 10;
 
-  /** The kind of pooler that is between the service and PostgreSQL; without it, none. */
-  @MayBeOmitted()
-  @IsIn(['transaction'], { message: '$property must be transaction or not set' })
+  @OneOf(['transaction'])
   DATABASE_POOLER?: Pooler;
 
   /** Seconds for which the service still serves after SIGTERM, while readiness is 503 already. */
@@ -136,20 +126,17 @@ export class Environment {
   @IsBoolean({ message: '$property must be true or false' })
   MIGRATE_ON_START = false;
 
-  /** The base URL at which clients reach the service, which ends in `/v1`. With it, URLs in responses are absolute. */
+  /** Where clients reach the service. With it, URLs in responses are absolute. */
   @BaseUrl()
   PUBLIC_BASE_URL?: string;
 
-  /** The base URL of the staging environment. The OpenAPI documents of the other environments list it as a server. */
   @BaseUrl()
   STAGING_BASE_URL?: string;
 
   /** Requests that an API key may make a minute, in this process; without it, any number. */
-  @MayBeOmitted()
   @WholeNumber(1, 1_000_000)
   RATE_LIMIT_PER_MINUTE?: number;
 
-  /** The web origins whose pages may read responses, or `*` alone for all. If it is not set, none may. */
   @MayBeOmitted()
   @Transform(({ value }) => listOf(value))
   @Satisfies(areOrigins, {
@@ -157,10 +144,7 @@ export class Environment {
   })
   CORS_ORIGINS?: string[];
 
-  /**
-   * The proxies whose `X-Forwarded-For` is trusted: how many are in front of this process, or their addresses and
-   * subnets, separated by commas. Without it, none.
-   */
+  /** How many proxies are in front of this process, or their addresses and subnets, separated by commas. */
   @MayBeOmitted()
   @Transform(({ value }) => (/^[0-9]{1,2}$/.test(value) ? Number(value) : value))
   @Satisfies(areProxies, {
@@ -168,20 +152,16 @@ export class Environment {
   })
   TRUST_PROXY?: number | string;
 
-  /** Whether the reference page and the guides are served, at `/docs`. */
-  @IsIn(['on', 'off'], { message: '$property must be on or off' })
+  @OneOf(['on', 'off'])
   DOCS: 'on' | 'off' = 'on';
 
-  /** The least severe log line that is written. */
-  @IsIn(LOG_LEVELS, { message: `$property must be one of ${LOG_LEVELS.join(', ')}` })
+  @OneOf(LOG_LEVELS)
   LOG_LEVEL: LogLevel = 'info';
 
-  /** The commit that this build is of, for the metrics and the log. */
   @MayBeOmitted()
   @Matches(/^[0-9a-f]{7,64}$/, { message: '$property must be a commit, in hexadecimal' })
   COMMIT?: string;
 
-  /** `DEPLOYMENT_ENVIRONMENT`, or what `NODE_ENV` implies. */
   get deployment(): DeploymentEnvironment {
     const implied = this.NODE_ENV === 'production' ? 'production' : 'development';
     return this.DEPLOYMENT_ENVIRONMENT ?? implied;
@@ -196,15 +176,6 @@ export class Environment {
   get publicRoot(): string {
     return this.baseUrl.replace(/\/v1$/, '');
   }
-}
-
-/** Whether `PUBLIC_BASE_URL` is the address of the staging environment. */
-function isAtStagingAddress({ PUBLIC_BASE_URL, STAGING_BASE_URL }: Environment): boolean {
-  return (
-    PUBLIC_BASE_URL !== undefined &&
-    STAGING_BASE_URL !== undefined &&
-    new URL(PUBLIC_BASE_URL).href === new URL(STAGING_BASE_URL).href
-  );
 }
 
 /**
@@ -222,27 +193,25 @@ export function secretOf(name: string, variables: NodeJS.ProcessEnv): string | u
   if (value) {
     throw new OperatorError(`${name}_FILE must not be set beside ${name}`);
   }
+  let content: string;
   try {
-    const content = readFileSync(file, 'utf8').replace(/\r?\n$/, '');
-    if (content === '') {
-      throw new OperatorError(`${name}_FILE must name a file that is not empty`);
-    }
-    return content;
+    content = readFileSync(file, 'utf8').replace(/\r?\n$/, '');
   } catch (error) {
-    if (error instanceof OperatorError) {
-      throw error;
-    }
     // The error's message contains the path. It is not used, because an operator may have put the secret there by mistake.
     const { code } = error as NodeJS.ErrnoException;
     throw new OperatorError(`${name}_FILE must name a file that this process can read: ${code}`);
   }
+  if (content === '') {
+    throw new OperatorError(`${name}_FILE must name a file that is not empty`);
+  }
+  return content;
 }
 
 /** @throws OperatorError with a line for each invalid variable. Values are not in it: they may be secret. */
 export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
   // An empty variable counts as one that is not set: Compose passes those.
   const set = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== ''));
-  const secretFaults: string[] = [];
+  const faults = new Map<string, string>();
   for (const name of ['DATABASE_URL', 'DATABASE_READ_URL']) {
     try {
       const url = secretOf(name, set);
@@ -250,40 +219,62 @@ export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
         set[name] = url;
       }
     } catch (error) {
-      secretFaults.push((error as OperatorError).message);
+      faults.set(name, (error as OperatorError).message);
     }
   }
   const environment = plainToInstance(Environment, set);
   // `whitelist` removes the variables that the service does not read.
   const errors = validateSync(environment, { stopAtFirstError: true, whitelist: true });
-  const messages = errors.flatMap(({ constraints = {} }) => Object.values(constraints));
-  const faults = [...messages, ...secretFaults];
-  if (environment.NODE_ENV === 'production' && set['DATABASE_URL'] === undefined) {
-    faults.push('DATABASE_URL must be set when NODE_ENV is production');
+  const messages = errors.map(({ property, constraints }) => [
+    property,
+    Object.values(constraints!)[0]!,
+  ]);
+  for (const [name, message] of [...messages, ...contradictionsIn(environment, set)]) {
+    // One line for each variable.
+    faults.set(name!, faults.get(name!) ?? message!);
   }
-  for (const name of ['DATABASE_POOLER', 'DATABASE_READ_URL']) {
-    const isValid = set[name] !== undefined && !errors.some(({ property }) => property === name);
-    if (isValid && set['DATABASE_URL'] === undefined) {
-      faults.push(`${name} requires DATABASE_URL`);
-    }
-  }
-  if (
-    faults.length === 0 &&
-    environment.deployment !== 'staging' &&
-    isAtStagingAddress(environment)
-  ) {
-    faults.push(
-      'DEPLOYMENT_ENVIRONMENT must be staging when PUBLIC_BASE_URL and STAGING_BASE_URL are the same address',
-    );
-  }
-  if (faults.length > 0) {
-    throw new OperatorError(faults.join('\n'));
+  if (faults.size > 0) {
+    throw new OperatorError([...faults.values()].join('\n'));
   }
   return environment;
 }
 
+/** The variables that do not go with others, each with a message. */
+function contradictionsIn(environment: Environment, set: NodeJS.ProcessEnv): string[][] {
+  const { NODE_ENV, PORT, METRICS_PORT, PUBLIC_BASE_URL, STAGING_BASE_URL } = environment;
+  const { DATABASE_URL, DATABASE_URL_FILE, DATABASE_READ_URL, DATABASE_POOLER } = environment;
+  const found: string[][] = [];
+  const rule = (isBroken: boolean, name: string, must: string) =>
+    isBroken && found.push([name, `${name} ${must}`]);
+  const isEmbedded = DATABASE_URL === undefined && DATABASE_URL_FILE === undefined;
+  const isProduction = NODE_ENV === 'production';
+  rule(isEmbedded && isProduction, 'DATABASE_URL', 'must be set when NODE_ENV is production');
+  rule(isEmbedded && !!DATABASE_POOLER, 'DATABASE_POOLER', 'requires DATABASE_URL');
+  rule(isEmbedded && !!DATABASE_READ_URL, 'DATABASE_READ_URL', 'requires DATABASE_URL');
+  rule(PORT !== 0 && PORT === METRICS_PORT, 'METRICS_PORT', 'must not be the same as PORT');
+  // It is ignored (see `warningsOf`), but what it was to encrypt must not be sent in clear.
+  const isClear = (url?: string) =>
+    url !== undefined && !/[?&]ssl(mode|rootcert|cert|key)?=/.test(url);
+  rule(
+    /^(require|verify|no-v)/.test(set['PGSSLMODE'] ?? '') &&
+      [DATABASE_URL, DATABASE_READ_URL].some(isClear),
+    'PGSSLMODE',
+    'is ignored: set the parameter sslmode of DATABASE_URL and DATABASE_READ_URL instead',
+  );
+  const [own, staging] = [PUBLIC_BASE_URL, STAGING_BASE_URL].map(
+    (url = '') => URL.canParse(url) && new URL(url).href,
+  );
+  rule(
+    own !== false && own === staging && environment.deployment !== 'staging',
+    'DEPLOYMENT_ENVIRONMENT',
+    'must be staging when PUBLIC_BASE_URL and STAGING_BASE_URL are the same address',
+  );
+  return found;
+}
+
 /**
- * Adds the variables of the project's `.env`, if there is one, to those of this process; those already set stay.
+ * Adds the variables of the project's `.env`, if there is one, to those of this process; those already set stay. Prints
+ * {@link warningsOf} on standard error.
  *
  * @returns the validated environment.
  * @throws OperatorError as {@link readEnvironment} does.
@@ -297,5 +288,10 @@ export function loadEnvironment(): Environment {
       process.env[name] ??= value;
     }
   }
-  return readEnvironment(process.env);
+  const names = [...Object.keys(new Environment()), 'LOCAL_API_KEY', 'LOCAL_API_KEY_FILE'];
+  warningsOf(process.env, names).forEach((warning) => console.error(warning));
+  const environment = readEnvironment(process.env);
+  // pg would read two of them.
+  ignoredIn(process.env).forEach((name) => delete process.env[name]);
+  return environment;
 }

@@ -1,9 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 
 /** The folder of `package.json`. It is the same for the source and for the build. */
-export const PROJECT_ROOT = rootAbove(dirname(fileURLToPath(import.meta.url)));
+export const PROJECT_ROOT = rootAbove(import.meta.dirname);
 
 /** The version in `package.json`. */
 export const VERSION: string = JSON.parse(

@@ -1,18 +1,14 @@
 import { newApiKey } from '../../src/api-key.js';
 import { type Answer, expectError } from '../support/answers.js';
 import { exchange, request } from '../support/raw-http.js';
-import { serviceOfTests, startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 const LIMIT = 5;
 const JSON_TYPE = 'Content-Type: application/json';
 
 describe('the rate limit', () => {
-  let service: TestService;
+  const service = serviceOfTests({ RATE_LIMIT_PER_MINUTE: String(LIMIT), CORS_ORIGINS: '*' });
   let key: string;
-  beforeAll(async () => {
-    service = await startService({ RATE_LIMIT_PER_MINUTE: String(LIMIT), CORS_ORIGINS: '*' });
-  });
-  afterAll(() => service.stop());
   beforeEach(async () => {
     ({ key } = await service.keys.issue('limited'));
   });
@@ -32,9 +28,7 @@ describe('the rate limit', () => {
 
   function expectRefusal(answer: Answer): void {
     expectError(answer, 429, 'rate_limited');
-    const [requests, seconds] = left(answer);
-    expect(requests).toBe(0);
-    expect(answer.headers['retry-after']).toBe(String(seconds));
+    expect(left(answer)).toEqual([0, Number(answer.headers['retry-after'])]);
   }
 
   it('lets a key make that many requests a minute, and says how many are left', async () => {
@@ -48,13 +42,6 @@ describe('the rate limit', () => {
     }
     expectRefusal(await send());
     expectRefusal(await send());
-  });
-
-  it('counts a request whose body turns out to be malformed, and says so', async () => {
-    const headers = [`Authorization: Bearer ${key}`, JSON_TYPE, 'Transfer-Encoding: chunked'];
-    const answer = await exchange(service.port, `${request('POST /v1/pets', headers)}zz\r\n`);
-    expectError(answer, 400, 'invalid_request');
-    expect(left(answer)[0]).toBe(LIMIT - 1);
   });
 
   it('begins anew a minute after the first request', async () => {
@@ -73,59 +60,56 @@ describe('the rate limit', () => {
     answers.filter(({ status }) => status !== 200).forEach(expectRefusal);
   });
 
-  it.each([
+  it.each<[number, string, string[]?, string?]>([
     [201, 'POST /v1/pets', [JSON_TYPE], '{"name":"Rex","categoryId":1}'],
-    [400, 'GET /v1/pets?limit=0', [], undefined],
+    [400, 'GET /v1/pets?limit=0'],
     [400, 'POST /v1/pets', [JSON_TYPE], '{'],
-    [404, 'GET /v1/pets/0', [], undefined],
+    [404, 'GET /v1/pets/0'],
     [413, 'POST /v1/pets', [JSON_TYPE], 'x'.repeat(20_000)],
     [415, 'POST /v1/pets', ['Content-Type: text/plain'], 'x'],
-  ])('counts what is answered with %i: %s', async (status, line, headers, body) => {
+  ])('counts what is answered with %i: %s', async (status, line, headers = [], body) => {
     const answer = await send(line, headers, body);
-    expect(answer.status).toBe(status);
-    expect(left(answer)[0]).toBe(LIMIT - 1);
+    expect([answer.status, left(answer)[0]]).toEqual([status, LIMIT - 1]);
     expect(left(await send())[0]).toBe(LIMIT - 2);
   });
 
-  it('refuses before it looks at the request', async () => {
-    await useUp();
-    expectRefusal(await send('POST /v1/pets', [JSON_TYPE], '{'));
-    expectRefusal(await send('GET /v1/pets?limit=0'));
-  });
-
-  it('is for each key alone', async () => {
-    await useUp();
-    const other = await service.keys.issue('other');
-    const headers = [`Authorization: Bearer ${other.key}`];
-    const answer = await exchange(service.port, request('GET /v1/pets', headers));
-    expect(answer.status).toBe(200);
+  it('counts a request whose body turns out to be malformed, and says so', async () => {
+    const headers = [`Authorization: Bearer ${key}`, JSON_TYPE, 'Transfer-Encoding: chunked'];
+    const answer = await exchange(service.port, `${request('POST /v1/pets', headers)}zz\r\n`);
+    expectError(answer, 400, 'invalid_request');
     expect(left(answer)[0]).toBe(LIMIT - 1);
   });
 
-  it('counts no request without a valid key, nor one that needs none', async () => {
-    for (const [line, headers, status] of [
-      ['GET /v1/pets', [], 401],
-      ['GET /v1/pets', ['Authorization: Bearer abc'], 401],
-      ['GET /v1/pets', [`Authorization: Bearer ${newApiKey()}`], 401],
-      ['GET /health/live', [`Authorization: Bearer ${key}`], 200],
-      ['GET /nowhere', [`Authorization: Bearer ${key}`], 404],
-      ['PUT /v1/pets', [`Authorization: Bearer ${key}`], 405],
-    ] as const) {
-      for (let i = 0; i <= LIMIT; i += 1) {
-        const answer = await exchange(service.port, request(line, [...headers]));
-        expect(answer.status).toBe(status);
-        expect(answer.headers).not.toHaveProperty('ratelimit');
-        expect(answer.headers).not.toHaveProperty('ratelimit-policy');
-      }
-    }
-    expect(left(await send())[0]).toBe(LIMIT - 1);
+  it('refuses before it looks at the request, tells web pages too, and is for each key alone', async () => {
+    await useUp();
+    expectRefusal(await send('POST /v1/pets', [JSON_TYPE], '{'));
+    const refused = await send('GET /v1/pets?limit=0', ['Origin: https://app.example']);
+    expectRefusal(refused);
+    const exposed = refused.headers['access-control-expose-headers'];
+    expect(exposed).toMatch(/, RateLimit, RateLimit-Policy$/);
+    ({ key } = await service.keys.issue('other'));
+    const answer = await send();
+    expect([answer.status, left(answer)[0]]).toEqual([200, LIMIT - 1]);
   });
 
-  it('is told to web pages too', async () => {
-    await useUp();
-    const { headers } = await send('GET /v1/pets', ['Origin: https://app.example']);
-    expect(headers['access-control-expose-headers']).toMatch(/, RateLimit, RateLimit-Policy$/);
-  });
+  it.each([
+    ['GET /v1/pets', () => '', 401],
+    ['GET /v1/pets', () => 'Authorization: Bearer abc', 401],
+    ['GET /v1/pets', () => `Authorization: Bearer ${newApiKey()}`, 401],
+    ['GET /health/live', () => `Authorization: Bearer ${key}`, 200],
+    ['GET /nowhere', () => `Authorization: Bearer ${key}`, 404],
+    ['PUT /v1/pets', () => `Authorization: Bearer ${key}`, 405],
+  ])(
+    'does not count %s without a valid key, or where none is needed',
+    async (line, header, status) => {
+      for (let i = 0; i <= LIMIT; i += 1) {
+        const answer = await exchange(service.port, request(line, [header()].filter(Boolean)));
+        expect(answer.status).toBe(status);
+        expect(Object.keys(answer.headers).join()).not.toMatch(/ratelimit/);
+      }
+      expect(left(await send())[0]).toBe(LIMIT - 1);
+    },
+  );
 });
 
 describe('without a rate limit', () => {
@@ -133,7 +117,6 @@ describe('without a rate limit', () => {
 
   it('nothing is counted, and nothing said of it', async () => {
     const { headers } = await service.api.get('/v1/pets').expect(200);
-    expect(headers).not.toHaveProperty('ratelimit');
-    expect(headers).not.toHaveProperty('ratelimit-policy');
+    expect(Object.keys(headers).join()).not.toMatch(/ratelimit/);
   });
 });
