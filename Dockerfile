@@ -1,4 +1,6 @@
-FROM node:24-bookworm-slim AS packages
+# The digest of the base image is not pinned. To pin it, append it to both: node:24.21.0-bookworm-slim@sha256:…, as
+# `docker buildx imagetools inspect node:24.21.0-bookworm-slim` prints it.
+FROM node:24.21.0-bookworm-slim AS packages
 WORKDIR /app
 COPY package.json package-lock.json ./
 # The optional packages are the embedded PostgreSQL, which no container needs.
@@ -14,10 +16,10 @@ RUN npm run build
 FROM packages AS production-packages
 RUN npm prune --omit=dev --omit=optional --ignore-scripts
 
-FROM node:24-bookworm-slim
+FROM node:24.21.0-bookworm-slim
 # The kernel drops signals that PID 1 does not handle yet, as Node in its first second. tini handles them, and waits for
 # orphans.
-RUN apt-get update && apt-get install -y --no-install-recommends tini && rm -rf /var/lib/apt/lists/*
+RUN apt-get update && apt-get install -y --no-install-recommends 'tini=0.19.0-1*' && rm -rf /var/lib/apt/lists/*
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000
 WORKDIR /app
 COPY package.json ./

@@ -1,6 +1,8 @@
-import { Controller, Get } from '@nestjs/common';
+import { setTimeout as wait } from 'node:timers/promises';
+import { Controller, Get, Optional } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import { Pool } from 'pg';
+import { Gauge, Registry } from 'prom-client';
 import { DataSource } from 'typeorm';
 import { Public } from '../auth/public.decorator.js';
 import type { ServingPool } from '../database/pool.js';
@@ -19,6 +21,9 @@ const DISK_FULL = '53100';
  */
 const DISK_FULL_FOR = 1_500;
 
+/** Milliseconds after which a scrape of the metrics no longer waits for readiness: Prometheus would drop all of it. */
+const SCRAPE_WAIT = 1_000;
+
 /** Liveness and readiness, for supervisors, orchestrators and balancers. No key is needed. */
 @Public()
 @Controller('health')
@@ -35,7 +40,23 @@ export class HealthController {
     private readonly pool: Pool,
     private readonly standbys: Standbys,
     private readonly host: HttpAdapterHost<HttpAdapter>,
+    @Optional() registry?: Registry,
   ) {
+    if (registry !== undefined) {
+      const isReady = () =>
+        this.ready().then(
+          () => 1,
+          () => 0,
+        );
+      new Gauge({
+        name: 'animal_store_ready',
+        help: 'Whether the process is ready, as of this scrape: 1, or 0.',
+        registers: [registry],
+        async collect() {
+          this.set(await Promise.race([isReady(), wait(SCRAPE_WAIT, 0, { ref: false })]));
+        },
+      });
+    }
     pool.on('release', (error: unknown) => {
       if (sqlState(error) === DISK_FULL) {
         this.diskFullAt = performance.now();

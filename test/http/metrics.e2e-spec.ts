@@ -114,6 +114,14 @@ describe('the metrics', () => {
     expect(await valueOf(`${connections}_max`)).toBe(10);
   });
 
+  it('show whether the process is ready, without a probe', async () => {
+    expect(await valueOf('animal_store_ready')).toBe(1);
+    await service.query('alter table pets rename to pets_that_were');
+    expect(await text()).toContain('animal_store_ready 0\n');
+    await service.query('alter table pets_that_were rename to pets');
+    expect(await valueOf('animal_store_ready')).toBe(1);
+  });
+
   it('have no label that a client chose', async () => {
     for (const target of [
       'GET /needle',

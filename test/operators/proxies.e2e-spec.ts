@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { appendFile, mkdtemp, readFile, rm } from 'node:fs/promises';
-import { createServer, request as httpRequest, type Server } from 'node:http';
+import { createServer, request as httpRequest, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -33,86 +33,70 @@ class Stubs {
   readonly connections = new Set<Socket>();
   /** Whether they close a connection in place of a response. */
   isSilent = false;
-  private readonly servers: Server[] = [1, 2].map(() => this.listen());
+  readonly ports: number[] = [];
+  private readonly servers: Server[] = [];
 
-  static async start(): Promise<Stubs> {
-    const stubs = new Stubs();
-    await Promise.all(stubs.servers.map((server) => once(server, 'listening')));
-    return stubs;
+  async start(): Promise<this> {
+    for (let n = 0; n < 2; n += 1) {
+      const server = createServer(this.respond).listen(0, '127.0.0.1');
+      await once(server, 'listening');
+      this.servers.push(server);
+      this.ports.push((server.address() as AddressInfo).port);
+    }
+    return this;
   }
 
-  get ports(): [number, number] {
-    return this.servers.map((server) => (server.address() as AddressInfo).port) as [number, number];
-  }
-
-  async stop(servers = this.servers): Promise<void> {
-    for (const server of servers.filter(({ listening }) => listening)) {
+  async stop(count = this.servers.length): Promise<void> {
+    for (const server of this.servers.splice(0, count)) {
       server.close().closeAllConnections();
       await once(server, 'close');
     }
   }
 
-  async stopOne(): Promise<void> {
-    await this.stop(this.servers.slice(0, 1));
-  }
-
-  private listen(): Server {
-    return createServer((incoming, response) => {
-      if (incoming.url === '/health/ready') {
-        response.end();
-        return;
-      }
+  private readonly respond: RequestListener = (incoming, response) => {
+    const isProbe = incoming.url === '/health/ready';
+    if (!isProbe) {
       this.requests.push(`${incoming.method}`);
       this.connections.add(incoming.socket);
-      if (this.isSilent) {
-        incoming.socket.destroy();
-      } else {
-        response.end();
-      }
-    }).listen(0, '127.0.0.1');
-  }
+    }
+    if (this.isSilent && !isProbe) {
+      incoming.socket.destroy();
+    } else {
+      response.end();
+    }
+  };
 }
 
-const HTTP_LIMITS = new HttpLimits();
+const LIMITS = new HttpLimits();
 
 /** Milliseconds: the longest wait in a batcher, for a connection and for a statement. */
 const RESPONSE_TIME =
   BATCH_LIMITS.waitingTime + DATABASE_TIMEOUTS.connection + DATABASE_TIMEOUTS.use;
 
 describe('the limits of the proxies let the service respond first', () => {
-  /** @returns what gives the value of a setting, in milliseconds or bytes. */
-  const settingsOf = (configuration: string) => (setting: string) => {
-    const units = { ms: 1, s: 1_000, k: 1_024, m: 1_024 ** 2, '': 1 };
-    const [, number, unit] =
-      new RegExp(`^ *${setting} (\\d+)(ms|s|k|m|);?$`, 'm').exec(configuration) ?? [];
-    return Number(number) * units[unit as keyof typeof units];
-  };
-
-  it('haproxy', async () => {
-    const value = settingsOf(await configurationOf('haproxy'));
-    expect(value('timeout http-request')).toBe(HTTP_LIMITS.headersTimeout);
-    expect(value('timeout http-keep-alive')).toBe(HTTP_LIMITS.keepAliveTimeout);
-    expect(value('timeout client')).toBeGreaterThanOrEqual(HTTP_LIMITS.socketTimeout);
-    expect(value('timeout client')).toBeGreaterThan(HTTP_LIMITS.requestTimeout);
-    const toResponse = HTTP_LIMITS.requestTimeout + RESPONSE_TIME;
-    expect(value('timeout server')).toBeGreaterThan(toResponse);
-    expect(value('timeout check')).toBeGreaterThan(RESPONSE_TIME);
-    expect(value('tune.bufsize')).toBeGreaterThan(HTTP_LIMITS.headerBytes);
-    expect(value('maxconn')).toBeLessThan(HTTP_LIMITS.connections);
-  });
-
-  it('nginx', async () => {
-    const [upstream, server] = (await configurationOf('nginx')).split('\nserver {');
-    const kept = settingsOf(upstream!)('keepalive_timeout');
-    expect(kept).toBeLessThan(HTTP_LIMITS.keepAliveTimeout);
-    const value = settingsOf(server!);
-    expect(value('client_header_timeout')).toBe(HTTP_LIMITS.headersTimeout);
-    expect(value('client_body_timeout')).toBe(HTTP_LIMITS.requestTimeout);
-    expect(value('keepalive_timeout')).toBe(HTTP_LIMITS.keepAliveTimeout);
-    expect(value('send_timeout')).toBeGreaterThanOrEqual(HTTP_LIMITS.socketTimeout);
-    expect(value('proxy_read_timeout')).toBeGreaterThan(RESPONSE_TIME);
-    expect(value('large_client_header_buffers 4')).toBeGreaterThan(HTTP_LIMITS.headerBytes);
-    expect(value('client_max_body_size')).toBeGreaterThan(HTTP_LIMITS.bodyBytes);
+  it.each([
+    ['haproxy', 'timeout http-request', 'toBe', LIMITS.headersTimeout],
+    ['haproxy', 'timeout http-keep-alive', 'toBe', LIMITS.keepAliveTimeout],
+    ['haproxy', 'timeout client', 'toBeGreaterThanOrEqual', LIMITS.socketTimeout],
+    ['haproxy', 'timeout client', 'toBeGreaterThan', LIMITS.requestTimeout],
+    ['haproxy', 'timeout server', 'toBeGreaterThan', LIMITS.requestTimeout + RESPONSE_TIME],
+    ['haproxy', 'timeout check', 'toBeGreaterThan', RESPONSE_TIME],
+    ['haproxy', 'tune.bufsize', 'toBeGreaterThan', LIMITS.headerBytes],
+    ['haproxy', 'maxconn', 'toBeLessThan', LIMITS.connections],
+    // Its first is of the upstream, and closes idle connections before the service does; its second is of clients.
+    ['nginx', '[^]*keepalive 64;\\s+keepalive_timeout', 'toBeLessThan', LIMITS.keepAliveTimeout],
+    ['nginx', '[^]*send_timeout 30s;\\s+keepalive_timeout', 'toBe', LIMITS.keepAliveTimeout],
+    ['nginx', 'client_header_timeout', 'toBe', LIMITS.headersTimeout],
+    ['nginx', 'client_body_timeout', 'toBe', LIMITS.requestTimeout],
+    ['nginx', 'send_timeout', 'toBeGreaterThanOrEqual', LIMITS.socketTimeout],
+    ['nginx', 'proxy_read_timeout', 'toBeGreaterThan', RESPONSE_TIME],
+    ['nginx', 'large_client_header_buffers 4', 'toBeGreaterThan', LIMITS.headerBytes],
+    ['nginx', 'client_max_body_size', 'toBeGreaterThan', LIMITS.bodyBytes],
+  ] as const)('%s: %s %s %d', async (proxy, setting, comparison, limit) => {
+    const line = new RegExp(`^ *${setting} (\\d+)(ms|s|k|m|);?$`, 'm');
+    const [, number, unit] = line.exec(await configurationOf(proxy))!;
+    const units: Record<string, number> = { ms: 1, s: 1_000, k: 1_024, m: 1_024 ** 2, '': 1 };
+    expect(Number(number) * units[unit!]!)[comparison](limit);
   });
 });
 
@@ -157,46 +141,42 @@ describe.each(PROXIES)('behind %s', (name: ProxyName) => {
         DRAIN_SECONDS: '60',
       });
 
-    async function send(method: string, headers: Record<string, string> = {}, body?: string) {
+    /** Lists, or creates an animal; again after 409, as the guides say: a killed process may have begun to create it. */
+    async function send(method: string, headers = {}, body?: string): Promise<number> {
       const response = await fetch(`${proxy.origin}/v1/pets?limit=100`, {
         method,
         headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json', ...headers },
         ...(body !== undefined && { body }),
       });
       await response.arrayBuffer();
-      return response.status;
+      return response.status === 409 ? send(method, headers, body) : response.status;
     }
 
-    /**
-     * Creates an animal as the guides say, and sends the request again after 409: the database may still work on the
-     * first one, which the proxy sent to a process that was killed then.
-     */
-    async function create(headers: Record<string, string>, body: string): Promise<number> {
-      const status = await send('POST', headers, body);
-      return status === 409 ? create(headers, body) : status;
-    }
+    /** Behind haproxy, waits until it knows whether a process is ready. */
+    const isKnown = async (index: 0 | 1, isReady: boolean) => {
+      if (name === 'haproxy') {
+        await until('haproxy knows', async () => (await proxy.areUp())[index] === isReady);
+      }
+    };
 
-    /** Stops a process; behind haproxy, once haproxy knows that it is no longer ready. */
     async function stop(index: 0 | 1): Promise<void> {
       const { program } = services[index];
       if (name === 'haproxy') {
         program.send('SIGTERM');
-        await until('haproxy knows', async () => !(await proxy.areUp())[index]);
+        await isKnown(index, false);
       }
       expect((await program.end('SIGINT')).code).toBe(0);
     }
 
     async function restart(index: 0 | 1): Promise<void> {
       services[index] = await serve(ports[index]);
-      if (name === 'haproxy') {
-        await until('haproxy knows', async () => (await proxy.areUp())[index]!);
-      }
+      await isKnown(index, true);
       await services[index].program.says(/"route":"\/v1\/pets"/);
     }
 
     /**
-     * Has clients list and create without pause while `change` happens, and expects that each response is 2xx and that each
-     * animal was created once.
+     * Has clients list and create without pause while `change` happens, and expects that each response is 2xx and that
+     * each animal was created once.
      *
      * @param change is given a function that waits until more requests have their responses.
      */
@@ -212,7 +192,7 @@ describe.each(PROXIES)('behind %s', (name: ProxyName) => {
           const pet = randomUUID();
           names.push(pet);
           const body = JSON.stringify({ name: pet, categoryId: 1 });
-          statuses.push(await create(headersOf(pet), body), await send('GET'));
+          statuses.push(await send('POST', headersOf(pet), body), await send('GET'));
         }
       });
       const more = async () => {
@@ -264,24 +244,17 @@ describe.each(PROXIES)('behind %s', (name: ProxyName) => {
       await Promise.any(services.map(({ program }) => program.says(/"client":"127\.0\.0\.9"/)));
     });
 
+    const POST = ['Authorization: Bearer KEY', 'Content-Type: application/json'];
+    const LONG = `X-Long: ${'x'.repeat(17_000)}`;
     withProxy.each([
       ['a request without Host', 'GET / HTTP/1.1\r\n\r\n', 400, 'invalid_request'],
       [
         'a body over 16 KiB',
-        request(
-          'POST /v1/pets',
-          ['Authorization: Bearer KEY', 'Content-Type: application/json'],
-          ' '.repeat(20_000),
-        ),
+        request('POST /v1/pets', POST, ' '.repeat(20_000)),
         413,
         'payload_too_large',
       ],
-      [
-        'headers over 16 KiB',
-        request('GET /', [`X-Long: ${'x'.repeat(17_000)}`]),
-        431,
-        'headers_too_large',
-      ],
+      ['headers over 16 KiB', request('GET /', [LONG]), 431, 'headers_too_large'],
     ] as const)("reject %s with the service's error", async (_what, bytes, status, code) => {
       expectError(await exchange(proxy.port, bytes.replace('KEY', key)), status, code);
     });
@@ -291,13 +264,21 @@ describe.each(PROXIES)('behind %s', (name: ProxyName) => {
     let stubs: Stubs;
     let proxy: Proxy;
     beforeEach(async () => {
-      stubs = await Stubs.start();
-      proxy = await Proxy.start(name, stubs.ports);
+      stubs = await new Stubs().start();
+      proxy = await Proxy.start(name, stubs.ports as [number, number]);
     });
     afterEach(async () => {
       await proxy.stop();
       await stubs.stop();
     });
+
+    async function expectUnavailable(init?: RequestInit): Promise<void> {
+      const response = await fetch(proxy.origin, init);
+      const { status } = response;
+      const headers = Object.fromEntries(response.headers);
+      expectError({ status, headers, text: await response.text() }, 503, 'unavailable');
+      expect(headers['retry-after']).toBe('1');
+    }
 
     withProxy.each([
       ['is sent again', 'GET', {}, false],
@@ -305,28 +286,23 @@ describe.each(PROXIES)('behind %s', (name: ProxyName) => {
       ['is sent once', 'POST', {}, true],
     ] as const)('a request %s: %s with %j', async (_what, method, headers, isSentOnce) => {
       stubs.isSilent = true;
-      const response = await fetch(proxy.origin, { method, headers });
-      expectError(
-        {
-          status: response.status,
-          headers: Object.fromEntries(response.headers),
-          text: await response.text(),
-        },
-        503,
-        'unavailable',
-      );
-      expect(response.headers.get('retry-after')).toBe('1');
+      await expectUnavailable({ method, headers });
       expect(stubs.requests.every((sent) => sent === method)).toBe(true);
       expect(stubs.requests.length > 1).toBe(!isSentOnce);
     });
 
     withProxy('a POST is sent to the other one if the first accepts no connection', async () => {
-      await stubs.stopOne();
+      await stubs.stop(1);
       for (let n = 0; n < 10; n += 1) {
         const response = await fetch(proxy.origin, { method: 'POST' });
         expect([response.status, await response.text()]).toEqual([200, '']);
       }
       expect(stubs.requests).toHaveLength(10);
+    });
+
+    withProxy("a request gets the service's error if none accepts a connection", async () => {
+      await stubs.stop();
+      await expectUnavailable();
     });
 
     withProxy('connections to them are used again', async () => {
@@ -348,5 +324,22 @@ describe.each(PROXIES)('behind %s', (name: ProxyName) => {
     await appendFile(pem, await readFile(`${pem}.crt`));
     checkHaproxy({ CERTIFICATE: pem, PROCESSES: 'localhost:3000' });
     await rm(folder, { recursive: true });
+  });
+
+  it('logs no query', async () => {
+    const stubs = await new Stubs().start();
+    const proxy = await Proxy.start('haproxy', stubs.ports as [number, number]);
+    await fetch(`${proxy.origin}/v1/pets?needle=1`);
+    const [line] = await proxy.program.says(/^.+ GET \/v1\/pets HTTP\/1.1$/m);
+    expect(line + proxy.program.stdout).not.toContain('needle');
+    await proxy.stop();
+    await stubs.stop();
+  });
+
+  it('has the same error for 502, 503 and 504', async () => {
+    const rule = /^ *http-error status (50\d) (.+)$/gm;
+    const rules = [...(await configurationOf('haproxy')).matchAll(rule)];
+    expect(rules.map(([, status]) => status)).toEqual(['502', '503', '504']);
+    expect(new Set(rules.map(([, , error]) => error)).size).toBe(1);
   });
 });

@@ -5,14 +5,15 @@ import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { Environment, readEnvironment } from '../../src/config/environment.js';
 
-const unit = readFileSync(join(PROJECT_ROOT, 'deploy/animal-store@.service'), 'utf8');
+const read = (file: string) => readFileSync(join(PROJECT_ROOT, file), 'utf8');
+const unit = read('deploy/animal-store@.service');
 const valueOf = (name: string) => new RegExp(`^${name}=(.*)$`, 'm').exec(unit)![1]!;
 
 describe('deploy/animal-store@.service', () => {
   it('starts the service as npm run start:prod does, on the port that the instance names', () => {
-    const { scripts } = JSON.parse(readFileSync(join(PROJECT_ROOT, 'package.json'), 'utf8'));
+    const start = JSON.parse(read('package.json')).scripts['start:prod'];
     expect(`exec ${valueOf('ExecStart')}`).toBe(
-      `${scripts['start:prod'].replace('exec node', 'exec /usr/bin/node')} serve`,
+      `${start.replace(' node', ' /usr/bin/node')} serve`,
     );
     const variables = valueOf('Environment').replaceAll('%i', '3000').split(' ');
     const values = Object.fromEntries(variables.map((variable) => variable.split('=')));

@@ -38,7 +38,7 @@ export class Proxy {
   private constructor(
     readonly port: number,
     private readonly folder: string,
-    private readonly program: Program,
+    readonly program: Program,
   ) {}
 
   /** @param ports those of the two processes. */
