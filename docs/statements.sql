@@ -422,7 +422,8 @@ select quote_ident(nspname) as found, quote_ident(current_user) as role,
 
 -- A start: whether the database can hold the tables.
 select current_setting('server_encoding') as encoding, current_schema() as schema,
-            current_setting('search_path') as path;
+            current_setting('search_path') as path, current_setting('server_version') as version,
+            current_setting('server_version_num')::int as number;
 -- Plan of ():
 --   Result (actual rows=1 loops=1)
 

@@ -1,6 +1,7 @@
+import { Client } from 'pg';
 import type { DataSource } from 'typeorm';
 import type { Environment } from '../config/environment.js';
-import { DATA_FOLDER, describeDatabase, onDatabase } from '../database/database.js';
+import { DATA_FOLDER, onDatabase } from '../database/database.js';
 
 /**
  * Calls `work` with the URL of the database that a command uses. If `DATABASE_URL` is not set, prints on standard error
@@ -18,8 +19,10 @@ export function onCommandDatabase(
   });
 }
 
-/** Describes the database, the role and the schema in which it creates tables. */
+/** Describes the database, the role and the schema in which it creates tables, without the password. */
 export async function describe(url: string, dataSource: DataSource): Promise<string> {
   const [{ schema }] = await dataSource.query('select current_schema() as schema');
-  return `${describeDatabase(url)}, schema ${schema ?? 'none'}`;
+  // The driver applies the defaults, including those of the environment (PGHOST and others).
+  const { database, host, port, user } = new Client({ connectionString: url });
+  return `Database ${database} at ${host}:${port}, role ${user}, schema ${schema ?? 'none'}`;
 }

@@ -31,6 +31,8 @@ export const STANDBY_TIMEOUTS = { connection: 250, use: 250 } as const;
 export interface ServingPoolConfig extends PoolConfig, SessionTraits {
   /** Milliseconds; {@link DATABASE_TIMEOUTS} has the default. */
   use?: number;
+  /** Whether `onConnect` throws if the server is read-only. */
+  isForWrites?: boolean;
 }
 
 /** Ends sessions by their process ids, unless a session that was just opened has the same process id. */
@@ -75,7 +77,7 @@ export class ServingPool extends Pool implements SessionTraits {
    * idle ones.
    */
   leaveReadOnly(): void {
-    if (this.config.onConnect !== undefined) {
+    if (this.config.isForWrites) {
       this.checkIdle();
     }
   }
@@ -86,22 +88,23 @@ export class ServingPool extends Pool implements SessionTraits {
     const close = () => {
       // pg-pool does not use an ended session again.
       void client.end();
-      this.abandoned.add((client as Session).processID);
       this.checkIdle();
-      this.endAbandoned().catch(() => {});
+      // A pooler reports numbers of its own.
+      if (!this.sharesSessions) {
+        this.abandoned.add((client as Session).processID);
+        this.endAbandoned().catch(() => {});
+      }
     };
     this.deadlines.set(client, setTimeout(close, milliseconds));
   }
 
   /** Takes each idle session from the pool until it responds, and closes those that do not. */
   private checkIdle(): void {
-    const check: (client: PoolClient) => unknown =
-      this.config.onConnect ?? ((client) => client.query('select'));
     for (let { idleCount } = this; idleCount > 0; idleCount -= 1) {
       this.connect((_error, client, release) => {
         if (client !== undefined) {
           this.limit(client, DATABASE_TIMEOUTS.proof);
-          Promise.resolve(check(client)).then(() => release(), release);
+          Promise.resolve(this.config.onConnect!(client)).then(() => release(), release);
         }
       });
     }

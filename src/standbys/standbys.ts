@@ -97,29 +97,29 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
   private async check(): Promise<void> {
     try {
       const position = await this.position();
-      const reasonOf = (standby: Standby): Promise<Error | undefined> =>
+      const reasonOf = async (standby: Standby): Promise<Error | undefined> =>
         position === undefined
-          ? Promise.resolve(new Error('the server of DATABASE_URL is not a primary'))
+          ? new Error('the server of DATABASE_URL is not a primary')
           : standby.read(position, async () => undefined).catch((error: Error) => error);
-      await Promise.all(
-        this.standbys.map(async (standby) => this.note(standby, await reasonOf(standby))),
-      );
+      await Promise.all(this.standbys.map(async (one) => this.note(one, await reasonOf(one))));
     } catch (error) {
       this.logger.debug({ reason: String(error) }, 'Standbys could not be checked');
     }
   }
 
+  /** Stores whether the standby is used, and logs a change. */
   private note(standby: Standby, reason: Error | undefined): void {
     const { server, reason: before } = standby;
     standby.reason = reason;
-    if (reason === undefined && before !== undefined) {
+    if (before !== NOT_CHECKED && (reason === undefined) === (before === undefined)) {
+      return;
+    }
+    if (reason === undefined) {
       this.logger.info({ standby: server }, 'Reads go to the standby');
-    } else if (reason !== undefined && (before === undefined || before === NOT_CHECKED)) {
+    } else {
       const { message, code } = reason as NodeJS.ErrnoException;
-      this.logger.warn(
-        { standby: server, reason: message || code },
-        'Reads do not go to the standby',
-      );
+      const fields = { standby: server, reason: message || code };
+      this.logger.warn(fields, 'Reads do not go to the standby');
     }
   }
 }
@@ -144,9 +144,8 @@ class Standby {
   async read<T>(position: PrimaryPosition, work: Read<T>): Promise<T> {
     const session = await this.pool.connect();
     try {
-      const [[hasReplayed, refusal]] = (await run(session, STANDBY_STATE, position)) as [
-        [hasReplayed: boolean, refusal: string | null],
-      ];
+      const [state] = await run<[boolean, string | null]>(session, STANDBY_STATE, position);
+      const [hasReplayed, refusal] = state!;
       if (refusal !== null) {
         throw new OperatorError(`The server ${this.server} of DATABASE_READ_URL ${refusal}`);
       }

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { postgresAccount } from '../../src/embedded-postgres/account.js';
+import { postgresAccount } from '../../src/embedded-postgres/binaries.js';
 import { freePort } from '../../scripts/free-port.mjs';
 import { Program } from './program.js';
 
@@ -50,7 +50,7 @@ export class PgBouncer {
       `.replaceAll(/^ +/gm, ''),
     );
     // It does not run as root either.
-    const { ids } = await postgresAccount(folder);
+    const ids = await postgresAccount(folder);
     const program = Program.start('pgbouncer', [file], { ids });
     await program.says(/process up/, 'stderr');
     return new PgBouncer(`postgres://pooled@127.0.0.1:${listenPort}${pathname}`, folder, program);
