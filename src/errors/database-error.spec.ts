@@ -54,6 +54,12 @@ describe('a database error', () => {
     expect(isUnavailable(Object.assign(error, { code: 'XX000' }))).toBe(true);
   });
 
+  it('with SQLSTATE 42501 means so only if it ended the connection: the role may not connect', () => {
+    const ofStatement = Object.assign(failure('42501'), { severity: 'ERROR' });
+    expect(isUnavailable(ofStatement)).toBe(false);
+    expect(isUnavailable(Object.assign(ofStatement, { severity: 'FATAL' }))).toBe(true);
+  });
+
   it.each(REFUSED_VALUE)('with SQLSTATE %s means that a value was refused', (state) => {
     const error = failure(state);
     expect([sqlState(error), isRefusedValue(error)]).toEqual([state, true]);
@@ -96,6 +102,7 @@ describe('a database error', () => {
     'Connection terminated due to connection timeout',
     'Cannot use a pool after calling end on the pool',
     'Client has encountered a connection error and is not queryable',
+    'Client was closed and is not queryable',
   ])('of the driver, "%s", means that the database cannot serve now', (message) => {
     expect(isUnavailable(new Error(message))).toBe(true);
   });

@@ -1,3 +1,4 @@
+import type { DatabaseError } from 'pg';
 import { ApiError } from './api-error.js';
 
 /** SQLSTATE of a statement that writes to a server that takes no writes. */
@@ -27,6 +28,7 @@ export function sqlState(error: unknown): string | undefined {
  *
  * - 08: the connection failed.
  * - 28, 3D, 55000, only while connecting: the role is rejected; the database does not exist; it accepts no connections.
+ * - 42501, only while connecting, which its severity shows: the role may not connect to the database.
  * - 25006: the server is read-only.
  * - 53: connections, memory or disk are exhausted.
  * - 40001, 40P01: a serialization failure; a deadlock.
@@ -41,6 +43,9 @@ export function isUnavailable(error: unknown): boolean {
   if (state !== undefined) {
     if (state === 'XX000') {
       return (error as Error).message.startsWith('server closed the connection');
+    }
+    if (state === '42501') {
+      return (error as DatabaseError).severity === 'FATAL';
     }
     return /^(08|28|3D|53|58|55000|57P0|25006|25P04|55P03|57014|40001|40P01)/.test(state);
   }
@@ -67,7 +72,7 @@ export function isRefusedValue(error: unknown): boolean {
 
 /** pg and pg-pool give these no code. */
 const POOL_ERRORS =
-  /^(timeout exceeded when trying to connect|Connection terminated|Cannot use a pool after calling end|Client has encountered a connection error|The server does not support)/i;
+  /^(timeout exceeded when trying to connect|Connection terminated|Cannot use a pool after calling end|Client (has encountered a connection error|was closed)|The server does not support)/i;
 
 function errorCode(error: unknown): string | undefined {
   const { code } = (error ?? {}) as { code?: unknown };

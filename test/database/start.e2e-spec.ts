@@ -1,5 +1,10 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
+import { connectService } from '../../src/cli/serving-database.js';
+import { readEnvironment } from '../../src/config/environment.js';
+import { OperatorError } from '../../src/errors/operator-error.js';
+import { runMigrations } from '../../src/schema/migrations.js';
+import { query } from '../support/ask.js';
 import { createDatabase, dropDatabase, startService } from '../support/service.js';
 
 describe('a start on a busy machine', () => {
@@ -27,5 +32,27 @@ describe('a start on a busy machine', () => {
     slow.close();
     await dropDatabase(url);
     expect(unanswered).toBe(1);
+  });
+});
+
+describe('PostgreSQL 13', () => {
+  it('is refused by migrations and by a start', async () => {
+    const url = await createDatabase();
+    // The tests have no such server. A function that is found before PostgreSQL's own tells another version.
+    await query(
+      url,
+      'create schema old',
+      `create function old.current_setting(name text) returns text language sql as
+         $$select case name when 'server_version_num' then '130022' when 'server_version' then '13.22'
+                  else pg_catalog.current_setting(name) end$$`,
+      `alter database ${new URL(url).pathname.slice(1)} set search_path = old, pg_catalog`,
+    );
+    const message =
+      'The server of DATABASE_URL is PostgreSQL 13.22; the service needs 14 or later.';
+    const environment = readEnvironment({ DATABASE_URL: url });
+    for (const refused of [runMigrations(url), connectService(url, environment)]) {
+      await expect(refused).rejects.toThrow(new OperatorError(message));
+    }
+    await dropDatabase(url);
   });
 });
