@@ -319,8 +319,6 @@ select coalesce(bool_or(has_replayed), false),
          when not pg_has_role('pg_read_all_stats', 'usage')
          then 'does not show this role what it receives. On the primary, run: grant pg_read_all_stats to '
               || quote_ident(current_user) || ';'
-         when current_setting('plan_cache_mode') <> 'force_generic_plan'
-         then 'ignores settings of the service''s sessions, as poolers do. Name the standby itself.'
        end
   from look;
 -- Plan of ('0/0', '1', 'identity'):
@@ -442,7 +440,8 @@ select name, setting, quote_ident(current_user) as role from pg_settings where n
 --     Filter: (name = ANY ($1))
 --     Rows Removed by Filter: 352
 
--- A start: whether a pooler shares sessions among connections.
-select pg_backend_pid() as pid;
--- Plan of ():
---   Result (actual rows=1 loops=1)
+-- Each session that serves, first: changes its settings, unless it is that of a pooler.
+select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' as "isReadOnly",
+       (select count(set_config(name, value, false))
+          from unnest($2::text[], $3::text[]) as setting (name, value)
+         where pg_backend_pid() = $1::int) as changed;

@@ -10,11 +10,10 @@ const TIMEOUT = 2_000;
  * The first statement of a session. Changes the settings whose names and values are in `$2` and `$3`, unless the
  * process id is not `$1`: then it is the session of a pooler, and others will use it.
  */
-const OPEN = `
-  select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' as "isReadOnly",
-         (select count(set_config(name, value, false))
-            from unnest($2::text[], $3::text[]) as setting (name, value)
-           where pg_backend_pid() = $1::int) as changed`;
+const OPEN = `select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' as "isReadOnly",
+       (select count(set_config(name, value, false))
+          from unnest($2::text[], $3::text[]) as setting (name, value)
+         where pg_backend_pid() = $1::int) as changed`;
 
 export interface Sessions {
   /**

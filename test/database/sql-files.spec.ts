@@ -99,7 +99,10 @@ const STATEMENTS: readonly (readonly [statement: string, purpose: string, call?:
     'A start: whether sessions have their settings.',
     `'{jit,statement_timeout}'`,
   ],
-  ['select pg_backend_pid()', 'A start: whether a pooler shares sessions among connections.', ''],
+  [
+    'select pg_backend_pid()',
+    'Each session that serves, first: changes its settings, unless it is that of a pooler.',
+  ],
 ];
 
 /** A million rows in each table; of the idempotency keys 1,155 are older than 24 hours. */
