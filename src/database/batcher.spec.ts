@@ -128,18 +128,17 @@ describe('Batcher', () => {
   });
 
   it('lets each batch leave as the last one returns, while an earlier one is stuck', async () => {
-    const { batcher, calls, answer } = manual();
+    const { batcher, calls, answer, sent } = manual();
     void batcher.ask(0);
     await turn();
     void batcher.ask(1);
     clock.tick(25);
     await turn();
-    expect(calls).toHaveLength(2);
     for (let n = 2; n < 10; n += 1) {
       void batcher.ask(n);
       answer(calls.at(-1)!);
       await turn();
-      expect(calls.at(-1)!.requests).toEqual([n]);
+      expect(sent()).toEqual(upTo(n + 1).map((request) => [request]));
     }
   });
 
@@ -175,19 +174,11 @@ describe('Batcher', () => {
     expect(sent().flat()).not.toContain(-1);
   });
 
-  it.each([
-    ['of a check', '23514'],
-    ['of a unique index', '23505'],
-    ['of a number out of range', '22003'],
-  ])('asks for each request alone if a value is refused: %s', async (_what, code) => {
-    const { batcher, sent } = failing({ code });
-    const refused = { status: 'rejected', reason: { code } };
-    expect(await askAll(batcher, [0, 1, 2, 3])).toEqual([
-      answered(0),
-      refused,
-      answered(2),
-      refused,
-    ]);
+  it('asks for each request alone if a value is refused', async () => {
+    const { batcher, sent } = failing({ code: '23514' });
+    const refused = { status: 'rejected', reason: { code: '23514' } };
+    const outcomes = [answered(0), refused, answered(2), refused];
+    expect(await askAll(batcher, [0, 1, 2, 3])).toEqual(outcomes);
     expect(sent).toEqual([[0, 1, 2, 3], [0], [1], [2], [3]]);
   });
 
@@ -197,17 +188,14 @@ describe('Batcher', () => {
     expect(sent).toEqual([[1]]);
   });
 
-  it.each([
-    ['no code', new Error('Connection terminated')],
-    ['a lost connection', { code: '08006' }],
-    ['a time-out', { code: '57014' }],
-    ['a missing table', { code: '42P01' }],
-    ['a code of the socket', { code: 'ECONNRESET' }],
-  ])('fails all requests of a batch, asked once, for %s', async (_what, error) => {
-    const { batcher, sent } = failing(error);
-    const failed = { status: 'rejected', reason: error };
-    expect(await askAll(batcher, [0, 1, 2])).toEqual([failed, failed, failed]);
-    expect(sent).toEqual([[0, 1, 2]]);
-    expect(await batcher.ask(2)).toBe('answer 2');
-  });
+  it.each([new Error('Connection terminated'), { code: '57014' }, { code: 'ECONNRESET' }])(
+    'fails all requests of a batch, asked once, for another error: %j',
+    async (error) => {
+      const { batcher, sent } = failing(error);
+      const failed = { status: 'rejected', reason: error };
+      expect(await askAll(batcher, [0, 1, 2])).toEqual([failed, failed, failed]);
+      expect(sent).toEqual([[0, 1, 2]]);
+      expect(await batcher.ask(2)).toBe('answer 2');
+    },
+  );
 });

@@ -11,10 +11,7 @@ export const DATABASE_TIMEOUTS = {
   connection: 1_000,
   /** For a statement, as PostgreSQL's `statement_timeout`. */
   statement: 1_500,
-  /**
-   * For all that a session is taken from the pool for. It covers commits, which `statement_timeout` does not limit, and
-   * a server that hangs.
-   */
+  /** For each use of a session: it also covers commits, which `statement_timeout` does not limit. */
   use: 1_750,
   /** For the response of an idle session, after another session did not respond in time. */
   proof: 250,
@@ -59,9 +56,8 @@ export class ServingPool extends Pool implements SessionTraits {
     super(config);
     this.sharesSessions = config.sharesSessions;
     this.forms = config.forms;
-    // An idle session broke. The pool has removed it, and opens another one when it is needed.
+    // An idle session broke, which the pool replaces, or one that TypeORM has not added its listener to yet.
     this.on('error', () => {});
-    // TypeORM adds its listener only after it gets the session. PostgreSQL may close the session before that.
     this.on('connect', (client) => client.on('error', () => {}));
     this.on('acquire', (client) => this.limit(client, config.use ?? DATABASE_TIMEOUTS.use));
     this.on('release', (error, client) => {
@@ -72,10 +68,7 @@ export class ServingPool extends Pool implements SessionTraits {
     });
   }
 
-  /**
-   * Called if the server is read-only. If there are several servers, sessions with one that accepts writes replace the
-   * idle ones.
-   */
+  /** Called if the server is read-only. Of several servers, the one that accepts writes replaces it. */
   leaveReadOnly(): void {
     if (this.config.isForWrites) {
       this.checkIdle();

@@ -41,10 +41,7 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
       url === undefined ? [] : hostsOf(url).map((one) => new Standby(one, environment));
   }
 
-  /**
-   * @throws OperatorError if a server is not a standby of this primary or ignores session settings, as poolers do, or
-   *   if the role lacks `pg_read_all_stats`.
-   */
+  /** @throws OperatorError if a server is not a standby of this primary, or the role lacks `pg_read_all_stats`. */
   async onModuleInit(): Promise<void> {
     if (this.standbys.length > 0) {
       this.checking = setInterval(() => void this.check(), CHECK_EVERY).unref();
@@ -91,9 +88,7 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
     return (await run<PrimaryPosition>(this.primary, PRIMARY_POSITION))[0];
   }
 
-  /**
-   * Checks all standbys. If the primary cannot be reached, their state stays as it is, and reads fail with its error.
-   */
+  /** If the primary cannot be reached, the state of the standbys stays as it is, and reads fail with its error. */
   private async check(): Promise<void> {
     try {
       const position = await this.position();
@@ -111,12 +106,9 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
   private note(standby: Standby, reason: Error | undefined): void {
     const { server, reason: before } = standby;
     standby.reason = reason;
-    if (before !== NOT_CHECKED && (reason === undefined) === (before === undefined)) {
-      return;
-    }
-    if (reason === undefined) {
+    if (reason === undefined && before !== undefined) {
       this.logger.info({ standby: server }, 'Reads go to the standby');
-    } else {
+    } else if (reason !== undefined && (before === undefined || before === NOT_CHECKED)) {
       const { message, code } = reason as NodeJS.ErrnoException;
       const fields = { standby: server, reason: message || code };
       this.logger.warn(fields, 'Reads do not go to the standby');
