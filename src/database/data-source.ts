@@ -87,6 +87,7 @@ export function servingDataSource(
     ...LASTING,
     ...connectingTo({
       urls: isForWrites ? servers : [url],
+      timeout: DATABASE_TIMEOUTS.connection,
       urlNow,
       settings: pooler === undefined ? { ...SERVING, ...settings } : undefined,
       isForWrites,
@@ -95,7 +96,6 @@ export function servingDataSource(
     sharesSessions: pooler !== undefined,
     forms,
     max: size,
-    connectionTimeoutMillis: DATABASE_TIMEOUTS.connection,
   };
   return dataSource(ServingPool, config, mapping);
 }
@@ -109,9 +109,13 @@ export function servingDataSource(
 export function standbyPool(url: string, size: number, urlNow: () => string): Pool {
   return new ServingPool({
     ...LASTING,
-    ...connectingTo({ urls: [url], urlNow, settings: SERVING }),
+    ...connectingTo({
+      urls: [url],
+      timeout: STANDBY_TIMEOUTS.connection,
+      urlNow,
+      settings: SERVING,
+    }),
     max: size,
-    connectionTimeoutMillis: STANDBY_TIMEOUTS.connection,
     use: STANDBY_TIMEOUTS.use,
   });
 }

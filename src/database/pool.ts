@@ -7,7 +7,7 @@ import { run, type SessionTraits, Statement, type StatementForm } from './statem
  * seconds. So connections that still hang when the database responds again do not delay the service's recovery.
  */
 export const DATABASE_TIMEOUTS = {
-  /** For a connection: an idle one of the pool, or a new one. */
+  /** For a connection, an idle one of the pool or a new one, and for the first response of a new one. */
   connection: 1_000,
   /** For a statement, as PostgreSQL's `statement_timeout`. */
   statement: 1_500,

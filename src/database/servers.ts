@@ -3,7 +3,7 @@ import { hostsOf, parsable } from '../config/database-url.js';
 import { READ_ONLY, sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 
-/** Milliseconds for a connection to one server, and for its response to {@link OPEN}. */
+/** Milliseconds, as {@link Sessions.timeout}, to find the server that accepts writes. */
 const TIMEOUT = 2_000;
 
 /**
@@ -21,6 +21,8 @@ export interface Sessions {
    * that waited for the failed connection gets its error.
    */
   urls: string[];
+  /** Milliseconds for a connection, and for the response to {@link OPEN}. */
+  timeout: number;
   /** Returns a URL with the current role and password. If it throws, a session uses those of its own URL. */
   urlNow?: () => string;
   /** Settings of the sessions. Sessions without them may be those of a pooler. */
@@ -37,10 +39,11 @@ export interface Sessions {
  */
 export function connectingTo({
   urls,
+  timeout,
   urlNow,
   settings,
   isForWrites,
-}: Sessions): Pick<PoolConfig, 'Client' | 'onConnect'> {
+}: Sessions): PoolConfig {
   let current = 0;
   class ServerClient extends Client {
     private readonly server = current;
@@ -62,7 +65,7 @@ export function connectingTo({
     const { processID, host, port } = client as ClientBase & { processID: number } & Client;
     const values = [processID, Object.keys(settings ?? {}), Object.values(settings ?? {})];
     // `query_timeout` is missing in pg's types. The pool's time-out covers only the time until the session is open.
-    const question = { text: OPEN, values, query_timeout: TIMEOUT };
+    const question = { text: OPEN, values, query_timeout: timeout };
     const { rows } = await client.query(question).catch((cause: Error) => {
       throw Object.assign(cause, { code: sqlState(cause) ?? 'ETIMEDOUT' });
     });
@@ -78,7 +81,7 @@ export function connectingTo({
       throw Object.assign(new Error('The server is read-only'), { code: READ_ONLY });
     }
   };
-  return { Client: ServerClient, onConnect };
+  return { Client: ServerClient, onConnect, connectionTimeoutMillis: timeout };
 }
 
 /** pg accepts a function as `password`, but a URL overrides it, even a URL without a password. */
@@ -115,8 +118,8 @@ export function serversOf(url: string): string[] {
 export async function writableOf(servers: string[]): Promise<string> {
   let last: unknown;
   for (const url of servers) {
-    const sessions = connectingTo({ urls: [url], isForWrites: true });
-    const pool = new Pool({ ...sessions, connectionTimeoutMillis: TIMEOUT }).on('error', () => {});
+    const pool = new Pool(connectingTo({ urls: [url], timeout: TIMEOUT, isForWrites: true }));
+    pool.on('error', () => {});
     try {
       (await pool.connect()).release(true);
       return url;

@@ -50,8 +50,8 @@ describe('PostgreSQL 13', () => {
     const message =
       'The server of DATABASE_URL is PostgreSQL 13.22; the service needs 14 or later.';
     const environment = readEnvironment({ DATABASE_URL: url });
-    for (const refused of [runMigrations(url), connectService(url, environment)]) {
-      await expect(refused).rejects.toThrow(new OperatorError(message));
+    for (const refused of [() => runMigrations(url), () => connectService(url, environment)]) {
+      await expect(refused()).rejects.toThrow(new OperatorError(message));
     }
     await dropDatabase(url);
   });
