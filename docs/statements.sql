@@ -147,8 +147,6 @@ select coalesce(bool_or(has_replayed), false),
          when not pg_has_role('pg_read_all_stats', 'usage')
          then 'does not show this role what it receives. On the primary, run: grant pg_read_all_stats to '
               || quote_ident(current_user) || ';'
-         when current_setting('plan_cache_mode') <> 'force_generic_plan'
-         then 'ignores settings of the service''s sessions, as poolers do. Name the standby itself.'
        end
   from look;
 
@@ -193,7 +191,8 @@ select quote_ident(nspname) as found, quote_ident(current_user) as role,
 
 -- A start: whether the database can hold the tables.
 select current_setting('server_encoding') as encoding, current_schema() as schema,
-            current_setting('search_path') as path;
+            current_setting('search_path') as path, current_setting('server_version') as version,
+            current_setting('server_version_num')::int as number;
 
 -- A command, and a start before it serves: dates that the driver reads.
 set datestyle = 'ISO';
@@ -204,5 +203,8 @@ select to_regclass('pg_dist_local_group') is not null as is_citus;
 -- A start: whether sessions have their settings.
 select name, setting, quote_ident(current_user) as role from pg_settings where name = any($1);
 
--- A start: whether a pooler shares sessions among connections.
-select pg_backend_pid() as pid;
+-- Each session that serves, first: changes its settings, unless it is that of a pooler.
+select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' as "isReadOnly",
+       (select count(set_config(name, value, false))
+          from unnest($2::text[], $3::text[]) as setting (name, value)
+         where pg_backend_pid() = $1::int) as changed;

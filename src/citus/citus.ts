@@ -1,5 +1,9 @@
 import type { Pool, PoolClient } from 'pg';
+import type { DataSource } from 'typeorm';
+import type { Environment } from '../config/environment.js';
+import type { Engine } from '../database/data-source.js';
 import type { StatementForm } from '../database/statement.js';
+import { OperatorError } from '../errors/operator-error.js';
 import type { PageStatement } from '../listing/pages.js';
 import { ORDER_PAGES } from '../orders/orders.sql.js';
 import * as pets from '../pets/pets.sql.js';
@@ -16,25 +20,6 @@ async function query<Columns extends unknown[]>(
   values: unknown[] = [],
 ): Promise<Columns[]> {
   return (await sessions.query<Columns>({ text, values, rowMode: 'array' })).rows;
-}
-
-/** Calls `work` in a transaction. It is rolled back if `work` throws or returns `undefined`. */
-async function inTransaction<T>(
-  pool: Pool,
-  work: (session: PoolClient) => Promise<T | undefined>,
-): Promise<T | undefined> {
-  const session = await pool.connect();
-  try {
-    await session.query('begin');
-    const result = await work(session);
-    await session.query(result === undefined ? 'rollback' : 'commit');
-    session.release();
-    return result;
-  } catch (error) {
-    // Closes the session, as the pool does if a statement fails. PostgreSQL then rolls back.
-    session.release(error as Error);
-    throw error;
-  }
 }
 
 /**
@@ -89,10 +74,7 @@ async function expiryCutoff(pool: Pool): Promise<string> {
   return rows[0]![0];
 }
 
-/**
- * Inserts a pet and the record of its key. This commits on all nodes or on none, but not at the same time on all: see
- * {@link forgetIfDeleted}. The pet is inserted before the record, which refers to it.
- */
+/** Inserts a pet and the record of its key, if the record is missing or old. This commits on all nodes or on none. */
 const insertPetsOnce = oneByOne(async (pool, [apiKeyId, key, bodyHash, ...pet], position) => {
   const cutoff = await expiryCutoff(pool);
   const known = await query(
@@ -100,67 +82,57 @@ const insertPetsOnce = oneByOne(async (pool, [apiKeyId, key, bodyHash, ...pet], 
     `select from idempotency_keys where api_key_id = $1 and key = $2 and created_at >= $3::timestamptz`,
     [apiKeyId, key, cutoff],
   );
-  const create = async (session: PoolClient) => {
+  if (known.length > 0) {
+    return [[position, null, null, false]];
+  }
+  const session = await pool.connect();
+  try {
+    await session.query('begin');
     const lock = `select pg_try_advisory_xact_lock(hashtextextended($1, 0))`;
     const [[isFree]] = (await query(session, lock, [pets.scopedKey(apiKeyId, key)])) as [[boolean]];
-    if (!isFree) {
-      return [[position, false, null, false]];
+    let outcome: unknown[] = [isFree ? null : false, null, false];
+    if (isFree) {
+      // Before the record, which refers to it.
+      const columns = pet.map((value) => [value]);
+      const [[, id]] = (await insertPets(session, columns)) as [[number, string]];
+      const recorded = await query(
+        session,
+        `insert into idempotency_keys as earlier (api_key_id, key, body_hash, pet_id)
+         values ($1, $2, decode($3, 'hex'), $4)
+         on conflict (api_key_id, key) do update
+            set body_hash = excluded.body_hash, pet_id = excluded.pet_id, created_at = excluded.created_at
+          where earlier.created_at < $5::timestamptz
+         returning key`,
+        [apiKeyId, key, bodyHash, id, cutoff],
+      );
+      // Without a row, another transaction has recorded the key meanwhile.
+      outcome = recorded.length > 0 ? [true, id, true] : outcome;
     }
-    const columns = pet.map((value) => [value]);
-    const [[, id]] = (await insertPets(session, columns)) as [[number, string]];
-    const recorded = await query(
-      session,
-      `insert into idempotency_keys as earlier (api_key_id, key, body_hash, pet_id)
-       values ($1, $2, decode($3, 'hex'), $4)
-       on conflict (api_key_id, key) do update
-          set body_hash = excluded.body_hash, pet_id = excluded.pet_id, created_at = excluded.created_at
-        where earlier.created_at < $5::timestamptz
-       returning key`,
-      [apiKeyId, key, bodyHash, id, cutoff],
-    );
-    // Without a row, another transaction has recorded the key meanwhile.
-    return recorded.length > 0 ? [[position, true, id, true]] : undefined;
-  };
-  const created = known.length > 0 ? undefined : await inTransaction(pool, create);
-  return created ?? [[position, null, null, false]];
+    await session.query(outcome[0] === true ? 'commit' : 'rollback');
+    session.release();
+    return [[position, ...outcome]];
+  } catch (error) {
+    // Closes the session, as the pool does if a statement fails. PostgreSQL then rolls back.
+    session.release(error as Error);
+    throw error;
+  }
 });
 
-/** Citus supports neither a join nor a foreign key between tables that are distributed by different columns. */
+/**
+ * Citus supports no join of tables that are distributed by different columns. Without the pet there is no row: it was
+ * deleted, or its worker has not finished the commit yet.
+ */
 const petsByIdempotencyKey = oneByOne(async (pool, [apiKeyId, key], position) => {
   const [record] = await query<[bodyHash: string, petId: string]>(
     pool,
     `select encode(body_hash, 'hex'), pet_id from idempotency_keys where api_key_id = $1 and key = $2`,
     [apiKeyId, key],
   );
-  if (record === undefined) {
-    return [];
-  }
-  const [bodyHash, petId] = record;
-  const find = () => query(pool, `select id, ${pets.PET_JSON} from pets where id = $1`, [petId]);
-  let rows = await find();
-  if (rows.length === 0) {
-    await forgetIfDeleted(pool, apiKeyId, key, petId);
-    rows = await find();
-  }
+  const [bodyHash, petId] = record ?? [];
+  const text = `select id, ${pets.PET_JSON} from pets where id = $1`;
+  const rows = petId === undefined ? [] : await query(pool, text, [petId]);
   return rows.map((pet) => [position, bodyHash, ...pet]);
 });
-
-/**
- * Deletes the record of a key whose pet was deleted. The next request with the key then creates a pet.
- *
- * A pet may be missing although it was not deleted: its worker has not finished the commit yet, or has restarted before
- * it could. Then an insert of the same id waits for the commit, and either times out or finds the pet. A select would
- * not wait.
- */
-const forgetIfDeleted = (pool: Pool, apiKeyId: string, key: string, petId: string) =>
-  inTransaction(pool, async (session) => {
-    await query(session, 'savepoint probe');
-    const probe = `insert into pets (id, name, category_id) values ($1, 'probe', 0) on conflict (id) do nothing returning id`;
-    const inserted = await query(session, probe, [petId]);
-    await query(session, 'rollback to savepoint probe');
-    const forget = `delete from idempotency_keys where api_key_id = $1 and key = $2 and pet_id = $3`;
-    return inserted.length > 0 ? query(session, forget, [apiKeyId, key, petId]) : undefined;
-  });
 
 /** Citus does not support `skip locked`. So this waits for locked records, and fails if it waits too long. */
 const deleteOldIdempotencyKeys: StatementForm = async (pool) =>
@@ -175,13 +147,47 @@ const deleteOldIdempotencyKeys: StatementForm = async (pool) =>
     [await expiryCutoff(pool)],
   );
 
-/** The forms for Citus, by the name of the statement that they replace. */
-export const CITUS_FORMS: ReadonlyMap<string, StatementForm> = new Map([
-  [pets.PET_PAGES.name, pages(pets.PET_PAGES)],
-  [pets.PET_PAGES_OF_STATUS.name, pages(pets.PET_PAGES_OF_STATUS)],
-  [ORDER_PAGES.name, pages(ORDER_PAGES)],
-  [pets.INSERT_PETS.name, insertPets],
-  [pets.INSERT_PETS_ONCE.name, insertPetsOnce],
-  [pets.PETS_BY_IDEMPOTENCY_KEY.name, petsByIdempotencyKey],
-  [pets.DELETE_OLD_IDEMPOTENCY_KEYS.name, deleteOldIdempotencyKeys],
-]);
+export const CITUS = {
+  /** Citus plans each call: it has no generic plan for a range or an array of the distribution column. */
+  settings: { plan_cache_mode: 'auto' },
+  /** By the name of the statement that they replace. */
+  forms: new Map<string, StatementForm>([
+    [pets.PET_PAGES.name, pages(pets.PET_PAGES)],
+    [pets.PET_PAGES_OF_STATUS.name, pages(pets.PET_PAGES_OF_STATUS)],
+    [ORDER_PAGES.name, pages(ORDER_PAGES)],
+    [pets.INSERT_PETS.name, insertPets],
+    [pets.INSERT_PETS_ONCE.name, insertPetsOnce],
+    [pets.PETS_BY_IDEMPOTENCY_KEY.name, petsByIdempotencyKey],
+    [pets.DELETE_OLD_IDEMPOTENCY_KEYS.name, deleteOldIdempotencyKeys],
+  ]),
+} satisfies Engine;
+
+/**
+ * @returns what differs from PostgreSQL if the database is Citus.
+ * @throws OperatorError if the node is a worker, or if there are standbys. Each node has its own sequences and advisory
+ *   locks, so all processes must use the coordinator, which is node 0.
+ */
+export async function engineOf(
+  dataSource: DataSource,
+  { DATABASE_READ_URL }: Environment,
+): Promise<Engine> {
+  const [{ is_citus }] = await dataSource.query(
+    `select to_regclass('pg_dist_local_group') is not null as is_citus`,
+  );
+  if (!is_citus) {
+    return {};
+  }
+  const [{ groupid }] = await dataSource.query('select groupid from pg_dist_local_group');
+  if (groupid !== 0) {
+    throw new OperatorError(
+      'The server of DATABASE_URL is a worker of Citus. Set DATABASE_URL to the coordinator.',
+    );
+  }
+  if (DATABASE_READ_URL !== undefined) {
+    throw new OperatorError(
+      'The database of DATABASE_URL has the extension citus, so DATABASE_READ_URL must not be set: ' +
+        'a standby of the coordinator reads the pets on the workers, and does not show whether those are up to date.',
+    );
+  }
+  return CITUS;
+}

@@ -6,15 +6,12 @@ import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { withoutPassword } from '../config/database-url.js';
 import { type Environment, loadEnvironment } from '../config/environment.js';
 import { administrativeDataSource, poolOf } from '../database/data-source.js';
-import { connected } from '../database/database.js';
+import { connected, OLDEST_VERSION } from '../database/database.js';
 import { createLogger } from '../logging/logger.js';
 import { appliedMigrations } from '../schema/bookkeeping.js';
 import { type Finding, findingsOf } from '../schema/schema-state.js';
 import { addCommand, describe, onCommandDatabase } from './command.js';
 import { connectService } from './serving-database.js';
-
-/** PostgreSQL 14, as PostgreSQL numbers its versions. */
-const OLDEST_VERSION = 140_000;
 
 interface Check {
   name: string;

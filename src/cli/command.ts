@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
+import { Client } from 'pg';
 import type { DataSource } from 'typeorm';
 import type { Environment } from '../config/environment.js';
-import { administer, DATA_FOLDER, describeDatabase, onDatabase } from '../database/database.js';
+import { administer, DATA_FOLDER, onDatabase } from '../database/database.js';
 
 /** Formats the meanings of a command's exit codes for the end of its help. */
 export function exitCodes(meanings: Readonly<Record<number, string>>): string {
@@ -48,8 +49,10 @@ export function onNamedDatabase(
   );
 }
 
-/** Describes the database, the role and the schema in which it creates tables. */
+/** Describes the database, the role and the schema in which it creates tables, without the password. */
 export async function describe(url: string, dataSource: DataSource): Promise<string> {
   const [{ schema }] = await dataSource.query('select current_schema() as schema');
-  return `${describeDatabase(url)}, schema ${schema ?? 'none'}`;
+  // The driver applies the defaults, including those of the environment (PGHOST and others).
+  const { database, host, port, user } = new Client({ connectionString: url });
+  return `Database ${database} at ${host}:${port}, role ${user}, schema ${schema ?? 'none'}`;
 }

@@ -1,5 +1,5 @@
 import type { DataSource } from 'typeorm';
-import { engineOf } from '../citus/engine.js';
+import { engineOf } from '../citus/citus.js';
 import type { Environment } from '../config/environment.js';
 import { administer, connectToServe } from '../database/database.js';
 import { ENTITIES } from '../entities.js';

@@ -1,11 +1,6 @@
 import { channel } from 'node:diagnostics_channel';
 import { ApiError } from '../errors/api-error.js';
-import {
-  databaseUnavailable,
-  isRefusedValue,
-  isUnavailable,
-  sqlState,
-} from '../errors/database-error.js';
+import { isRefusedValue } from '../errors/database-error.js';
 
 /** The limits of one batcher. */
 export const BATCH_LIMITS = {
@@ -39,6 +34,10 @@ interface Waiting<Request, Result> {
   reject: (error: unknown) => void;
 }
 
+/** The error if a request cannot get a statement: the database is too slow for its load, or does not respond. */
+const noStatement = () =>
+  new ApiError('unavailable', 'The database did not respond in time; try again.');
+
 /**
  * Runs one statement for all requests that wait.
  *
@@ -50,10 +49,8 @@ interface Waiting<Request, Result> {
  * A batch is sent after its requests arrived, and its result is not cached. So a result is never older than its
  * request. A single request is a batch of one.
  *
- * If PostgreSQL rejects a value, only the request that has it fails. The batch of n requests is sent again in √n parts
- * of √n requests. The requests of a rejected part are then sent one by one. That takes few statements if one value is
- * invalid, and little more than one per request if all are. After any other error the batch is not sent again, because
- * PostgreSQL may have executed it.
+ * If PostgreSQL rejects a value, only the request that has it fails: the requests of the batch are sent again one by
+ * one. After any other error they are not sent again, because PostgreSQL may have executed the batch.
  */
 export class Batcher<Request, Result> {
   private waiting: Waiting<Request, Result>[] = [];
@@ -63,11 +60,6 @@ export class Batcher<Request, Result> {
   private awaited: Waiting<Request, Result>[] | undefined;
   /** Runs from the last batch on. */
   private patience?: NodeJS.Timeout;
-  /**
-   * `performance.now()` when the first statement was sent after the database's last response; `undefined` if none was
-   * sent since. A response is a result or an error, except errors that mean that the database is unavailable.
-   */
-  private unansweredSince: number | undefined;
 
   /**
    * @param name what the batcher reads or writes. The metrics show it.
@@ -87,7 +79,7 @@ export class Batcher<Request, Result> {
    */
   ask(request: Request): Promise<Result> {
     if (this.waiting.length >= this.limits.waiting) {
-      return Promise.reject(this.refusal());
+      return Promise.reject(noStatement());
     }
     return new Promise((resolve, reject) => {
       this.waiting.push({ request, since: performance.now(), resolve, reject });
@@ -96,7 +88,7 @@ export class Batcher<Request, Result> {
   }
 
   private schedule(): void {
-    if (!this.isScheduled) {
+    if (!this.isScheduled && this.waiting.length > 0) {
       this.isScheduled = true;
       setImmediate(() => {
         this.isScheduled = false;
@@ -106,7 +98,10 @@ export class Batcher<Request, Result> {
   }
 
   private send(): void {
-    this.refuseOverdue();
+    const overdue = performance.now() - this.limits.waitingTime;
+    while (this.waiting.length > 0 && this.waiting[0]!.since < overdue) {
+      this.waiting.shift()!.reject(noStatement());
+    }
     if (
       this.waiting.length === 0 ||
       this.awaited !== undefined ||
@@ -123,7 +118,6 @@ export class Batcher<Request, Result> {
     if (SENT_BATCHES.hasSubscribers) {
       SENT_BATCHES.publish({ name: this.name, size: batch.length } satisfies SentBatch);
     }
-    this.unansweredSince ??= performance.now();
     void this.settle(batch).finally(() => {
       this.inFlight -= 1;
       this.stopAwaiting(batch);
@@ -138,34 +132,14 @@ export class Batcher<Request, Result> {
     this.schedule();
   }
 
-  private refuseOverdue(): void {
-    const overdue = performance.now() - this.limits.waitingTime;
-    while (this.waiting.length > 0 && this.waiting[0]!.since < overdue) {
-      this.waiting.shift()!.reject(this.refusal());
-    }
-  }
-
-  /** The error says that the database is unavailable if it has not responded for as long as a request may wait. */
-  private refusal(): ApiError {
-    const since = this.unansweredSince ?? Infinity;
-    return performance.now() - since > this.limits.waitingTime
-      ? databaseUnavailable()
-      : new ApiError('unavailable', 'The service is overloaded; try again.');
-  }
-
-  private async settle(batch: Waiting<Request, Result>[], isPart = false): Promise<void> {
+  private async settle(batch: Waiting<Request, Result>[]): Promise<void> {
     try {
       const results = await this.run(batch.map(({ request }) => request));
-      this.unansweredSince = undefined;
       batch.forEach(({ resolve }, i) => resolve(results[i]!));
     } catch (error) {
-      if (sqlState(error) !== undefined && !isUnavailable(error)) {
-        this.unansweredSince = undefined;
-      }
       if (batch.length > 1 && isRefusedValue(error)) {
-        const size = isPart ? 1 : Math.ceil(Math.sqrt(batch.length));
-        for (let i = 0; i < batch.length; i += size) {
-          await this.settle(batch.slice(i, i + size), true);
+        for (const one of batch) {
+          await this.settle([one]);
         }
       } else {
         batch.forEach(({ reject }) => reject(error));

@@ -1,9 +1,8 @@
-import pg, { Client, type ClientConfig, Pool } from 'pg';
+import pg, { Pool } from 'pg';
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import type { PostgresDriver } from 'typeorm/driver/postgres/PostgresDriver.js';
-import { hostsOf, parsable } from '../config/database-url.js';
 import type { Pooler } from '../config/environment.js';
-import { connectingToWritable } from './servers.js';
+import { connectingTo, type Sessions } from './servers.js';
 import {
   DATABASE_TIMEOUTS,
   ServingPool,
@@ -31,6 +30,7 @@ const SERVING = {
 
 /** Sessions that stay open while the process serves. */
 const LASTING = {
+  application_name: APPLICATION_NAME,
   /** The number of idle sessions that stay open. pg-pool closes others after 10 seconds. */
   min: 4,
   // Otherwise idle connections to a hanging server would keep the process from ending.
@@ -48,13 +48,11 @@ export interface Engine extends Pick<ServingPoolConfig, 'forms'> {
   settings?: Record<string, string>;
 }
 
-export interface ServingOptions extends Mapping, Engine {
+export interface ServingOptions extends Mapping, Engine, Pick<Sessions, 'urlNow'> {
   /** The kind of pooler, if there is one. */
   pooler?: Pooler;
   /** The URLs of several servers. If there are any, the one that accepts writes is used instead of the URL. */
   servers?: string[];
-  /** Reads the URL with the current role and password for each new session. If it throws, the first URL is used. */
-  urlNow?: () => string;
 }
 
 /**
@@ -82,20 +80,22 @@ export function requiredSettings({ pooler, settings }: ServingOptions = {}): Rec
 export function servingDataSource(
   url: string,
   size: number,
-  { pooler, servers = [], urlNow = () => url, settings, forms, ...mapping }: ServingOptions = {},
+  { pooler, servers = [], urlNow, settings, forms, ...mapping }: ServingOptions = {},
 ): DataSource {
-  const ofSessions = (one: string) =>
-    pooler === undefined ? withSettings(one, { ...SERVING, ...settings }) : one;
-  const ServingClient = clientWithCredentialsOf(urlNow);
-  const config = {
-    Client: ServingClient,
-    connectionString: ofSessions(url),
-    ...(servers.length > 0 ? connectingToWritable(servers.map(ofSessions), ServingClient) : {}),
+  const isForWrites = servers.length > 0;
+  const config: ServingPoolConfig = {
+    ...LASTING,
+    ...connectingTo({
+      urls: isForWrites ? servers : [url],
+      timeout: DATABASE_TIMEOUTS.connection,
+      urlNow,
+      settings: pooler === undefined ? { ...SERVING, ...settings } : undefined,
+      isForWrites,
+    }),
+    isForWrites,
     sharesSessions: pooler !== undefined,
     forms,
     max: size,
-    connectionTimeoutMillis: DATABASE_TIMEOUTS.connection,
-    ...LASTING,
   };
   return dataSource(ServingPool, config, mapping);
 }
@@ -108,13 +108,15 @@ export function servingDataSource(
  */
 export function standbyPool(url: string, size: number, urlNow: () => string): Pool {
   return new ServingPool({
-    Client: clientWithCredentialsOf(urlNow),
-    connectionString: withSettings(url, SERVING),
-    application_name: APPLICATION_NAME,
-    max: size,
-    connectionTimeoutMillis: STANDBY_TIMEOUTS.connection,
-    use: STANDBY_TIMEOUTS.use,
     ...LASTING,
+    ...connectingTo({
+      urls: [url],
+      timeout: STANDBY_TIMEOUTS.connection,
+      urlNow,
+      settings: SERVING,
+    }),
+    max: size,
+    use: STANDBY_TIMEOUTS.use,
   });
 }
 
@@ -126,6 +128,7 @@ export function standbyPool(url: string, size: number, urlNow: () => string): Po
  */
 export function administrativeDataSource(url: string, mapping?: Mapping): DataSource {
   const config: ServingPoolConfig = {
+    application_name: APPLICATION_NAME,
     connectionString: url,
     // pg parses dates in this style only. It is not a start-up parameter, because poolers reject or ignore those.
     onConnect: (client) => client.query(`set datestyle = 'ISO'`),
@@ -146,49 +149,12 @@ function dataSource(
   return new DataSource({
     type: 'postgres',
     driver: { ...pg, Pool: PoolClass },
-    extra: { ...config, application_name: APPLICATION_NAME },
+    extra: config,
     ...mapping,
     installExtensions: false,
     // Called if an idle connection breaks. The pool has removed it and opens another one when it is needed.
     poolErrorHandler: () => {},
   });
-}
-
-/** pg accepts a function as `password`, but a URL overrides it, even a URL without a password. */
-function clientWithCredentialsOf(urlNow: () => string): typeof Client {
-  return class extends Client {
-    constructor({ connectionString, ...config }: ClientConfig = {}) {
-      super({ ...config, connectionString: withCredentials(connectionString!, urlNow) });
-    }
-  };
-}
-
-function withCredentials(url: string, urlNow: () => string): string {
-  try {
-    const now = new URL(hostsOf(parsable(urlNow()))[0]!);
-    const { username, password } = now;
-    const changed = Object.assign(new URL(url), { username, password });
-    // In a URL, the parameters `user` and `password` override the role and password before the host.
-    for (const name of ['user', 'password']) {
-      changed.searchParams.delete(name);
-      now.searchParams.getAll(name).forEach((value) => changed.searchParams.set(name, value));
-    }
-    return changed.href;
-  } catch {
-    // The URL may come from a file that is just being written.
-    return url;
-  }
-}
-
-/** Adds settings to the URL's `options`, which would otherwise override them. */
-function withSettings(url: string, settings: Record<string, string>): string {
-  const changed = new URL(url);
-  const added = Object.entries(settings).map(
-    ([name, value]) => `-c ${name}=${value.replaceAll(' ', '\\ ')}`,
-  );
-  const options = [changed.searchParams.get('options') ?? [], added].flat().join(' ');
-  changed.searchParams.set('options', options);
-  return changed.href;
 }
 
 /** The pool of an initialized DataSource, for statements that do not go through a repository. */

@@ -1,9 +1,9 @@
 import { join } from 'node:path';
-import { Client } from 'pg';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { DataSource } from 'typeorm';
 import { type Environment, secretOf } from '../config/environment.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
-import { isUnavailable, sqlState } from '../errors/database-error.js';
+import { isUnavailable } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import {
   administrativeDataSource,
@@ -15,8 +15,8 @@ import {
 } from './data-source.js';
 import { serversOf, writableOf } from './servers.js';
 
-/** SQLSTATE of a statement that took longer than `statement_timeout`. */
-const QUERY_CANCELED = '57014';
+/** PostgreSQL 14, as PostgreSQL numbers its versions. */
+export const OLDEST_VERSION = 140_000;
 
 /** The folder of the embedded PostgreSQL and its files. */
 export const DATA_FOLDER = join(PROJECT_ROOT, '.data');
@@ -29,18 +29,19 @@ export interface Database {
 }
 
 /**
- * Calls `work` with the database that `DATABASE_URL` names, without a check of its state. If `DATABASE_URL` is not set,
- * runs the embedded PostgreSQL while `work` runs.
+ * Calls `work` with the database that `DATABASE_URL` names, without a check of its state. If the URL names several
+ * servers, it is the one that accepts writes. Without `DATABASE_URL`, the embedded PostgreSQL runs while `work` runs.
  *
- * @throws NoEmbeddedPostgres, and whatever `work` throws.
+ * @throws OperatorError, and whatever `work` throws.
  */
 export async function onDatabase(
   { DATABASE_URL }: Environment,
   work: (database: Database) => Promise<void>,
 ): Promise<void> {
   if (DATABASE_URL !== undefined) {
-    await work({ url: await serverOf(DATABASE_URL), isEmbedded: false });
-    return;
+    const servers = serversOf(DATABASE_URL);
+    const url = servers.length === 0 ? DATABASE_URL : await writableOf(servers).catch(cannotBeUsed);
+    return work({ url, isEmbedded: false });
   }
   const { EmbeddedPostgres } = await import('../embedded-postgres/embedded-postgres.js');
   const server = await EmbeddedPostgres.start(DATA_FOLDER);
@@ -48,27 +49,6 @@ export async function onDatabase(
     await work({ url: server.url, isEmbedded: true });
   } finally {
     await server.stop();
-  }
-}
-
-/** The URL of the server to use: the one that accepts writes, if `url` names several. */
-async function serverOf(url: string): Promise<string> {
-  const servers = serversOf(url);
-  return servers.length === 0 ? url : writableOf(servers).catch(cannotBeUsed);
-}
-
-/**
- * Describes the database and role of `url` for people, without the password.
- *
- * @throws OperatorError if the driver cannot use the URL.
- */
-export function describeDatabase(url: string): string {
-  try {
-    // The driver applies the defaults, including those of the environment (PGHOST and others).
-    const { database, host, port, user } = new Client({ connectionString: url });
-    return `Database ${database} at ${host}:${port}, role ${user}`;
-  } catch (error) {
-    return cannotBeUsed(error);
   }
 }
 
@@ -93,14 +73,21 @@ export async function administer<T>(
 }
 
 /**
- * @throws OperatorError if the encoding is not UTF-8: the length of names would be counted in bytes, or names could not
- *   be stored. Also if the role may use no schema of its search_path, because it would find no tables.
+ * @throws OperatorError if PostgreSQL is too old. Also if the encoding is not UTF-8: the length of names would be counted
+ *   in bytes, or names could not be stored. Also if the role may use no schema of its search_path, because it would find
+ *   no tables.
  */
 async function requireFit(dataSource: DataSource): Promise<void> {
-  const [{ encoding, schema, path }] = await dataSource.query(
+  const [{ encoding, schema, path, version, number }] = await dataSource.query(
     `select current_setting('server_encoding') as encoding, current_schema() as schema,
-            current_setting('search_path') as path`,
+            current_setting('search_path') as path, current_setting('server_version') as version,
+            current_setting('server_version_num')::int as number`,
   );
+  if (number < OLDEST_VERSION) {
+    throw new OperatorError(
+      `The server of DATABASE_URL is PostgreSQL ${version}; the service needs 14 or later.`,
+    );
+  }
   if (encoding !== 'UTF8') {
     throw new OperatorError(
       `The database of DATABASE_URL has the encoding ${encoding}, and must have UTF8: ` +
@@ -142,81 +129,36 @@ export async function connectToServe(
     try {
       await dataSource.initialize();
       await requireSettings(dataSource, options);
-      if (DATABASE_POOLER === undefined) {
-        await requireOwnSessions(dataSource);
-      }
       return dataSource;
     } catch (error) {
       if (dataSource.isInitialized) {
         await dataSource.destroy();
       }
-      if (error instanceof OperatorError) {
-        throw error;
-      }
-      if (!isTimeout(error) || performance.now() > deadline) {
+      if (!isUnavailable(error) || performance.now() > deadline) {
         cannotBeUsed(error);
       }
+      await wait(100);
     }
   }
 }
 
-/** Whether a session was not opened, or a statement not run, in time. A busy machine can be the reason. */
-function isTimeout(error: unknown): boolean {
-  const state = sqlState(error);
-  return state === QUERY_CANCELED || (state === undefined && isUnavailable(error));
-}
-
-/** Most poolers reject or ignore the settings in a session's start-up packet. Missing settings show a pooler. */
+/** @throws OperatorError if sessions lack settings: through a pooler, the service cannot change them. */
 async function requireSettings(dataSource: DataSource, options: ServingOptions): Promise<void> {
   const required = requiredSettings(options);
   const found = await dataSource.query<{ name: string; setting: string; role: string }[]>(
     `select name, setting, quote_ident(current_user) as role from pg_settings where name = any($1)`,
     [Object.keys(required)],
   );
-  const wrong = found.filter(({ name, setting }) => setting !== required[name]);
-  if (wrong.length === 0) {
-    return;
-  }
-  if (options.pooler === undefined) {
-    const settings = wrong.map(({ name, setting }) => `${name} is ${setting}`).join(', ');
+  const remedy = found
+    .filter(({ name, setting }) => setting !== required[name])
+    .map(({ name, role }) => `alter role ${role} set ${name} = '${required[name]}';`);
+  if (remedy.length > 0) {
     throw new OperatorError(
-      `The database of DATABASE_URL ignores settings of the service's sessions (${settings}), as poolers do. ${POOLER_HINT}.`,
+      'Through a pooler, the settings of sessions must be those of the role of DATABASE_URL. ' +
+        `Run this, and have the pooler connect again:\n${remedy.join('\n')}`,
     );
   }
-  const remedy = wrong.map(
-    ({ name, role }) => `alter role ${role} set ${name} = '${required[name]}';`,
-  );
-  throw new OperatorError(
-    'Through a pooler, the settings of sessions must be those of the role of DATABASE_URL. ' +
-      `Run this, and have the pooler connect again:\n${remedy.join('\n')}`,
-  );
 }
-
-/** A pooler may apply the settings and still give each transaction any of its sessions. */
-async function requireOwnSessions(dataSource: DataSource): Promise<void> {
-  const connections = [dataSource.createQueryRunner(), dataSource.createQueryRunner()] as const;
-  try {
-    const sessions: number[] = [];
-    // This order also detects a pooler that uses its sessions in turns.
-    for (const index of [0, 1, 1, 0] as const) {
-      const [{ pid }] = await connections[index].query('select pg_backend_pid() as pid');
-      sessions.push(pid);
-    }
-    const [first, second, ...again] = sessions;
-    if (first === second || again[0] !== second || again[1] !== first) {
-      throw new OperatorError(
-        `The connections of DATABASE_URL share sessions, as those of poolers do. ${POOLER_HINT}.`,
-      );
-    }
-  } finally {
-    await Promise.all(connections.map((connection) => connection.release()));
-  }
-}
-
-const POOLER_HINT = 'Connect to PostgreSQL itself, or set DATABASE_POOLER=transaction';
-
-/** The error messages of PgBouncer, Neon's pooler and RDS Proxy about settings in a start-up packet. */
-const POOLER_REFUSAL = /unsupported startup parameter|command-line options/i;
 
 /**
  * @returns the DataSource that `make` returns, connected.
@@ -231,15 +173,10 @@ export async function connected(make: () => DataSource): Promise<DataSource> {
 }
 
 function cannotBeUsed(error: unknown): never {
-  const { message, code } = error as NodeJS.ErrnoException;
-  throw new OperatorError(
-    `The database of DATABASE_URL cannot be used: ${message || code}${hintTo(code, message)}`,
-  );
-}
-
-function hintTo(code: string | undefined, message: string): string {
-  if (code === 'ERR_INVALID_URL') {
-    return '. Percent-encode the password';
+  if (error instanceof OperatorError) {
+    throw error;
   }
-  return POOLER_REFUSAL.test(message) ? `. This message comes from a pooler. ${POOLER_HINT}.` : '';
+  const { message, code } = error as NodeJS.ErrnoException;
+  const hint = code === 'ERR_INVALID_URL' ? '. Percent-encode the password' : '';
+  throw new OperatorError(`The database of DATABASE_URL cannot be used: ${message || code}${hint}`);
 }

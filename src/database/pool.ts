@@ -7,14 +7,11 @@ import { run, type SessionTraits, Statement, type StatementForm } from './statem
  * seconds. So connections that still hang when the database responds again do not delay the service's recovery.
  */
 export const DATABASE_TIMEOUTS = {
-  /** For a connection: an idle one of the pool, or a new one. */
+  /** For a connection, an idle one of the pool or a new one, and for the first response of a new one. */
   connection: 1_000,
   /** For a statement, as PostgreSQL's `statement_timeout`. */
   statement: 1_500,
-  /**
-   * For all that a session is taken from the pool for. It covers commits, which `statement_timeout` does not limit, and
-   * a server that hangs.
-   */
+  /** For each use of a session: it also covers commits, which `statement_timeout` does not limit. */
   use: 1_750,
   /** For the response of an idle session, after another session did not respond in time. */
   proof: 250,
@@ -31,6 +28,8 @@ export const STANDBY_TIMEOUTS = { connection: 250, use: 250 } as const;
 export interface ServingPoolConfig extends PoolConfig, SessionTraits {
   /** Milliseconds; {@link DATABASE_TIMEOUTS} has the default. */
   use?: number;
+  /** Whether `onConnect` throws if the server is read-only. */
+  isForWrites?: boolean;
 }
 
 /** Ends sessions by their process ids, unless a session that was just opened has the same process id. */
@@ -57,9 +56,8 @@ export class ServingPool extends Pool implements SessionTraits {
     super(config);
     this.sharesSessions = config.sharesSessions;
     this.forms = config.forms;
-    // An idle session broke. The pool has removed it, and opens another one when it is needed.
+    // An idle session broke, which the pool replaces, or one that TypeORM has not added its listener to yet.
     this.on('error', () => {});
-    // TypeORM adds its listener only after it gets the session. PostgreSQL may close the session before that.
     this.on('connect', (client) => client.on('error', () => {}));
     this.on('acquire', (client) => this.limit(client, config.use ?? DATABASE_TIMEOUTS.use));
     this.on('release', (error, client) => {
@@ -70,12 +68,9 @@ export class ServingPool extends Pool implements SessionTraits {
     });
   }
 
-  /**
-   * Called if the server is read-only. If there are several servers, sessions with one that accepts writes replace the
-   * idle ones.
-   */
+  /** Called if the server is read-only. Of several servers, the one that accepts writes replaces it. */
   leaveReadOnly(): void {
-    if (this.config.onConnect !== undefined) {
+    if (this.config.isForWrites) {
       this.checkIdle();
     }
   }
@@ -86,22 +81,23 @@ export class ServingPool extends Pool implements SessionTraits {
     const close = () => {
       // pg-pool does not use an ended session again.
       void client.end();
-      this.abandoned.add((client as Session).processID);
       this.checkIdle();
-      this.endAbandoned().catch(() => {});
+      // A pooler reports numbers of its own.
+      if (!this.sharesSessions) {
+        this.abandoned.add((client as Session).processID);
+        this.endAbandoned().catch(() => {});
+      }
     };
     this.deadlines.set(client, setTimeout(close, milliseconds));
   }
 
   /** Takes each idle session from the pool until it responds, and closes those that do not. */
   private checkIdle(): void {
-    const check: (client: PoolClient) => unknown =
-      this.config.onConnect ?? ((client) => client.query('select'));
     for (let { idleCount } = this; idleCount > 0; idleCount -= 1) {
       this.connect((_error, client, release) => {
         if (client !== undefined) {
           this.limit(client, DATABASE_TIMEOUTS.proof);
-          Promise.resolve(check(client)).then(() => release(), release);
+          Promise.resolve(this.config.onConnect!(client)).then(() => release(), release);
         }
       });
     }

@@ -21,10 +21,7 @@ export type StatementForm = (pool: Pool, values: any) => Promise<unknown[][]>;
 
 /** How the sessions of a pool differ from PostgreSQL's own. */
 export interface SessionTraits {
-  /**
-   * Whether a pooler shares sessions among its clients. Prepared statements of one client would then collide with
-   * another's.
-   */
+  /** Whether a pooler shares them among its clients, whose prepared statements would collide. */
   readonly sharesSessions?: boolean;
   /** The statements, by name, that run in another form on this engine. */
   readonly forms?: ReadonlyMap<string, StatementForm>;

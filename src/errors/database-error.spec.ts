@@ -26,6 +26,12 @@ describe('a database error', () => {
     expect(isUnavailable(withCode('XX000', message))).toBe(true);
   });
 
+  it('with SQLSTATE 42501 means so only if it ended the connection: the role may not connect', () => {
+    const ofStatement = Object.assign(withCode('42501'), { severity: 'ERROR' });
+    expect(isUnavailable(ofStatement)).toBe(false);
+    expect(isUnavailable(Object.assign(ofStatement, { severity: 'FATAL' }))).toBe(true);
+  });
+
   it.each(list('22001 22003 22021 22P02 22P05 23502 23505 23514 P0001'))(
     'with SQLSTATE %s means that a value was refused',
     (state) => expect(meaningOf(withCode(state))).toEqual([state, false, true]),

@@ -23,6 +23,7 @@ export function sqlState(error: unknown): string | undefined {
  *
  * - 08: the connection failed.
  * - 28, 3D, 55000, only while connecting: the role is rejected; the database does not exist; it accepts no connections.
+ * - 42501, only while connecting, which its severity shows: the role may not connect to the database.
  * - 25006: the server is read-only.
  * - 53: connections, memory or disk are exhausted.
  * - 40001, 40P01: a serialization failure; a deadlock.
@@ -34,9 +35,12 @@ export function sqlState(error: unknown): string | undefined {
  */
 export function isUnavailable(error: unknown): boolean {
   const state = sqlState(error);
-  const { code, syscall, message } = Object(error);
+  const { code, syscall, message, severity } = Object(error);
   if (state === 'XX000') {
     return String(message).startsWith('server closed the connection');
+  }
+  if (state === '42501') {
+    return severity === 'FATAL';
   }
   if (state !== undefined) {
     return /^(08|28|3D|53|58|55000|57P0|25006|25P04|55P03|57014|40001|40P01)/.test(state);

@@ -31,8 +31,8 @@ const HAS_REPLAYED = `pg_last_wal_replay_lsn() >= $1::pg_lsn
  * Whether a standby receives the timeline `$2` and has replayed it up to the LSN `$1`. Checks up to ten times, within
  * 36 ms. A statement that is sent afterwards sees all commits up to this LSN.
  *
- * The second column says why the service must not use the server: it has not the identity `$3`; the role may not see
- * the timeline; or the session lacks the settings that the service sent when it connected.
+ * The second column says why the service must not use the server: it has not the identity `$3`, or the role may not see
+ * the timeline.
  */
 export const STANDBY_STATE = new Statement(
   'standby-state',
@@ -51,8 +51,6 @@ export const STANDBY_STATE = new Statement(
            when not pg_has_role('pg_read_all_stats', 'usage')
            then 'does not show this role what it receives. On the primary, run: grant pg_read_all_stats to '
                 || quote_ident(current_user) || ';'
-           when current_setting('plan_cache_mode') <> 'force_generic_plan'
-           then 'ignores settings of the service''s sessions, as poolers do. Name the standby itself.'
          end
     from look`,
 );

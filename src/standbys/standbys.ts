@@ -41,10 +41,7 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
       url === undefined ? [] : hostsOf(url).map((one) => new Standby(one, environment));
   }
 
-  /**
-   * @throws OperatorError if a server is not a standby of this primary or ignores session settings, as poolers do, or
-   *   if the role lacks `pg_read_all_stats`.
-   */
+  /** @throws OperatorError if a server is not a standby of this primary, or the role lacks `pg_read_all_stats`. */
   async onModuleInit(): Promise<void> {
     if (this.standbys.length > 0) {
       this.checking = setInterval(() => void this.check(), CHECK_EVERY).unref();
@@ -91,24 +88,21 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
     return (await run<PrimaryPosition>(this.primary, PRIMARY_POSITION))[0];
   }
 
-  /**
-   * Checks all standbys. If the primary cannot be reached, their state stays as it is, and reads fail with its error.
-   */
+  /** If the primary cannot be reached, the state of the standbys stays as it is, and reads fail with its error. */
   private async check(): Promise<void> {
     try {
       const position = await this.position();
-      const reasonOf = (standby: Standby): Promise<Error | undefined> =>
+      const reasonOf = async (standby: Standby): Promise<Error | undefined> =>
         position === undefined
-          ? Promise.resolve(new Error('the server of DATABASE_URL is not a primary'))
+          ? new Error('the server of DATABASE_URL is not a primary')
           : standby.read(position, async () => undefined).catch((error: Error) => error);
-      await Promise.all(
-        this.standbys.map(async (standby) => this.note(standby, await reasonOf(standby))),
-      );
+      await Promise.all(this.standbys.map(async (one) => this.note(one, await reasonOf(one))));
     } catch (error) {
       this.logger.debug({ reason: String(error) }, 'Standbys could not be checked');
     }
   }
 
+  /** Stores whether the standby is used, and logs a change. */
   private note(standby: Standby, reason: Error | undefined): void {
     const { server, reason: before } = standby;
     standby.reason = reason;
@@ -116,10 +110,8 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
       this.logger.info({ standby: server }, 'Reads go to the standby');
     } else if (reason !== undefined && (before === undefined || before === NOT_CHECKED)) {
       const { message, code } = reason as NodeJS.ErrnoException;
-      this.logger.warn(
-        { standby: server, reason: message || code },
-        'Reads do not go to the standby',
-      );
+      const fields = { standby: server, reason: message || code };
+      this.logger.warn(fields, 'Reads do not go to the standby');
     }
   }
 }
@@ -144,9 +136,8 @@ class Standby {
   async read<T>(position: PrimaryPosition, work: Read<T>): Promise<T> {
     const session = await this.pool.connect();
     try {
-      const [[hasReplayed, refusal]] = (await run(session, STANDBY_STATE, position)) as [
-        [hasReplayed: boolean, refusal: string | null],
-      ];
+      const [state] = await run<[boolean, string | null]>(session, STANDBY_STATE, position);
+      const [hasReplayed, refusal] = state!;
       if (refusal !== null) {
         throw new OperatorError(`The server ${this.server} of DATABASE_READ_URL ${refusal}`);
       }

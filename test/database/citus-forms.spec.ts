@@ -1,9 +1,11 @@
 import type { Pool } from 'pg';
 import type { DataSource } from 'typeorm';
-import { CITUS_FORMS } from '../../src/citus/citus.js';
-import { CITUS_SETTINGS } from '../../src/citus/engine.js';
+import { CITUS } from '../../src/citus/citus.js';
+import { connectService } from '../../src/cli/serving-database.js';
+import { readEnvironment } from '../../src/config/environment.js';
 import { poolOf, servingDataSource } from '../../src/database/data-source.js';
 import { run, type Statement } from '../../src/database/statement.js';
+import { OperatorError } from '../../src/errors/operator-error.js';
 import { INT64_MAX, INT64_MIN } from '../../src/int64.js';
 import { ORDER_PAGES } from '../../src/orders/orders.sql.js';
 import type { NewPet } from '../../src/pets/new-pet.dto.js';
@@ -18,6 +20,7 @@ import {
   PET_PAGES_OF_STATUS,
   PETS_BY_IDEMPOTENCY_KEY,
 } from '../../src/pets/pets.sql.js';
+import { query } from '../support/ask.js';
 import { fullPet } from '../support/full-pet.js';
 import { createMigratedDatabase, dropDatabase } from '../support/service.js';
 
@@ -30,9 +33,7 @@ describe('the form for Citus', () => {
   beforeAll(async () => {
     url = await createMigratedDatabase();
     dataSources = await Promise.all(
-      [{}, { settings: CITUS_SETTINGS, forms: CITUS_FORMS }].map((engine) =>
-        servingDataSource(url, 2, engine).initialize(),
-      ),
+      [{}, CITUS].map((engine) => servingDataSource(url, 2, engine).initialize()),
     );
     [plain, citus] = dataSources.map(poolOf) as [Pool, Pool];
     await plain.query(
@@ -131,17 +132,22 @@ describe('the form for Citus', () => {
     }
   });
 
-  it('of INSERT_PETS_ONCE replaces an old record, as the statement does', async () => {
+  it('of INSERT_PETS_ONCE replaces a record of 24 hours, which DELETE_OLD_IDEMPOTENCY_KEYS deletes', async () => {
+    const age = (interval: string) =>
+      plain.query(
+        `update idempotency_keys set created_at = now() - interval '${interval}' where key like 'old-%'`,
+      );
     for (const pool of [citus, plain]) {
       const keys = PETS.map((_pet, n) => `old-${n}`);
       await once(pool, keys);
-      await plain.query(
-        `update idempotency_keys set created_at = now() - interval '25 hours' where key like 'old-%'`,
-      );
+      await age('24 hours 1 minute');
       const rows = await once(pool, keys);
       expect(rows).toEqual(PETS.map((_pet, n) => [n + 1, true, expect.any(String), true]));
       expect((await find(pool, keys)).map(([, , id]) => id)).toEqual(rows.map(([, , id]) => id));
-      await plain.query(`delete from idempotency_keys where key like 'old-%'`);
+      await age('23 hours 59 minutes');
+      expect(await run(pool, DELETE_OLD_IDEMPOTENCY_KEYS)).toEqual([]);
+      await age('24 hours 1 minute');
+      expect(sorted(await run(pool, DELETE_OLD_IDEMPOTENCY_KEYS)).flat()).toEqual(keys);
     }
   });
 
@@ -173,28 +179,13 @@ describe('the form for Citus', () => {
     expect((await find(plain, keys)).map(([position]) => position)).toEqual([1, 2]);
   });
 
-  it('of PETS_BY_IDEMPOTENCY_KEY deletes the record of a pet that was deleted, and no other', async () => {
-    // As on Citus, where a record may outlive its pet.
+  it('of PETS_BY_IDEMPOTENCY_KEY finds nothing for a key without its pet', async () => {
+    // As on Citus, where a record may outlive its pet, or be committed before it.
     await plain.query('alter table idempotency_keys drop constraint idempotency_keys_pet_id_fkey');
     const keys = ['gone', 'kept-1', 'kept-2'];
     const [[, , gone]] = (await once(citus, keys)) as [unknown[]];
     await plain.query('delete from pets where id = $1', [gone]);
     expect((await find(citus, keys)).map(([position]) => position)).toEqual([2, 3]);
-    const { rows } = await plain.query(
-      'select key from idempotency_keys where key = any($1) order by key',
-      [keys],
-    );
-    expect(rows).toEqual([{ key: 'kept-1' }, { key: 'kept-2' }]);
-    expect((await plain.query('select from pets where id = $1', [gone])).rowCount).toBe(0);
-  });
-
-  it('of DELETE_OLD_IDEMPOTENCY_KEYS deletes what is older than 24 hours', async () => {
-    await plain.query(
-      `insert into idempotency_keys (api_key_id, key, body_hash, pet_id, created_at)
-       values (1, 'old', '', 1, now() - interval '24 hours 1 minute'),
-              (1, 'young', '', 1, now() - interval '23 hours 59 minutes')`,
-    );
-    expect(await run(citus, DELETE_OLD_IDEMPOTENCY_KEYS)).toEqual([['old']]);
   });
 
   it('is there for each statement that reads or writes animals, orders or Idempotency-Keys', async () => {
@@ -206,6 +197,34 @@ describe('the form for Citus', () => {
       .flatMap((module) => Object.values(module))
       .filter((value): value is Statement => typeof (value as Statement)?.text === 'string')
       .map(({ name }) => name);
-    expect([...CITUS_FORMS.keys()].toSorted()).toEqual(names.toSorted());
+    expect([...CITUS.forms.keys()].toSorted()).toEqual(names.toSorted());
+  });
+});
+
+describe('a start on a node of Citus', () => {
+  let url: string;
+  beforeAll(async () => {
+    url = await createMigratedDatabase();
+    // Citus has this table on each node.
+    await query(url, 'create table pg_dist_local_group (groupid int)');
+  });
+  afterAll(() => dropDatabase(url));
+
+  const start = async (node: number, variables = {}) => {
+    await query(url, 'truncate pg_dist_local_group');
+    await query(url, `insert into pg_dist_local_group values (${node})`);
+    const environment = readEnvironment({ DATABASE_URL: url, ...variables });
+    return (await connectService(url, environment)).destroy();
+  };
+
+  it('is accepted on the coordinator, and refused on a worker and with standbys', async () => {
+    await start(0);
+    for (const [refused, message] of [
+      [() => start(7), 'is a worker of Citus'],
+      [() => start(0, { DATABASE_READ_URL: url }), 'DATABASE_READ_URL must not be set'],
+    ] as const) {
+      await expect(refused()).rejects.toThrow(OperatorError);
+      await expect(refused()).rejects.toThrow(message);
+    }
   });
 });

@@ -1,11 +1,6 @@
 import { Client } from 'pg';
-import { administerKeys } from '../../src/auth/api-keys.js';
-import { readEnvironment } from '../../src/config/environment.js';
-import { connectService } from '../../src/cli/serving-database.js';
 import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
-import { createLogger } from '../../src/logging/logger.js';
-import { IdempotentCreation } from '../../src/pets/idempotent-creation.js';
-import { expectError, walk } from '../support/answers.js';
+import { expectError } from '../support/answers.js';
 import { query } from '../support/ask.js';
 import { CITUS_URL } from '../support/citus.js';
 import { revertToOrders } from '../support/revert-to-orders.js';
@@ -23,7 +18,8 @@ if (CITUS_URL === undefined) {
 const MIN = '-9223372036854775808';
 const MAX = '9223372036854775807';
 
-// Citus is not part of PostgreSQL, and CI has none: there, citus-forms.spec.ts tests its statements on PostgreSQL.
+// Citus is not part of PostgreSQL, and CI has none: there, citus-forms.spec.ts tests its statements on PostgreSQL. The
+// tests of the operations also run on Citus, if TEST_DATABASE_URL is the same URL.
 const describeOnCitus = CITUS_URL === undefined ? describe.skip : describe;
 
 describeOnCitus('the migrations on Citus', () => {
@@ -49,7 +45,7 @@ describeOnCitus('the migrations on Citus', () => {
     ]);
   });
 
-  it('revert, and distribute again, with all rows and the next ids', async () => {
+  it('revert, and distribute again, with all rows and the next ids, also from nothing', async () => {
     await ask(
       `insert into api_keys (name, hash) values ('key', sha256('key'))`,
       `insert into pets (name, category_id) select 'pet ' || n, n from generate_series(1, 100) as n`,
@@ -77,6 +73,9 @@ describeOnCitus('the migrations on Citus', () => {
       `insert into pets (name, category_id) values ('next', 1) returning id`,
     );
     expect(Number(id)).toBeGreaterThan(100);
+    while ((await revertMigration(url)) !== undefined);
+    await runMigrations(url);
+    expect(await tables()).toHaveLength(4);
   });
 
   it('may have been applied before the extension was created: the service works, and a revert allows to distribute', async () => {
@@ -106,13 +105,6 @@ describeOnCitus('the migrations on Citus', () => {
       { name: 'Rex' },
       { name: 'Max' },
     ]);
-  });
-
-  it('revert to the first one, and lead up again', async () => {
-    while ((await revertMigration(url)) !== undefined);
-    expect(await tables()).toEqual([]);
-    await runMigrations(url);
-    expect(await tables()).toHaveLength(4);
   });
 });
 
@@ -145,95 +137,6 @@ describeOnCitus('on Citus', () => {
     expect(await service.query('show enable_seqscan')).toEqual([{ enable_seqscan: 'off' }]);
   });
 
-  it('does not start with standbys, and says why', async () => {
-    const { databaseUrl } = service;
-    const variables = { DATABASE_URL: databaseUrl, DATABASE_READ_URL: databaseUrl };
-    await expect(connectService(databaseUrl, readEnvironment(variables))).rejects.toThrow(
-      /extension citus, so DATABASE_READ_URL must not be set/,
-    );
-  });
-
-  it('is ready', async () => {
-    await service.api.get('/health/ready').expect(200, { status: 'ready' });
-  });
-
-  it('manages keys, which each node has', async () => {
-    await administerKeys(service.databaseUrl, async (keys) => {
-      const { id, key } = await keys.issue('citus', 3_600_000);
-      const status = async () =>
-        (await service.anonymous.get('/v1/pets').set('Authorization', `Bearer ${key}`)).status;
-      expect(await status()).toBe(200);
-      await keys.limit(id, 1_000_000);
-      expect((await keys.find(id))!.expiresAt!.getTime()).toBeLessThan(Date.now() + 3_000_000);
-      expect((await keys.list()).map((one) => one.id)).toContain(id);
-      expect(await keys.revoke(id)).toBe(true);
-      expect(await keys.revoke(id)).toBe(false);
-      expect(await keys.admit(key, 'again')).toBe(false);
-    });
-  });
-
-  it('responds to createPet with the text that a get and a list have', async () => {
-    for (const name of [
-      '"\\\'\\u0041\n\r\t\b\f\u0001\u001f\u007f\u0080',
-      '\u2028\u2029\u202e\ufffd\uffff\u{10ffff}👩‍👩‍👧‍👦</script>',
-    ]) {
-      for (const key of ['', `key-${name.length}`]) {
-        const answer = await service.api
-          .post('/v1/pets')
-          .set(key === '' ? {} : { 'Idempotency-Key': key })
-          .set('Content-Type', 'application/json')
-          .send(`{"name":${JSON.stringify(name)},"categoryId":${MIN}}`)
-          .expect(201);
-        expect(JSON.parse(answer.text)).toMatchObject({ name, status: 'available' });
-        expect(answer.text).toContain(`"categoryId":${MIN}`);
-        expect((await service.api.get(answer.headers['location']!)).text).toBe(answer.text);
-        expect((await service.api.get('/v1/pets?limit=100')).text).toContain(answer.text);
-      }
-    }
-  });
-
-  it('turns pages of orders and animals over all shards, by id', async () => {
-    await service.query(
-      `insert into pets (id, name, category_id, status)
-       select n, 'pet', n, case when n % 2 = 0 then 'sold' else 'pending' end from generate_series(-50, 49) as n`,
-    );
-    await service.query(
-      `insert into orders (id, pet_id) overriding system value values (${MIN}, 1), (${MAX}, 1)`,
-    );
-    await service.query('insert into orders (pet_id) select 1 from generate_series(1, 30)');
-    const ids = async (path: string) =>
-      (await walk(service, path)).flatMap(({ text }) =>
-        [...text.matchAll(/"id":(-?\d+)/g)].map(([, id]) => BigInt(id!)),
-      );
-    const sorted = (all: bigint[]) => all.toSorted((a, b) => Number(a - b));
-    const sold = await ids('/v1/pets?limit=3&status=sold');
-    expect(sold).toEqual(sorted(sold));
-    expect(sold).toHaveLength(50);
-    const orders = await ids('/v1/store/orders?limit=7');
-    expect(orders).toEqual(sorted(orders));
-    expect(orders).toHaveLength(32);
-  });
-
-  it('stores the valid ones of a batch once each if the database refuses others', async () => {
-    await service.query(
-      `alter table pets add constraint refused check (name <> 'refused') not valid`,
-    );
-    try {
-      const statuses = await Promise.all(
-        Array.from({ length: 40 }, async (_, n) => {
-          const answer = await service.api
-            .post('/v1/pets')
-            .send({ name: n % 10 === 0 ? 'refused' : 'Rex', categoryId: n });
-          return answer.status;
-        }),
-      );
-      expect(statuses.filter((status) => status === 201)).toHaveLength(36);
-      expect(await count('pets')).toBe(36);
-    } finally {
-      await service.query('alter table pets drop constraint refused');
-    }
-  });
-
   describe('createPet with an Idempotency-Key', () => {
     it('creates one animal for each of hundreds of keys that two processes get at once', async () => {
       const keys = Array.from({ length: 200 }, (_, n) => `key-${n}`);
@@ -250,41 +153,6 @@ describeOnCitus('on Citus', () => {
       expect(new Set(again.map(({ body }) => body.id)).size).toBe(200);
       expect(again.map(({ body }) => body.name)).toEqual(keys);
       expect([await count('pets'), await count('idempotency_keys')]).toEqual([200, 200]);
-    });
-
-    it('refuses another body, and creates a new animal after 24 hours', async () => {
-      const age = (interval: string) =>
-        service.query(`update idempotency_keys set created_at = now() - interval '${interval}'`);
-      const first = await create('a').expect(201);
-      expectError(await create('a', other, 'Max'), 422, 'idempotency_key_reused');
-      await age('23 hours 59 minutes');
-      expect((await create('a', other).expect(201)).text).toBe(first.text);
-      await age('24 hours 1 minute');
-      const second = await create('a', other, 'Max').expect(201);
-      expect(second.headers).not.toHaveProperty('idempotent-replayed');
-      expect((await create('a', service, 'Max')).text).toBe(second.text);
-      expect([await count('pets'), await count('idempotency_keys')]).toEqual([2, 1]);
-    });
-
-    it('stores neither the key nor the animal if the database refuses one', async () => {
-      await service.query(
-        `alter table pets add constraint refused check (name <> 'refused') not valid`,
-      );
-      expect((await create('half', service, 'refused')).status).toBe(500);
-      await service.query('alter table pets drop constraint refused');
-      expect([await count('pets'), await count('idempotency_keys')]).toEqual([0, 0]);
-      await create('half').expect(201);
-    });
-
-    it('creates a new animal after the first was deleted, once the record of its key is deleted', async () => {
-      const first = await create('gone').expect(201);
-      await service.query('delete from pets');
-      expectError(await create('gone', other), 503, 'unavailable');
-      const second = await create('gone').expect(201);
-      expect(second.body.id).not.toBe(first.body.id);
-      expect(second.headers).not.toHaveProperty('idempotent-replayed');
-      expect((await create('gone', other).expect(201)).text).toBe(second.text);
-      expect(await count('pets')).toBe(1);
     });
 
     it('keeps the record of an animal whose worker has not finished the commit', async () => {
@@ -319,16 +187,6 @@ describeOnCitus('on Citus', () => {
       }
       expect((await create('doubt').expect(201)).text).toBe(text);
       expect(await count('pets')).toBe(1);
-    });
-
-    it('deletes records that are older than 24 hours, and no others', async () => {
-      await create('young').expect(201);
-      await service.query(
-        `insert into idempotency_keys (api_key_id, key, body_hash, pet_id, created_at)
-         select 1, n, '', n, now() - interval '25 hours' from generate_series(1, 2500) as n`,
-      );
-      await new IdempotentCreation(service.pool, createLogger('silent'))['sweep']();
-      expect(await service.query('select key from idempotency_keys')).toEqual([{ key: 'young' }]);
     });
   });
 });

@@ -35,17 +35,6 @@ describe('the columns of an entity', () => {
   });
   afterAll(() => dropDatabase(url));
 
-  it('have the name and type that its decorators give', () => {
-    expect(columnsOf(Sample)).toMatchObject([
-      { property: 'id', name: 'id', type: 'bigint', isOptional: false },
-      { property: 'size', name: 'size', type: 'text', isOptional: true },
-      { property: 'note', name: 'a_note', type: 'character varying', isOptional: true },
-      { property: 'age', name: 'age', type: 'integer', isOptional: true },
-      { property: 'isGood', name: 'is_good', type: 'boolean', isOptional: false },
-      { property: 'bornAt', name: 'born_at', type: 'timestamp with time zone', isOptional: true },
-    ]);
-  });
-
   it.each([
     [
       `9223372036854775807, 'big', '"a"', -1, true, '2026-11-21T00:00:00.1-12:00'`,

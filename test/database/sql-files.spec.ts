@@ -40,7 +40,8 @@ const STATEMENTS: Readonly<Record<string, string>> = {
   "select to_regclass('pg_dist_local_group')":
     'A start: whether the database is Citus, for which other statements replace some of these. Then the start also reads the number of the node from that table.',
   'select name, setting, quote_ident': 'A start: whether sessions have their settings.',
-  'select pg_backend_pid()': 'A start: whether a pooler shares sessions among connections.',
+  'select pg_backend_pid()':
+    'Each session that serves, first: changes its settings, unless it is that of a pooler.',
 };
 
 // A developer's machine may have no PostgreSQL of its own; in CI, where these tests must run, systemBinaries() fails then.

@@ -1,9 +1,12 @@
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { PET_CURSORS } from '../../src/pets/list-pets-query.dto.js';
+import { FULL_LENGTH } from '../support/full-length.js';
 import { until } from '../support/until.js';
 import { startService, type TestService } from '../support/service.js';
 import { ask } from '../support/ask.js';
 import { Postgres, systemBinaries } from '../support/postgres.js';
+
+const CLIENTS = FULL_LENGTH ? 100 : 10;
 
 const BINARIES = await systemBinaries();
 if (BINARIES === undefined) {
@@ -77,6 +80,8 @@ if (BINARIES === undefined) {
       return all.reduce((sum, one) => sum + one.get(sample)!, 0);
     };
 
+    const pets = async (): Promise<number> =>
+      (await ask(primary.url, 'select count(*)::int from pets')).count;
     const create = async (service: TestService): Promise<number> => {
       const answer = await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 });
       expect(answer.status).toBe(201);
@@ -140,6 +145,54 @@ if (BINARIES === undefined) {
       }
       await until('it is in use', async () => (await metrics(other)).get(sample) === 1);
     });
+
+    it('miss no animal and cost no error while standbys are paused, killed and promoted', async () => {
+      const [first, second] = standbys as [Postgres, Postgres];
+      const onStandbys = await reads('standby');
+      let created = 0;
+      let isOver = false;
+      const client = async (turn: number) => {
+        for (; !isOver; turn += 1) {
+          const id = await create(services[turn % 2]!);
+          await expectListed(services[(turn + 1) % 2]!, id);
+          created += 1;
+        }
+      };
+      /** Ten animals of each client once `count` standbys are in use. */
+      const withStandbys = async (count: number) => {
+        await inUse(count);
+        const end = created + CLIENTS * 10;
+        await until('the clients went on', () => created >= end);
+      };
+      const events = async () => {
+        await withStandbys(2);
+        first.pause();
+        await withStandbys(1);
+        first.resume();
+        await withStandbys(2);
+        await second.kill();
+        await withStandbys(1);
+        await second.launch();
+        await withStandbys(2);
+        await ask(first.url, 'select pg_promote()');
+        await ask(
+          first.url,
+          `insert into pets (name, category_id) select 'not of the primary', 1 from generate_series(1, 1000)`,
+        );
+        await withStandbys(1);
+        isOver = true;
+      };
+      const before = await pets();
+      const clients = Array.from({ length: CLIENTS }, (_, turn) => client(turn));
+      try {
+        await Promise.all([events(), ...clients]);
+      } finally {
+        isOver = true;
+        await Promise.allSettled(clients);
+      }
+      expect(await reads('standby')).toBeGreaterThan(onStandbys);
+      expect(await pets()).toBe(before + created);
+    }, 600_000);
 
     it('are on the new primary after a failover, if a standby has what was lost with the old one', async () => {
       const [, ahead, next] = standbys as [Postgres, Postgres, Postgres];

@@ -1,5 +1,10 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
+import { connectService } from '../../src/cli/serving-database.js';
+import { readEnvironment } from '../../src/config/environment.js';
+import { OperatorError } from '../../src/errors/operator-error.js';
+import { runMigrations } from '../../src/schema/migrations.js';
+import { query } from '../support/ask.js';
 import { createDatabase, dropDatabase, startService } from '../support/service.js';
 
 describe('a start on a busy machine', () => {
@@ -8,25 +13,46 @@ describe('a start on a busy machine', () => {
     const { hostname, port } = new URL(url);
     let unanswered = 0;
     const slow = createServer((client) => {
-      client.once('data', (startup) => {
-        // The first session that would serve requests is never opened.
-        if (startup.includes('statement_timeout') && unanswered === 0) {
+      const server = connect(Number(port), hostname).on('error', () => client.destroy());
+      server.pipe(client).on('error', () => server.destroy());
+      client.on('data', (data) => {
+        // The first session that would serve requests gets no response.
+        if (data.includes('set_config') && unanswered === 0) {
           unanswered += 1;
-          return;
+        } else {
+          server.write(data);
         }
-        const server = connect(Number(port), hostname).on('error', () => client.destroy());
-        server.write(startup);
-        client.pipe(server).pipe(client);
       });
-      client.on('error', () => {});
     }).listen(0, '127.0.0.1');
     await once(slow, 'listening');
     const host = `127.0.0.1:${(slow.address() as AddressInfo).port}`;
     const service = await startService({}, Object.assign(new URL(url), { host }).href);
     await service.api.get('/v1/pets').expect(200);
-    expect(unanswered).toBe(1);
     await service.stop();
     slow.close();
+    await dropDatabase(url);
+    expect(unanswered).toBe(1);
+  });
+});
+
+describe('PostgreSQL 13', () => {
+  it('is refused by migrations and by a start', async () => {
+    const url = await createDatabase();
+    // The tests have no such server. A function that is found before PostgreSQL's own tells another version.
+    await query(
+      url,
+      'create schema old',
+      `create function old.current_setting(name text) returns text language sql as
+         $$select case name when 'server_version_num' then '130022' when 'server_version' then '13.22'
+                  else pg_catalog.current_setting(name) end$$`,
+      `alter database ${new URL(url).pathname.slice(1)} set search_path = old, pg_catalog`,
+    );
+    const message =
+      'The server of DATABASE_URL is PostgreSQL 13.22; the service needs 14 or later.';
+    const environment = readEnvironment({ DATABASE_URL: url });
+    for (const refused of [() => runMigrations(url), () => connectService(url, environment)]) {
+      await expect(refused()).rejects.toThrow(new OperatorError(message));
+    }
     await dropDatabase(url);
   });
 });

@@ -3,7 +3,7 @@ import { chmod, chown, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
-import { postgresAccount } from '../../src/embedded-postgres/account.js';
+import { postgresAccount } from '../../src/embedded-postgres/binaries.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { query } from '../support/ask.js';
 import { Postgres } from '../support/postgres.js';
@@ -142,7 +142,7 @@ describe('animal-store check', () => {
     const [key, certificate] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')];
     const make = `req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout ${key} -out ${certificate}`;
     execFileSync('openssl', make.split(' '), { stdio: 'ignore' });
-    const { ids } = await postgresAccount(folder);
+    const ids = await postgresAccount(folder);
     await chmod(folder, 0o755);
     await chmod(key, 0o600);
     await chown(key, ids.uid ?? process.getuid!(), ids.gid ?? process.getgid!());

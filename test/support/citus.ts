@@ -7,9 +7,6 @@ import { query } from './ask.js';
  */
 export const CITUS_URL = process.env['TEST_CITUS_URL'];
 
-/** The data folders of the coordinator and of a worker on this machine, which a test kills. */
-export const CITUS_FOLDERS = process.env['TEST_CITUS_FOLDERS']?.split(',');
-
 /** Whether all tests run there. */
 const isOnCitus = CITUS_URL !== undefined && process.env['TEST_DATABASE_URL'] === CITUS_URL;
 

@@ -1,7 +1,7 @@
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { postgresAccount } from '../../src/embedded-postgres/account.js';
+import { postgresAccount } from '../../src/embedded-postgres/binaries.js';
 import { freePort } from '../../scripts/free-port.mjs';
 import { areInstalled, PATH, Program } from './program.js';
 
@@ -42,7 +42,7 @@ export class PgBouncer {
       `.replaceAll(/^ +/gm, ''),
     );
     // It does not run as root either.
-    const { ids } = await postgresAccount(folder);
+    const ids = await postgresAccount(folder);
     const program = Program.start('pgbouncer', [file], { ids, env: { PATH } });
     await program.says(/process up/, 'stderr');
     return new PgBouncer(`postgres://pooled@127.0.0.1:${listenPort}${pathname}`, folder, program);

@@ -4,8 +4,7 @@ import { chmod, chown, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/pr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { postgresAccount } from '../../src/embedded-postgres/account.js';
-import { findBinaries } from '../../src/embedded-postgres/binaries.js';
+import { findBinaries, postgresAccount } from '../../src/embedded-postgres/binaries.js';
 import { freePort } from '../../scripts/free-port.mjs';
 import { areInstalled, type Ids, Program } from './program.js';
 
@@ -57,9 +56,9 @@ export class Postgres {
     await chmod(folder, 0o755);
     const account = await postgresAccount(folder);
     const found = binaries ?? (await findBinaries(account));
-    const server = new Postgres(await freePort(), folder, found, account.ids, settings);
+    const server = new Postgres(await freePort(), folder, found, account, settings);
     await mkdir(server.data, { mode: 0o700 });
-    const { uid, gid } = account.ids;
+    const { uid, gid } = account;
     if (uid !== undefined && gid !== undefined) {
       await chown(server.data, uid, gid);
     }
