@@ -161,16 +161,18 @@ export class HttpAdapter extends ExpressAdapter {
   override async close(): Promise<void> {
     this.isStopping = true;
     const closed = super.close();
-    for (const [socket, { open }] of this.connections) {
-      open.forEach(endsConnection);
-      if (open.size === 0) {
-        socket.destroy();
-      }
-    }
-    const destroyAll = () => this.connections.forEach((_connection, socket) => socket.destroy());
-    const deadline = setTimeout(destroyAll, this.limits.stopTimeout);
+    this.connections.forEach(({ open }) => open.forEach(endsConnection));
+    const destroyAfter = (milliseconds: number, isOver: (connection: Connection) => boolean) =>
+      setTimeout(() => {
+        this.connections.forEach((connection, socket) => isOver(connection) && socket.destroy());
+      }, milliseconds);
+    const timers = [
+      // A request may be on its way.
+      destroyAfter(50, ({ open }) => open.size === 0),
+      destroyAfter(this.limits.stopTimeout, () => true),
+    ];
     await closed;
-    clearTimeout(deadline);
+    timers.forEach((timer) => clearTimeout(timer));
   }
 
   private accept(socket: Socket): void {
