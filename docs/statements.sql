@@ -83,15 +83,14 @@ with new as materialized (
 ), stored as (
   insert into pets (id, name, category_id, status)
   select id, name, category_id, status from new
-  returning id, name, category_id, status
+  returning id, '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' as json
 )
-select new.position::int, new.id::text
+select new.position::int, id::text, stored.json
   from new
-  join stored on stored.id = new.id and (stored.name, stored.category_id, stored.status) is not distinct from (new.name, new.category_id, new.status);
+  join stored using (id);
 -- Plan of ('{Rex}', '{1}', '{available}'):
 --   Hash Join (actual rows=1 loops=1)
 --     Hash Cond: (new.id = stored.id)
---     Join Filter: ((NOT ((stored.name)::text IS DISTINCT FROM (new.name)::text)) AND (NOT (stored.category_id IS DISTINCT FROM new.category_id)) AND (NOT (stored.status IS DISTINCT FROM new.status)))
 --     Buffers: shared hit=6
 --     CTE new
 --       ->  Function Scan on request (actual rows=1 loops=1)
@@ -110,18 +109,17 @@ select new.position::int, new.id::text
 
 -- createPet with an Idempotency-Key. Prepared as insert-pets-once.
 with new as materialized (
-  select request.*,
-         case (select created_at < now() - interval '24 hours' from idempotency_keys as known
-                where known.api_key_id = request.api_key_id and known.key = request.key)
-           when false then null
-           when true then exists (select from idempotency_keys as old
-                                   where old.api_key_id = request.api_key_id and old.key = request.key
-                                     for update skip locked)
-                      and pg_try_advisory_xact_lock(hashtextextended(api_key_id || ' ' || key, 0))
-           else pg_try_advisory_xact_lock(hashtextextended(api_key_id || ' ' || key, 0))
+  select request.*, known.*,
+         case when known_id is null
+           then pg_try_advisory_xact_lock(hashtextextended(api_key_id || ' ' || key, 0))
          end as is_free
     from unnest($1::bigint[], $2::text[], $3::text[], $4::character varying[], $5::bigint[], $6::text[])
          with ordinality as request (api_key_id, key, body_hash, name, category_id, status, position)
+    left join lateral (
+         select pet_id as known_id, encode(record.body_hash, 'hex') as known_hash
+           from idempotency_keys as record
+          where record.api_key_id = request.api_key_id and record.key = request.key and not created_at < now() - interval '24 hours'
+          limit 1) as known on true
 ), record as (
   insert into idempotency_keys as earlier (api_key_id, key, body_hash, pet_id)
   select api_key_id, key, decode(body_hash, 'hex'), nextval('pets_id_seq')
@@ -134,28 +132,28 @@ with new as materialized (
 ), stored as (
   insert into pets (id, name, category_id, status)
   select pet_id, name, category_id, status from record join new using (api_key_id, key)
-  returning id, name, category_id, status
+  returning id, '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' as json
 )
-select new.position::int, is_free, pet_id::text, stored.id is not null
+select new.position::int, coalesce(known_id, pet_id)::text,
+       coalesce(stored.json, (select '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' from pets where id = known_id)),
+       coalesce(known_hash, body_hash), known_id is not null
   from new
   left join record using (api_key_id, key)
-  left join stored on stored.id = record.pet_id and (stored.name, stored.category_id, stored.status) is not distinct from (new.name, new.category_id, new.status);
+  left join stored on stored.id = pet_id;
 -- Plan of ('{1}', '{new}', array[encode(sha256('body'), 'hex')], '{Rex}', '{1}', '{available}'):
 --   Hash Left Join (actual rows=1 loops=1)
---     Hash Cond: (record.pet_id = stored.id)
---     Join Filter: ((NOT ((stored.name)::text IS DISTINCT FROM (new.name)::text)) AND (NOT (stored.category_id IS DISTINCT FROM new.category_id)) AND (NOT (stored.status IS DISTINCT FROM new.status)))
+--     Hash Cond: ((new.api_key_id = record.api_key_id) AND (new.key = (record.key)::text))
 --     Buffers: shared hit=19
 --     CTE new
---       ->  Function Scan on request (actual rows=1 loops=1)
+--       ->  Nested Loop Left Join (actual rows=1 loops=1)
 --             Buffers: shared hit=5
---             SubPlan 1
---               ->  Index Scan using idempotency_keys_pkey on idempotency_keys known (actual rows=0 loops=1)
---                     Index Cond: ((api_key_id = request.api_key_id) AND ((key)::text = request.key))
---                     Buffers: shared hit=5
---             SubPlan 2
---               ->  LockRows (never executed)
---                     ->  Index Scan using idempotency_keys_pkey on idempotency_keys old (never executed)
---                           Index Cond: ((api_key_id = request.api_key_id) AND ((key)::text = request.key))
+--             ->  Function Scan on request (actual rows=1 loops=1)
+--             ->  Limit (actual rows=0 loops=1)
+--                   Buffers: shared hit=5
+--                   ->  Index Scan using idempotency_keys_pkey on idempotency_keys record_1 (actual rows=0 loops=1)
+--                         Index Cond: ((api_key_id = request.api_key_id) AND ((key)::text = request.key))
+--                         Filter: (created_at >= (now() - '24:00:00'::interval))
+--                         Buffers: shared hit=5
 --     CTE record
 --       ->  Insert on idempotency_keys earlier (actual rows=1 loops=1)
 --             Conflict Resolution: UPDATE
@@ -173,55 +171,30 @@ select new.position::int, is_free, pet_id::text, stored.id is not null
 --       ->  Insert on pets (actual rows=1 loops=1)
 --             Buffers: shared hit=5
 --             ->  Hash Join (actual rows=1 loops=1)
---                   Hash Cond: ((new_2.api_key_id = record_1.api_key_id) AND (new_2.key = (record_1.key)::text))
+--                   Hash Cond: ((new_2.api_key_id = record_2.api_key_id) AND (new_2.key = (record_2.key)::text))
 --                   ->  CTE Scan on new new_2 (actual rows=1 loops=1)
 --                   ->  Hash (actual rows=1 loops=1)
 --                         Buckets: 1024  Batches: 1  Memory Usage: 9kB
---                         ->  CTE Scan on record record_1 (actual rows=1 loops=1)
---     ->  Hash Left Join (actual rows=1 loops=1)
---           Hash Cond: ((new.api_key_id = record.api_key_id) AND (new.key = (record.key)::text))
---           Buffers: shared hit=14
---           ->  CTE Scan on new (actual rows=1 loops=1)
---                 Buffers: shared hit=5
---           ->  Hash (actual rows=1 loops=1)
---                 Buckets: 1024  Batches: 1  Memory Usage: 9kB
---                 Buffers: shared hit=9
---                 ->  CTE Scan on record (actual rows=1 loops=1)
---                       Buffers: shared hit=9
+--                         ->  CTE Scan on record record_2 (actual rows=1 loops=1)
+--     ->  CTE Scan on new (actual rows=1 loops=1)
+--           Buffers: shared hit=5
 --     ->  Hash (actual rows=1 loops=1)
 --           Buckets: 1024  Batches: 1  Memory Usage: 9kB
---           Buffers: shared hit=5
---           ->  CTE Scan on stored (actual rows=1 loops=1)
---                 Buffers: shared hit=5
+--           Buffers: shared hit=14
+--           ->  Hash Left Join (actual rows=1 loops=1)
+--                 Hash Cond: (record.pet_id = stored.id)
+--                 Buffers: shared hit=14
+--                 ->  CTE Scan on record (actual rows=1 loops=1)
+--                       Buffers: shared hit=9
+--                 ->  Hash (actual rows=1 loops=1)
+--                       Buckets: 1024  Batches: 1  Memory Usage: 9kB
+--                       Buffers: shared hit=5
+--                       ->  CTE Scan on stored (actual rows=1 loops=1)
+--                             Buffers: shared hit=5
+--     SubPlan 4
+--       ->  Index Scan using pets_pkey on pets pets_1 (never executed)
+--             Index Cond: (id = new.known_id)
 --   Trigger for constraint idempotency_keys_pet_id_fkey on idempotency_keys: calls=1
-
--- createPet with an Idempotency-Key that stands for an animal. Prepared as pets-by-idempotency-key.
-select wanted.position::int, encode(known.body_hash, 'hex'), id::text, '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}'
-  from unnest($1::bigint[], $2::text[]) with ordinality as wanted (api_key_id, key, position)
- cross join lateral (
-       select body_hash, pet_id from idempotency_keys as record
-        where record.api_key_id = wanted.api_key_id and record.key = wanted.key
-        limit 1) as known
-  join pets on pets.id = known.pet_id;
--- Plan of ('{1}', '{key 500000}'):
---   Nested Loop (actual rows=1 loops=1)
---     Buffers: shared hit=8
---     ->  Nested Loop (actual rows=1 loops=1)
---           Buffers: shared hit=4
---           ->  Function Scan on wanted (actual rows=1 loops=1)
---           ->  Limit (actual rows=1 loops=1)
---                 Buffers: shared hit=4
---                 ->  Index Scan using idempotency_keys_pkey on idempotency_keys record (actual rows=1 loops=1)
---                       Index Cond: ((api_key_id = wanted.api_key_id) AND ((key)::text = wanted.key))
---                       Buffers: shared hit=4
---     ->  Memoize (actual rows=1 loops=1)
---           Cache Key: record.pet_id
---           Cache Mode: logical
---           Hits: 0  Misses: 1  Evictions: 0  Overflows: 0  Memory Usage: 1kB
---           Buffers: shared hit=4
---           ->  Index Scan using pets_pkey on pets (actual rows=1 loops=1)
---                 Index Cond: (id = record.pet_id)
---                 Buffers: shared hit=4
 
 -- Deletes Idempotency-Keys older than 24 hours, every ten minutes. Prepared as delete-old-idempotency-keys.
 delete from idempotency_keys

@@ -1,6 +1,6 @@
 import type { Pool, PoolClient } from 'pg';
 import type { StatementForm } from '../database/statement.js';
-import type { PageStatement } from '../listing/pages.js';
+import { type PageStatement, rangeFrom } from '../listing/pages.js';
 import { ORDER_PAGES } from '../orders/orders.sql.js';
 import * as pets from '../pets/pets.sql.js';
 
@@ -57,30 +57,46 @@ const oneByOne =
   };
 
 /** Citus does not support `lateral`. */
-function pages({ source }: PageStatement): StatementForm {
-  const { table, json, range, order, isFiltered } = source;
-  const where = range('$1::bigint', '$3::text');
+function pages({ table, json, filter, order }: PageStatement): StatementForm {
+  const where = rangeFrom('$1::bigint', filter, '$3::text');
   const text = `select ${json} from ${table} where ${where} order by ${order} limit $2::int + 1`;
-  return oneByOne(async (pool, [key, filter, start, size]) => {
-    const items = await query(pool, text, [start, size, ...(isFiltered ? [filter] : [])]);
+  return oneByOne(async (pool, [key, wanted, start, size]) => {
+    const values = filter === undefined ? [start, size] : [start, size, wanted];
+    const items = await query(pool, text, values);
     return [[key, items.length === 0 ? null : items.join('\n')]];
   });
+}
+
+/** A new pet as PET_JSON writes it. On Citus, an insert cannot return that: `to_json` is not immutable. */
+function newPetJson(id: string, values: unknown[]): string {
+  const members = pets.NEW_PET_COLUMNS.map(({ property }, i) => {
+    const value = values[i];
+    const text = typeof value === 'bigint' ? value : JSON.stringify(value);
+    return value === undefined ? '' : `,"${property}":${text}`;
+  });
+  return `{"id":${id}${members.join('')}}`;
 }
 
 /** Inserts pets with a statement of several rows: Citus would open a connection to each shard for an `insert … select`. */
 async function insertPets(
   sessions: Pool | PoolClient,
   columns: unknown[][],
-): Promise<[position: number, id: string][]> {
+): Promise<[position: number, id: string, json: string][]> {
   const newIds = `select nextval('pets_id_seq') from generate_series(1, $1::int)`;
   const ids = (await query<[string]>(sessions, newIds, [columns[0]!.length])).flat();
-  const rows = ids.map((id, i) => [id, ...columns.map((values) => values[i])]);
+  const rows = ids.map((_id, i) => columns.map((values) => values[i]));
   let last = 0;
-  const parameters = rows.map((row) => `(${row.map(() => `$${(last += 1)}`).join(', ')})`);
+  const parameters = rows.map(
+    (row) => `(${['id', ...row].map(() => `$${(last += 1)}`).join(', ')})`,
+  );
   const names = ['id', ...pets.NEW_PET_COLUMNS.map(({ name }) => name)];
   const text = `insert into pets (${names.join(', ')}) values ${parameters.join(', ')}`;
-  await query(sessions, text, rows.flat());
-  return ids.map((id, i) => [i + 1, id]);
+  await query(
+    sessions,
+    text,
+    rows.flatMap((row, i) => [ids[i], ...row]),
+  );
+  return rows.map((row, i) => [i + 1, ids[i]!, newPetJson(ids[i]!, row)]);
 }
 
 /** The time 24 hours ago on the coordinator's clock. In the other statements, each node would read its own clock. */
@@ -95,19 +111,14 @@ async function expiryCutoff(pool: Pool): Promise<string> {
  */
 const insertPetsOnce = oneByOne(async (pool, [apiKeyId, key, bodyHash, ...pet], position) => {
   const cutoff = await expiryCutoff(pool);
-  const known = await query(
-    pool,
-    `select from idempotency_keys where api_key_id = $1 and key = $2 and created_at >= $3::timestamptz`,
-    [apiKeyId, key, cutoff],
-  );
   const create = async (session: PoolClient) => {
     const lock = `select pg_try_advisory_xact_lock(hashtextextended($1, 0))`;
-    const [[isFree]] = (await query(session, lock, [pets.scopedKey(apiKeyId, key)])) as [[boolean]];
+    const [[isFree]] = (await query(session, lock, [`${apiKeyId} ${key}`])) as [[boolean]];
     if (!isFree) {
-      return [[position, false, null, false]];
+      return undefined;
     }
     const columns = pet.map((value) => [value]);
-    const [[, id]] = (await insertPets(session, columns)) as [[number, string]];
+    const [[, id, json]] = (await insertPets(session, columns)) as [[number, string, string]];
     const recorded = await query(
       session,
       `insert into idempotency_keys as earlier (api_key_id, key, body_hash, pet_id)
@@ -119,21 +130,23 @@ const insertPetsOnce = oneByOne(async (pool, [apiKeyId, key, bodyHash, ...pet], 
       [apiKeyId, key, bodyHash, id, cutoff],
     );
     // Without a row, another transaction has recorded the key meanwhile.
-    return recorded.length > 0 ? [[position, true, id, true]] : undefined;
+    return recorded.length > 0 ? [id, json, bodyHash, false] : undefined;
   };
-  const created = known.length > 0 ? undefined : await inTransaction(pool, create);
-  return created ?? [[position, null, null, false]];
+  const outcome =
+    (await petOfKey(pool, apiKeyId, key, cutoff)) ?? (await inTransaction(pool, create));
+  return [[position, ...(outcome ?? [null, null, null, false])]];
 });
 
 /** Citus supports neither a join nor a foreign key between tables that are distributed by different columns. */
-const petsByIdempotencyKey = oneByOne(async (pool, [apiKeyId, key], position) => {
+async function petOfKey(pool: Pool, apiKeyId: string, key: string, cutoff: string) {
   const [record] = await query<[bodyHash: string, petId: string]>(
     pool,
-    `select encode(body_hash, 'hex'), pet_id from idempotency_keys where api_key_id = $1 and key = $2`,
-    [apiKeyId, key],
+    `select encode(body_hash, 'hex'), pet_id from idempotency_keys
+      where api_key_id = $1 and key = $2 and created_at >= $3::timestamptz`,
+    [apiKeyId, key, cutoff],
   );
   if (record === undefined) {
-    return [];
+    return undefined;
   }
   const [bodyHash, petId] = record;
   const find = () => query(pool, `select id, ${pets.PET_JSON} from pets where id = $1`, [petId]);
@@ -142,11 +155,11 @@ const petsByIdempotencyKey = oneByOne(async (pool, [apiKeyId, key], position) =>
     await forgetIfDeleted(pool, apiKeyId, key, petId);
     rows = await find();
   }
-  return rows.map((pet) => [position, bodyHash, ...pet]);
-});
+  return rows[0] && [...rows[0], bodyHash, true];
+}
 
 /**
- * Deletes the record of a key whose pet was deleted. The next request with the key then creates a pet.
+ * Deletes the record of a key whose pet was deleted. The request then creates a pet.
  *
  * A pet may be missing although it was not deleted: its worker has not finished the commit yet, or has restarted before
  * it could. Then an insert of the same id waits for the commit, and either times out or finds the pet. A select would
@@ -182,6 +195,5 @@ export const CITUS_FORMS: ReadonlyMap<string, StatementForm> = new Map([
   [ORDER_PAGES.name, pages(ORDER_PAGES)],
   [pets.INSERT_PETS.name, insertPets],
   [pets.INSERT_PETS_ONCE.name, insertPetsOnce],
-  [pets.PETS_BY_IDEMPOTENCY_KEY.name, petsByIdempotencyKey],
   [pets.DELETE_OLD_IDEMPOTENCY_KEYS.name, deleteOldIdempotencyKeys],
 ]);

@@ -45,11 +45,6 @@ const STATEMENTS: readonly (readonly [statement: string, purpose: string, call?:
     `'{1}', '{new}', array[encode(sha256('body'), 'hex')], ${NEW_PET}`,
   ],
   [
-    'pets-by-idempotency-key',
-    'createPet with an Idempotency-Key that stands for an animal.',
-    `'{1}', '{key 500000}'`,
-  ],
-  [
     'delete-old-idempotency-keys',
     'Deletes Idempotency-Keys older than 24 hours, every ten minutes.',
     '',

@@ -1,6 +1,6 @@
 import { administerKeys } from '../../src/auth/api-keys.js';
 import { runMigrations } from '../../src/schema/migrations.js';
-import { PET_CURSORS } from '../../src/pets/list-pets-query.dto.js';
+import { Cursors } from '../../src/listing/cursors.js';
 import { ask } from '../support/ask.js';
 import { Postgres, systemBinaries } from '../support/postgres.js';
 import { freePort } from '../../scripts/free-port.mjs';
@@ -57,7 +57,7 @@ interface Process {
     return ((await response.json()) as { id: number }).id;
   };
   const expectListed = async ({ base }: Process, id: number) => {
-    const page = `limit=1&cursor=${PET_CURSORS.after(BigInt(id - 1))}`;
+    const page = `limit=1&cursor=${new Cursors('pets').after(BigInt(id - 1))}`;
     const paths = [`pets?${page}`, `pets?${page}&status=available`, `pets/${id}`];
     const read = async (path: string) => {
       const response = await fetch(`${base}/${path}`, { headers });
