@@ -93,17 +93,12 @@ describe('the OpenAPI document', () => {
   });
 
   it('says which operation is experimental, and that no page is to offer it', () => {
-    const stabilities = OPERATIONS.map((one) => [one.operationId, one['x-stability']]);
-    expect(Object.fromEntries(stabilities)).toEqual({
-      listPets: 'stable',
-      createPet: 'stable',
-      getPet: 'deprecated',
-      listOrders: 'experimental',
-    });
-    expect(operation('listOrders')['x-hideTryItPanel']).toBe(true);
+    const unstable: Record<string, string> = { getPet: 'deprecated', listOrders: 'experimental' };
     for (const one of OPERATIONS) {
+      expect(one['x-stability']).toBe(unstable[one.operationId] ?? 'stable');
       expect(one['x-scalar-stability']).toBe(one['x-stability']);
     }
+    expect(operation('listOrders')['x-hideTryItPanel']).toBe(true);
   });
 
   it('has the dates of the deprecation that the headers have, at no other operation', () => {
@@ -136,8 +131,8 @@ describe('the OpenAPI document', () => {
       [undefined, DOCUMENT['x-method-not-allowed']],
     ];
     for (const [at, response] of responses) {
-      const { allOf } = resolved<any>(response).content['application/json'].schema;
-      const { code, status } = allOf?.[1].properties ?? { code: { enum: [] } };
+      const { schema } = resolved<any>(response).content?.['application/json'] ?? {};
+      const { code, status } = schema?.allOf?.[1].properties ?? { code: { enum: [] } };
       for (const one of code.enum) {
         expect(at ?? String(status.const)).toBe(String(status.const));
         errors[one] = status.const;
