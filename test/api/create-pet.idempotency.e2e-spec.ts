@@ -309,6 +309,11 @@ describe('createPet with an Idempotency-Key', () => {
     expect(isReplayed(await create(same).expect(201))).toBe(true);
   });
 
+  it('takes a key with quotes inside for itself', async () => {
+    await create('x"y"').expect(201);
+    expect(isReplayed(await create('y').expect(201))).toBe(false);
+  });
+
   it('never keeps an animal without its key, or a key without its animal', async () => {
     await service.query(
       `alter table pets add constraint refused check (name <> 'refused') not valid`,
