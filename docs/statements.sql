@@ -45,26 +45,25 @@ with new as materialized (
 ), stored as (
   insert into pets (id, name, category_id, status)
   select id, name, category_id, status from new
-  returning id, name, category_id, status
+  returning id, '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' as json
 )
-select new.position::int, new.id::text
+select new.position::int, id::text, stored.json
   from new
-  join stored on stored.id = new.id and (stored.name, stored.category_id, stored.status) is not distinct from (new.name, new.category_id, new.status);
+  join stored using (id);
 
 -- createPet with an Idempotency-Key. Prepared as insert-pets-once.
 with new as materialized (
-  select request.*,
-         case (select created_at < now() - interval '24 hours' from idempotency_keys as known
-                where known.api_key_id = request.api_key_id and known.key = request.key)
-           when false then null
-           when true then exists (select from idempotency_keys as old
-                                   where old.api_key_id = request.api_key_id and old.key = request.key
-                                     for update skip locked)
-                      and pg_try_advisory_xact_lock(hashtextextended(api_key_id || ' ' || key, 0))
-           else pg_try_advisory_xact_lock(hashtextextended(api_key_id || ' ' || key, 0))
+  select request.*, known.*,
+         case when known_id is null
+           then pg_try_advisory_xact_lock(hashtextextended(api_key_id || ' ' || key, 0))
          end as is_free
     from unnest($1::bigint[], $2::text[], $3::text[], $4::character varying[], $5::bigint[], $6::text[])
          with ordinality as request (api_key_id, key, body_hash, name, category_id, status, position)
+    left join lateral (
+         select pet_id as known_id, encode(record.body_hash, 'hex') as known_hash
+           from idempotency_keys as record
+          where record.api_key_id = request.api_key_id and record.key = request.key and not created_at < now() - interval '24 hours'
+          limit 1) as known on true
 ), record as (
   insert into idempotency_keys as earlier (api_key_id, key, body_hash, pet_id)
   select api_key_id, key, decode(body_hash, 'hex'), nextval('pets_id_seq')
@@ -77,21 +76,14 @@ with new as materialized (
 ), stored as (
   insert into pets (id, name, category_id, status)
   select pet_id, name, category_id, status from record join new using (api_key_id, key)
-  returning id, name, category_id, status
+  returning id, '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' as json
 )
-select new.position::int, is_free, pet_id::text, stored.id is not null
+select new.position::int, coalesce(known_id, pet_id)::text,
+       coalesce(stored.json, (select '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' from pets where id = known_id)),
+       coalesce(known_hash, body_hash), known_id is not null
   from new
   left join record using (api_key_id, key)
-  left join stored on stored.id = record.pet_id and (stored.name, stored.category_id, stored.status) is not distinct from (new.name, new.category_id, new.status);
-
--- createPet with an Idempotency-Key that stands for an animal. Prepared as pets-by-idempotency-key.
-select wanted.position::int, encode(known.body_hash, 'hex'), id::text, '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}'
-  from unnest($1::bigint[], $2::text[]) with ordinality as wanted (api_key_id, key, position)
- cross join lateral (
-       select body_hash, pet_id from idempotency_keys as record
-        where record.api_key_id = wanted.api_key_id and record.key = wanted.key
-        limit 1) as known
-  join pets on pets.id = known.pet_id;
+  left join stored on stored.id = pet_id;
 
 -- Deletes Idempotency-Keys older than 24 hours, every ten minutes. Prepared as delete-old-idempotency-keys.
 delete from idempotency_keys

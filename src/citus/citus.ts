@@ -4,7 +4,7 @@ import type { Environment } from '../config/environment.js';
 import type { Engine } from '../database/data-source.js';
 import type { StatementForm } from '../database/statement.js';
 import { OperatorError } from '../errors/operator-error.js';
-import type { PageStatement } from '../listing/pages.js';
+import { type PageStatement, rangeFrom } from '../listing/pages.js';
 import { ORDER_PAGES } from '../orders/orders.sql.js';
 import * as pets from '../pets/pets.sql.js';
 
@@ -20,6 +20,25 @@ async function query<Columns extends unknown[]>(
   values: unknown[] = [],
 ): Promise<Columns[]> {
   return (await sessions.query<Columns>({ text, values, rowMode: 'array' })).rows;
+}
+
+/** Calls `work` in a transaction. It is rolled back if `work` throws or returns `undefined`. */
+async function inTransaction<T>(
+  pool: Pool,
+  work: (session: PoolClient) => Promise<T | undefined>,
+): Promise<T | undefined> {
+  const session = await pool.connect();
+  try {
+    await session.query('begin');
+    const result = await work(session);
+    await session.query(result === undefined ? 'rollback' : 'commit');
+    session.release();
+    return result;
+  } catch (error) {
+    // Closes the session, as the pool does if a statement fails. PostgreSQL then rolls back.
+    session.release(error as Error);
+    throw error;
+  }
 }
 
 /**
@@ -42,30 +61,46 @@ const oneByOne =
   };
 
 /** Citus does not support `lateral`. */
-function pages({ source }: PageStatement): StatementForm {
-  const { table, json, range, order, isFiltered } = source;
-  const where = range('$1::bigint', '$3::text');
+function pages({ table, json, filter, order }: PageStatement): StatementForm {
+  const where = rangeFrom('$1::bigint', filter, '$3::text');
   const text = `select ${json} from ${table} where ${where} order by ${order} limit $2::int + 1`;
-  return oneByOne(async (pool, [key, filter, start, size]) => {
-    const items = await query(pool, text, [start, size, ...(isFiltered ? [filter] : [])]);
+  return oneByOne(async (pool, [key, wanted, start, size]) => {
+    const values = filter === undefined ? [start, size] : [start, size, wanted];
+    const items = await query(pool, text, values);
     return [[key, items.length === 0 ? null : items.join('\n')]];
   });
+}
+
+/** A new pet as PET_JSON writes it. On Citus, an insert cannot return that: `to_json` is not immutable. */
+function newPetJson(id: string, values: unknown[]): string {
+  const members = pets.NEW_PET_COLUMNS.map(({ property }, i) => {
+    const value = values[i];
+    const text = typeof value === 'bigint' ? value : JSON.stringify(value);
+    return value === undefined ? '' : `,"${property}":${text}`;
+  });
+  return `{"id":${id}${members.join('')}}`;
 }
 
 /** Inserts pets with a statement of several rows: Citus would open a connection to each shard for an `insert … select`. */
 async function insertPets(
   sessions: Pool | PoolClient,
   columns: unknown[][],
-): Promise<[position: number, id: string][]> {
+): Promise<[position: number, id: string, json: string][]> {
   const newIds = `select nextval('pets_id_seq') from generate_series(1, $1::int)`;
   const ids = (await query<[string]>(sessions, newIds, [columns[0]!.length])).flat();
-  const rows = ids.map((id, i) => [id, ...columns.map((values) => values[i])]);
+  const rows = ids.map((_id, i) => columns.map((values) => values[i]));
   let last = 0;
-  const parameters = rows.map((row) => `(${row.map(() => `$${(last += 1)}`).join(', ')})`);
+  const parameters = rows.map(
+    (row) => `(${['id', ...row].map(() => `$${(last += 1)}`).join(', ')})`,
+  );
   const names = ['id', ...pets.NEW_PET_COLUMNS.map(({ name }) => name)];
   const text = `insert into pets (${names.join(', ')}) values ${parameters.join(', ')}`;
-  await query(sessions, text, rows.flat());
-  return ids.map((id, i) => [i + 1, id]);
+  await query(
+    sessions,
+    text,
+    rows.flatMap((row, i) => [ids[i], ...row]),
+  );
+  return rows.map((row, i) => [i + 1, ids[i]!, newPetJson(ids[i]!, row)]);
 }
 
 /** The time 24 hours ago on the coordinator's clock. In the other statements, each node would read its own clock. */
@@ -74,65 +109,58 @@ async function expiryCutoff(pool: Pool): Promise<string> {
   return rows[0]![0];
 }
 
+/** What INSERT_PETS_ONCE returns for a key that another transaction uses. */
+const IN_USE = [null, null, null, false];
+
 /** Inserts a pet and the record of its key, if the record is missing or old. This commits on all nodes or on none. */
 const insertPetsOnce = oneByOne(async (pool, [apiKeyId, key, bodyHash, ...pet], position) => {
   const cutoff = await expiryCutoff(pool);
-  const known = await query(
-    pool,
-    `select from idempotency_keys where api_key_id = $1 and key = $2 and created_at >= $3::timestamptz`,
-    [apiKeyId, key, cutoff],
-  );
-  if (known.length > 0) {
-    return [[position, null, null, false]];
-  }
-  const session = await pool.connect();
-  try {
-    await session.query('begin');
+  const create = async (session: PoolClient) => {
     const lock = `select pg_try_advisory_xact_lock(hashtextextended($1, 0))`;
-    const [[isFree]] = (await query(session, lock, [pets.scopedKey(apiKeyId, key)])) as [[boolean]];
-    let outcome: unknown[] = [isFree ? null : false, null, false];
-    if (isFree) {
-      // Before the record, which refers to it.
-      const columns = pet.map((value) => [value]);
-      const [[, id]] = (await insertPets(session, columns)) as [[number, string]];
-      const recorded = await query(
-        session,
-        `insert into idempotency_keys as earlier (api_key_id, key, body_hash, pet_id)
-         values ($1, $2, decode($3, 'hex'), $4)
-         on conflict (api_key_id, key) do update
-            set body_hash = excluded.body_hash, pet_id = excluded.pet_id, created_at = excluded.created_at
-          where earlier.created_at < $5::timestamptz
-         returning key`,
-        [apiKeyId, key, bodyHash, id, cutoff],
-      );
-      // Without a row, another transaction has recorded the key meanwhile.
-      outcome = recorded.length > 0 ? [true, id, true] : outcome;
+    const [[isFree]] = (await query(session, lock, [`${apiKeyId} ${key}`])) as [[boolean]];
+    if (!isFree) {
+      return undefined;
     }
-    await session.query(outcome[0] === true ? 'commit' : 'rollback');
-    session.release();
-    return [[position, ...outcome]];
-  } catch (error) {
-    // Closes the session, as the pool does if a statement fails. PostgreSQL then rolls back.
-    session.release(error as Error);
-    throw error;
-  }
+    const columns = pet.map((value) => [value]);
+    const [[, id, json]] = (await insertPets(session, columns)) as [[number, string, string]];
+    const recorded = await query(
+      session,
+      `insert into idempotency_keys as earlier (api_key_id, key, body_hash, pet_id)
+       values ($1, $2, decode($3, 'hex'), $4)
+       on conflict (api_key_id, key) do update
+          set body_hash = excluded.body_hash, pet_id = excluded.pet_id, created_at = excluded.created_at
+        where earlier.created_at < $5::timestamptz
+       returning key`,
+      [apiKeyId, key, bodyHash, id, cutoff],
+    );
+    // Without a row, another transaction has recorded the key meanwhile.
+    return recorded.length > 0 ? [id, json, bodyHash, false] : undefined;
+  };
+  const outcome =
+    (await petOfKey(pool, apiKeyId, key, cutoff)) ?? (await inTransaction(pool, create));
+  return [[position, ...(outcome ?? IN_USE)]];
 });
 
 /**
- * Citus supports no join of tables that are distributed by different columns. Without the pet there is no row: it was
- * deleted, or its worker has not finished the commit yet.
+ * The pet of a key that was used in the last 24 hours. Citus supports neither a join nor a foreign key between tables
+ * that are distributed by different columns. Without the pet, the key is in use: the worker has not finished the commit
+ * yet, or the pet was deleted.
  */
-const petsByIdempotencyKey = oneByOne(async (pool, [apiKeyId, key], position) => {
+async function petOfKey(pool: Pool, apiKeyId: string, key: string, cutoff: string) {
   const [record] = await query<[bodyHash: string, petId: string]>(
     pool,
-    `select encode(body_hash, 'hex'), pet_id from idempotency_keys where api_key_id = $1 and key = $2`,
-    [apiKeyId, key],
+    `select encode(body_hash, 'hex'), pet_id from idempotency_keys
+      where api_key_id = $1 and key = $2 and created_at >= $3::timestamptz`,
+    [apiKeyId, key, cutoff],
   );
-  const [bodyHash, petId] = record ?? [];
+  if (record === undefined) {
+    return undefined;
+  }
+  const [bodyHash, petId] = record;
   const text = `select id, ${pets.PET_JSON} from pets where id = $1`;
-  const rows = petId === undefined ? [] : await query(pool, text, [petId]);
-  return rows.map((pet) => [position, bodyHash, ...pet]);
-});
+  const [pet] = await query(pool, text, [petId]);
+  return pet === undefined ? IN_USE : [...pet, bodyHash, true];
+}
 
 /** Citus does not support `skip locked`. So this waits for locked records, and fails if it waits too long. */
 const deleteOldIdempotencyKeys: StatementForm = async (pool) =>
@@ -157,7 +185,6 @@ export const CITUS = {
     [ORDER_PAGES.name, pages(ORDER_PAGES)],
     [pets.INSERT_PETS.name, insertPets],
     [pets.INSERT_PETS_ONCE.name, insertPetsOnce],
-    [pets.PETS_BY_IDEMPOTENCY_KEY.name, petsByIdempotencyKey],
     [pets.DELETE_OLD_IDEMPOTENCY_KEYS.name, deleteOldIdempotencyKeys],
   ]),
 } satisfies Engine;

@@ -2,13 +2,13 @@ import type { Environment } from '../config/environment.js';
 
 /** The deprecation of one operation. */
 export interface Deprecation {
-  /** When the operation became deprecated (RFC 9745). */
+  /** When the operation became deprecated. */
   since: Date;
-  /** When it is to be removed (RFC 8594). */
+  /** When it is to be removed. */
   sunset: Date;
   /** What to use in its place: a path of the service. */
   successor: string;
-  /** The guide that says how to migrate: its path. */
+  /** The path of the guide that says how to migrate. */
   guide: string;
 }
 
@@ -22,19 +22,14 @@ export const GET_PET_DEPRECATION: Deprecation = {
 
 /**
  * `Deprecation` (RFC 9745, section 2), `Sunset` (RFC 8594, section 3) and `Link` (RFC 5829, section 3.3, and RFC 9745,
- * section 3). Every response of the operation's handler has them, also if the handler throws an error.
+ * section 3).
  */
-export function deprecationHeaders(
-  { since, sunset, successor, guide }: Deprecation,
-  { DOCS, publicRoot }: Environment,
-) {
-  const links = [`<${publicRoot}${successor}>; rel="successor-version"`];
-  if (DOCS === 'on') {
-    links.push(`<${publicRoot}${guide}>; rel="deprecation"; type="text/html"`);
-  }
+export function deprecationHeaders(deprecation: Deprecation, { DOCS, publicRoot }: Environment) {
+  const { since, sunset, successor, guide } = deprecation;
+  const toGuide = `, <${publicRoot}${guide}>; rel="deprecation"; type="text/html"`;
   return {
     Deprecation: `@${since.getTime() / 1000}`,
     Sunset: sunset.toUTCString(),
-    Link: links.join(', '),
+    Link: `<${publicRoot}${successor}>; rel="successor-version"${DOCS === 'on' ? toGuide : ''}`,
   };
 }

@@ -1,16 +1,11 @@
 import { applyDecorators } from '@nestjs/common';
 import { Transform } from 'class-transformer';
 import { Max, Min } from 'class-validator';
+import type { Response } from 'express';
+import { JsonText } from '../http/json-text.js';
 import { IsInt64, MayBeOmitted } from '../validation/decorators.js';
-import type { Cursors } from './cursors.js';
-
-/** The parameters that every list has in its query. */
-export interface ListQuery {
-  /** 1 to 100. */
-  limit: number;
-  /** The id after which the page begins; `undefined` for the first page. */
-  cursor?: bigint;
-}
+import { Cursors } from './cursors.js';
+import type { Page } from './pages.js';
 
 /** The default of `limit` (interface, part 8). */
 export const DEFAULT_LIMIT = 20;
@@ -26,8 +21,9 @@ export function Limit(): PropertyDecorator {
   );
 }
 
-/** The property is a `cursor`, from the `Link` of the page before, or omitted. */
-export function Cursor(cursors: Cursors): PropertyDecorator {
+/** The property is a `cursor` of the list of that name, as the id that it was made of, or omitted. */
+export function Cursor(list: string): PropertyDecorator {
+  const cursors = new Cursors(list);
   return applyDecorators(
     // A text that is not a cursor stays a string, which `IsInt64` rejects.
     Transform(({ value }) =>
@@ -36,4 +32,16 @@ export function Cursor(cursors: Cursors): PropertyDecorator {
     MayBeOmitted(),
     IsInt64({ message: '$property must be one that this service issued, sent once' }),
   );
+}
+
+/**
+ * @returns the body for a page. If more items follow, adds a `Link` to the next page to the response (RFC 8288).
+ *
+ * @param address the URL of the list with its `limit` and filter. The cursor of the next page is added to it.
+ */
+export function pageResponse(response: Response, { json, next }: Page, address: string): JsonText {
+  if (next !== undefined) {
+    response.setHeader('Link', `<${address}&cursor=${next}>; rel="next"`);
+  }
+  return new JsonText(json);
 }

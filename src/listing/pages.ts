@@ -1,28 +1,25 @@
 import type { Pool, PoolClient } from 'pg';
 import { Batcher } from '../database/batcher.js';
 import { run, Statement } from '../database/statement.js';
-import { INT64_MIN } from '../int64.js';
+import { INT64_MAX, INT64_MIN } from '../int64.js';
 import type { Standbys } from '../standbys/standbys.js';
-import type { Cursors } from './cursors.js';
-
-/** The parts of a list's statement that differ from list to list, in SQL. */
-export interface PageSource {
-  table: string;
-  /** An item as JSON text that begins with its `id`. */
-  json: string;
-  /** The condition: ids from `start` on and, if the list has a filter, rows that match it. One index serves it. */
-  range: (start: string, filter: string) => string;
-  /** The order of this index. */
-  order: string;
-  isFiltered: boolean;
-}
-
-/** The parts for a list that the primary key serves. */
-export const BY_ID = { range: (start: string) => `id >= ${start}`, order: 'id', isFiltered: false };
+import { Cursors } from './cursors.js';
 
 /**
- * The statement that reads pages. The parameters are arrays with an element for each page: `$1` its key, `$2` its
- * filter, `$3` the id that it starts at, `$4` its size.
+ * The condition for the rows of a list from the id `start` on, as SQL.
+ *
+ * @param filter the column that must have the value `wanted`. The condition is a range of it and the id, for which only
+ *   their index can be used. With `filter = …`, the planner might read the primary key and filter the rows, which is slow
+ *   for a rare value.
+ */
+export const rangeFrom = (start: string, filter?: string, wanted?: string) =>
+  filter === undefined
+    ? `id >= ${start}`
+    : `(${filter}, id) >= (${wanted}, ${start}) and (${filter}, id) <= (${wanted}, ${INT64_MAX})`;
+
+/**
+ * The statement that reads pages. The parameters are arrays with an element for each page: `$1` its key, `$2` the value
+ * of its filter, `$3` the id that it starts at, `$4` its size.
  *
  * Returns a row for each page: its key, and its items as lines of JSON (JSON escapes line breaks in strings). If more
  * items follow the page, it has one more item than its size.
@@ -32,11 +29,18 @@ export const BY_ID = { range: (start: string) => `id >= ${start}`, order: 'id', 
  * assigns the id of a row and that of its transaction one after the other, so their orders may differ.
  */
 export class PageStatement extends Statement {
+  /**
+   * @param table also the name of the list in its cursors.
+   * @param json an item as JSON text that begins with its `id`, in SQL.
+   * @param filter the column that the list is filtered by, if any. It has an index with `id`.
+   */
   constructor(
     name: string,
-    readonly source: PageSource,
+    readonly table: string,
+    readonly json: string,
+    readonly filter?: string,
+    readonly order = filter === undefined ? 'id' : `${filter}, id`,
   ) {
-    const { table, json, range, order } = source;
     super(
       name,
       `
@@ -46,7 +50,7 @@ export class PageStatement extends Statement {
           select string_agg(${json}, E'\\n' order by ${order}) as items
             from (select *
                     from ${table}
-                   where ${range('wanted.start', 'wanted.filter')}
+                   where ${rangeFrom('wanted.start', filter, 'wanted.filter')}
                    order by ${order}
                    limit wanted.size + 1) as ${table}
          ) as page`,
@@ -57,29 +61,29 @@ export class PageStatement extends Statement {
 export interface PageRequest {
   /** 1 to 100. */
   limit: number;
-  /** The value that the list is filtered by; `undefined` without a filter. */
-  filter?: string;
   /** The id after which the page begins; `undefined` for the first page. */
-  after?: bigint;
+  cursor?: bigint;
+  /** The value that the list is filtered by, if its statement has a filter. */
+  filter?: string;
 }
 
 export interface Page {
   /** A JSON array of the items, in the order of their ids. */
   json: string;
   /** The cursor of the next page; `undefined` on the last page. */
-  next: string | undefined;
+  next?: string;
 }
 
 /** Reads the pages of a list. All requests that wait share a statement, and requests for the same page share it too. */
 export class Pages {
   private readonly batcher: Batcher<PageRequest, Page>;
+  private readonly cursors: Cursors;
 
-  /** @param cursors of the same list. */
   constructor(
     private readonly statement: PageStatement,
-    private readonly cursors: Cursors,
     standbys: Standbys,
   ) {
+    this.cursors = new Cursors(statement.table);
     this.batcher = new Batcher(statement.name.replaceAll('-', '_'), (requests) =>
       standbys.read((sessions) => this.find(sessions, requests)),
     );
@@ -91,36 +95,29 @@ export class Pages {
   }
 
   private async find(sessions: Pool | PoolClient, requests: PageRequest[]): Promise<Page[]> {
-    const wanted = new Map(requests.map((request) => [pageKey(request), request]));
+    const wanted = new Map(requests.map((request) => [keyOf(request), request]));
     const distinct = [...wanted.values()];
     const rows = await run<[key: string, items: string | null]>(sessions, this.statement, [
       [...wanted.keys()],
       distinct.map(({ filter }) => filter),
-      distinct.map(({ after }) => (after === undefined ? INT64_MIN : after + 1n)),
+      distinct.map(({ cursor }) => (cursor === undefined ? INT64_MIN : cursor + 1n)),
       distinct.map(({ limit }) => limit),
     ]);
     const pages = new Map(
-      rows.map(([key, items]) => [key, pageFrom(items, wanted.get(key)!.limit, this.cursors)]),
+      rows.map(([key, items]) => [key, this.pageFrom(items?.split('\n'), wanted.get(key)!.limit)]),
     );
-    return requests.map((request) => pages.get(pageKey(request))!);
+    return requests.map((request) => pages.get(keyOf(request))!);
+  }
+
+  private pageFrom(items: string[] = [], limit: number): Page {
+    const onPage = items.slice(0, limit);
+    const json = `[${onPage.join(',')}]`;
+    if (items.length <= limit) {
+      return { json };
+    }
+    const [, id] = /^\{"id":(-?[0-9]+)/.exec(onPage.at(-1)!)!;
+    return { json, next: this.cursors.after(BigInt(id!)) };
   }
 }
 
-/** @param items the column of {@link PageStatement}; `null` if the page has no items. */
-function pageFrom(items: string | null, limit: number, cursors: Cursors): Page {
-  const lines = items?.split('\n') ?? [];
-  const hasMore = lines.length > limit;
-  if (hasMore) {
-    lines.pop();
-  }
-  const next = hasMore ? cursors.after(idOf(lines.at(-1)!)) : undefined;
-  return { json: `[${lines.join(',')}]`, next };
-}
-
-function idOf(item: string): bigint {
-  return BigInt(/^\{"id":(-?[0-9]+)/.exec(item)![1]!);
-}
-
-function pageKey({ limit, filter, after }: PageRequest): string {
-  return `${limit}:${filter}:${after}`;
-}
+const keyOf = ({ limit, filter, cursor }: PageRequest) => `${limit}:${filter}:${cursor}`;

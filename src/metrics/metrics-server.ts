@@ -8,10 +8,11 @@ import {
   type OnApplicationShutdown,
 } from '@nestjs/common';
 import express from 'express';
-import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { collectDefaultMetrics, Gauge } from 'prom-client';
 import { Environment } from '../config/environment.js';
 import { VERSION } from '../config/project-root.js';
 import { OperatorError } from '../errors/operator-error.js';
+import { Metrics } from './metrics.js';
 
 /**
  * Serves the metrics in Prometheus's text format at `/metrics`, on a separate port. No key is needed. Connections and
@@ -23,7 +24,7 @@ export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutd
   private readonly server;
 
   constructor(
-    registry: Registry,
+    { registry }: Metrics,
     @Inject(Environment) private readonly environment: Environment,
   ) {
     collectDefaultMetrics({ register: registry });
@@ -43,13 +44,12 @@ export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutd
   /** @throws OperatorError if it cannot listen. */
   async onApplicationBootstrap(): Promise<void> {
     const { METRICS_PORT, HOST } = this.environment;
-    try {
-      await once(this.server.listen(METRICS_PORT, HOST), 'listening');
-    } catch (error) {
+    const { server } = this;
+    await once(server.listen(METRICS_PORT, HOST), 'listening').catch(({ message }: Error) => {
       throw new OperatorError(
-        `The metrics cannot be served: ${(error as Error).message}. Set HOST and METRICS_PORT to an address of this machine that is free.`,
+        `The metrics cannot be served: ${message}. Set HOST and METRICS_PORT to an address of this machine that is free.`,
       );
-    }
+    });
   }
 
   onApplicationShutdown(): void {

@@ -2,16 +2,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Inject, Injectable } from '@nestjs/common';
 import { parse } from 'yaml';
-import { type DeploymentEnvironment, Environment } from '../config/environment.js';
+import { Environment } from '../config/environment.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
 
-const SERVER_DESCRIPTIONS: Readonly<Record<DeploymentEnvironment, string>> = {
-  production: 'Production',
-  staging: 'Staging',
-  development: 'Development',
-};
-
-/** The servers of the file. */
 const SERVERS = /^servers:\n(?: .*\n)+/m;
 
 /** The paragraphs of descriptions that refer to a guide. */
@@ -38,12 +31,10 @@ export class OpenApiDocument {
 
   constructor(@Inject(Environment) environment: Environment) {
     const { DOCS, publicRoot } = environment;
-    const source = readFileSync(join(PROJECT_ROOT, 'docs/openapi.yaml'), 'utf8');
-    const text =
-      DOCS === 'on'
-        ? source.replaceAll('](/docs/', `](${publicRoot}/docs/`)
-        : source.replaceAll(GUIDE_REFERENCES, '');
-    this.yaml = text.replace(SERVERS, `servers: ${JSON.stringify(serversOf(environment))}\n`);
+    this.yaml = readFileSync(join(PROJECT_ROOT, 'docs/openapi.yaml'), 'utf8')
+      .replace(SERVERS, `servers: ${JSON.stringify(serversOf(environment))}\n`)
+      .replaceAll(GUIDE_REFERENCES, (paragraph) => (DOCS === 'on' ? paragraph : ''))
+      .replaceAll('](/docs/', `](${publicRoot}/docs/`);
     this.content = parse(this.yaml, { intAsBigInt: true });
   }
 
@@ -58,9 +49,10 @@ export class OpenApiDocument {
 
 /** This server. If `STAGING_BASE_URL` is set and this is not staging, also that one (interface, part 1). */
 function serversOf({ baseUrl, deployment, STAGING_BASE_URL }: Environment) {
-  const servers = [{ url: baseUrl, description: SERVER_DESCRIPTIONS[deployment] }];
+  const description = deployment[0]!.toUpperCase() + deployment.slice(1);
+  const servers = [{ url: baseUrl, description }];
   if (deployment !== 'staging' && STAGING_BASE_URL !== undefined) {
-    servers.push({ url: STAGING_BASE_URL, description: SERVER_DESCRIPTIONS.staging });
+    servers.push({ url: STAGING_BASE_URL, description: 'Staging' });
   }
   return servers;
 }

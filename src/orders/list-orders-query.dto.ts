@@ -1,13 +1,10 @@
-import { Cursors } from '../listing/cursors.js';
-import { Cursor, DEFAULT_LIMIT, Limit, type ListQuery } from '../listing/list-query.js';
-
-export const ORDER_CURSORS = new Cursors('orders');
+import { Cursor, DEFAULT_LIMIT, Limit } from '../listing/list-query.js';
 
 /** The query of listOrders. */
-export class ListOrdersQuery implements ListQuery {
+export class ListOrdersQuery {
   @Limit()
   limit = DEFAULT_LIMIT;
 
-  @Cursor(ORDER_CURSORS)
+  @Cursor('orders')
   cursor?: bigint;
 }

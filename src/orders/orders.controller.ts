@@ -2,29 +2,24 @@ import { Controller, Get, Inject, Query, Res } from '@nestjs/common';
 import type { Response } from 'express';
 import { Environment } from '../config/environment.js';
 import type { JsonText } from '../http/json-text.js';
-import { pageResponse } from '../listing/page-response.js';
+import { pageResponse } from '../listing/list-query.js';
 import { ListOrdersQuery } from './list-orders-query.dto.js';
 import { OrdersService } from './orders.service.js';
 
-/** The store's orders (interface, part 4.4). */
+/** The store's orders (interface, part 4.4): experimental, so this may change without notice. */
 @Controller({ path: 'store/orders', version: '1' })
 export class OrdersController {
-  private readonly address: string;
-
   constructor(
     private readonly orders: OrdersService,
-    @Inject(Environment) { baseUrl }: Environment,
-  ) {
-    this.address = `${baseUrl}/store/orders`;
-  }
+    @Inject(Environment) private readonly environment: Environment,
+  ) {}
 
-  /** Experimental: the interface gives its name alone, so it may change without notice. */
   @Get()
   async listOrders(
-    @Query() { limit, cursor }: ListOrdersQuery,
+    @Query() query: ListOrdersQuery,
     @Res({ passthrough: true }) response: Response,
   ): Promise<JsonText> {
-    const page = await this.orders.list({ limit, after: cursor });
-    return pageResponse(response, page, `${this.address}?limit=${limit}`);
+    const address = `${this.environment.baseUrl}/store/orders?limit=${query.limit}`;
+    return pageResponse(response, await this.orders.list(query), address);
   }
 }

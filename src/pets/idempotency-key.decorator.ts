@@ -2,31 +2,27 @@ import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import { ApiError } from '../errors/api-error.js';
 import type { Request } from '../http/express-classes.js';
 
-/** The request's `Idempotency-Key` as a handler's argument; `undefined` if it has none. */
-export const IdempotencyKeyHeader = createParamDecorator(
-  (_data: unknown, context: ExecutionContext) =>
-    readIdempotencyKey(context.switchToHttp().getRequest<Request>().headers['idempotency-key']),
-);
-
 /**
- * Reads an `Idempotency-Key`: 1 to 255 visible ASCII characters, bare or as a quoted string (RFC 8941, section 3.3.3).
- * A quoted and a bare key with the same characters are the same key.
+ * The request's `Idempotency-Key` as a handler's argument; `undefined` if it has none. It is 1 to 255 visible ASCII
+ * characters, bare or as a quoted string (RFC 8941, section 3.3.3): both forms of the same characters are the same key.
  *
  * @throws ApiError `invalid_request` for anything else, including two headers, which the server joins with a comma and
  *   a space.
  */
-function readIdempotencyKey(header: string | string[] | undefined): string | undefined {
+export const IdempotencyKeyHeader = createParamDecorator((_data, context: ExecutionContext) => {
+  const { headers } = context.switchToHttp().getRequest<Request>();
+  const header = headers['idempotency-key'];
   if (header === undefined) {
     return undefined;
   }
   const text = String(header);
   const [, quoted] = /^"((?:[\x21\x23-\x5b\x5d-\x7e]|\\["\\])+)"$/.exec(text) ?? [];
-  const key = quoted?.replaceAll(/\\(.)/g, '$1') ?? (text.startsWith('"') ? '' : text);
-  if (!/^[\x21-\x7e]{1,255}$/.test(key)) {
+  const key = quoted?.replaceAll(/\\(.)/g, '$1') ?? text;
+  if (!/^[\x21-\x7e]{1,255}$/.test(key) || (quoted === undefined && key.startsWith('"'))) {
     throw new ApiError(
       'invalid_request',
       'Idempotency-Key must be 1 to 255 visible ASCII characters, sent once.',
     );
   }
   return key;
-}
+});

@@ -1,13 +1,10 @@
 import { IsIn } from 'class-validator';
-import { Cursors } from '../listing/cursors.js';
-import { Cursor, DEFAULT_LIMIT, Limit, type ListQuery } from '../listing/list-query.js';
+import { Cursor, DEFAULT_LIMIT, Limit } from '../listing/list-query.js';
 import { MayBeOmitted } from '../validation/decorators.js';
 import { PET_STATUSES, type PetStatus } from './pet.entity.js';
 
-export const PET_CURSORS = new Cursors('pets');
-
 /** The query of listPets (interface, part 4.1). */
-export class ListPetsQuery implements ListQuery {
+export class ListPetsQuery {
   @Limit()
   limit = DEFAULT_LIMIT;
 
@@ -15,6 +12,6 @@ export class ListPetsQuery implements ListQuery {
   @IsIn(PET_STATUSES, { message: `$property must be one of ${PET_STATUSES.join(', ')}, sent once` })
   status?: PetStatus;
 
-  @Cursor(PET_CURSORS)
+  @Cursor('pets')
   cursor?: bigint;
 }

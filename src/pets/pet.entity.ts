@@ -9,9 +9,8 @@ export type PetStatus = (typeof PET_STATUSES)[number];
 export const NAME_LENGTH = 255;
 
 /**
- * A pet as stored (interface, part 2). The statements in pets.sql.ts read and write every column that is declared here.
- * Columns of the same names are properties of NewPet. The primary key serves listPets without `status`, and the other
- * index serves it with `status`.
+ * A pet as stored (interface, part 2). The statements in pets.sql.ts read and write every column that is declared here,
+ * by the property of the same name in NewPet. The primary key serves listPets without `status`, the index the rest.
  */
 @Entity('pets')
 @Check('pets_name_check', `name <> ''`)

@@ -3,15 +3,15 @@ import type { Response } from 'express';
 import { Environment } from '../config/environment.js';
 import { Deprecated } from '../deprecation/deprecation.interceptor.js';
 import { GET_PET_DEPRECATION } from '../deprecation/deprecation.js';
-import { IdempotencyKeyHeader } from './idempotency-key.decorator.js';
-import { int64FromDecimal } from '../int64.js';
 import type { Request } from '../http/express-classes.js';
 import { JsonText } from '../http/json-text.js';
-import { pageResponse } from '../listing/page-response.js';
+import { int64FromDecimal } from '../int64.js';
+import { pageResponse } from '../listing/list-query.js';
+import { IdempotencyKeyHeader } from './idempotency-key.decorator.js';
+import { IdempotentCreation } from './idempotent-creation.js';
 import { ListPetsQuery } from './list-pets-query.dto.js';
 import { NewPet } from './new-pet.dto.js';
-import { IdempotentCreation, type IdempotentRequest } from './idempotent-creation.js';
-import { PetsService, type StoredPet } from './pets.service.js';
+import { PetsService } from './pets.service.js';
 
 /** listPets, createPet and getPet (interface, part 4). */
 @Controller({ path: 'pets', version: '1' })
@@ -28,13 +28,13 @@ export class PetsController {
 
   @Get()
   async listPets(
-    @Query() { limit, status, cursor }: ListPetsQuery,
+    @Query() query: ListPetsQuery,
     @Res({ passthrough: true }) response: Response,
   ): Promise<JsonText> {
-    const page = await this.pets.list({ limit, filter: status, after: cursor });
+    const { limit, status } = query;
     const filter = status === undefined ? '' : `&status=${status}`;
-    const address = `${this.address}?limit=${limit}${filter}`;
-    return pageResponse(response, page, address);
+    const page = await this.pets.list(query);
+    return pageResponse(response, page, `${this.address}?limit=${limit}${filter}`);
   }
 
   @Post()
@@ -44,20 +44,15 @@ export class PetsController {
     @Req() { user }: Request,
     @Res({ passthrough: true }) response: Response,
   ): Promise<JsonText> {
-    const { id, json } =
+    const { id, json, isReplayed } =
       key === undefined
         ? await this.pets.create(pet)
-        : await this.createOnce({ apiKeyId: user!.keyId, key, pet }, response);
+        : await this.idempotentCreation.create(user!.keyId, key, pet);
     response.setHeader('Location', `${this.address}/${id}`);
-    return new JsonText(json);
-  }
-
-  private async createOnce(request: IdempotentRequest, response: Response): Promise<StoredPet> {
-    const { pet, isReplayed } = await this.idempotentCreation.create(request);
     if (isReplayed) {
       response.setHeader('Idempotent-Replayed', 'true');
     }
-    return pet;
+    return new JsonText(json);
   }
 
   @Get(':petId')

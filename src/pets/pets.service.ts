@@ -1,19 +1,18 @@
 import { Injectable } from '@nestjs/common';
 import { InjectRepository } from '@nestjs/typeorm';
-import { Pool, type PoolClient } from 'pg';
+import { Pool } from 'pg';
 import { Repository } from 'typeorm';
 import { Batcher } from '../database/batcher.js';
-import { Standbys } from '../standbys/standbys.js';
-import { run, runForEach, type Statement } from '../database/statement.js';
+import { run, runForEach } from '../database/statement.js';
 import { ApiError } from '../errors/api-error.js';
-import { type Page, type PageRequest, Pages } from '../listing/pages.js';
-import { PET_CURSORS } from './list-pets-query.dto.js';
+import { type Page, Pages } from '../listing/pages.js';
+import { Standbys } from '../standbys/standbys.js';
+import type { ListPetsQuery } from './list-pets-query.dto.js';
 import type { NewPet } from './new-pet.dto.js';
 import { Pet } from './pet.entity.js';
 import {
   INSERT_PETS,
   newPetArguments,
-  newPetJson,
   PET_PAGES,
   PET_PAGES_OF_STATUS,
   petsById,
@@ -23,49 +22,48 @@ export interface StoredPet {
   id: string;
   /** The Pet as JSON text. */
   json: string;
+  /** Whether an earlier request with the same Idempotency-Key created it. */
+  isReplayed?: boolean;
 }
-
-/** The error if a trigger of the table's owner changed a new pet or did not insert it. */
-export const notStoredAsSent = () =>
-  new Error('PostgreSQL stored another pet than it was sent, or none.');
 
 /** The store of animals. Each operation serves all requests that wait for it with one statement. */
 @Injectable()
 export class PetsService {
   private readonly pages: Pages;
   private readonly pagesOfStatus: Pages;
-  private readonly ids = new Batcher('pets_by_id', (ids: bigint[]) =>
-    this.standbys.read((sessions) => this.findByIds(sessions, ids)),
-  );
-  private readonly additions = new Batcher('new_pets', (pets: NewPet[]) =>
-    runForEach<[id: string]>(this.pool, INSERT_PETS, newPetArguments(pets)),
-  );
+  private readonly ids: Batcher<bigint, StoredPet | undefined>;
+  private readonly additions: Batcher<NewPet, [id: string, json: string] | undefined>;
 
-  private readonly petsById: Statement;
-
-  constructor(
-    @InjectRepository(Pet) pets: Repository<Pet>,
-    private readonly pool: Pool,
-    private readonly standbys: Standbys,
-  ) {
-    this.pages = new Pages(PET_PAGES, PET_CURSORS, standbys);
-    this.pagesOfStatus = new Pages(PET_PAGES_OF_STATUS, PET_CURSORS, standbys);
-    this.petsById = petsById(pets);
+  constructor(@InjectRepository(Pet) pets: Repository<Pet>, pool: Pool, standbys: Standbys) {
+    this.pages = new Pages(PET_PAGES, standbys);
+    this.pagesOfStatus = new Pages(PET_PAGES_OF_STATUS, standbys);
+    const byId = petsById(pets);
+    this.ids = new Batcher('pets_by_id', (ids) =>
+      standbys.read(async (sessions) => {
+        const rows = await run<[id: string, json: string]>(sessions, byId, [[...new Set(ids)]]);
+        const found = new Map(rows.map(([id, json]) => [id, { id, json }]));
+        return ids.map((id) => found.get(String(id)));
+      }),
+    );
+    this.additions = new Batcher('new_pets', (added) =>
+      runForEach(pool, INSERT_PETS, newPetArguments(added)),
+    );
   }
 
-  /** listPets: a page of the animals whose ids are greater than `after`. The filter is a PetStatus. */
-  list(request: PageRequest): Promise<Page> {
-    return (request.filter === undefined ? this.pages : this.pagesOfStatus).ask(request);
+  /** listPets: the animals that follow `cursor`, by id. */
+  list({ limit, cursor, status }: ListPetsQuery): Promise<Page> {
+    const pages = status === undefined ? this.pages : this.pagesOfStatus;
+    return pages.ask({ limit, cursor, filter: status });
   }
 
   /** createPet without an Idempotency-Key. When this resolves, the pet is committed. */
   async create(pet: NewPet): Promise<StoredPet> {
     const stored = await this.additions.ask(pet);
     if (stored === undefined) {
-      throw notStoredAsSent();
+      throw new Error('PostgreSQL did not store the pet. A trigger may have left it out.');
     }
-    const [id] = stored;
-    return { id, json: newPetJson(id, pet) };
+    const [id, json] = stored;
+    return { id, json };
   }
 
   /**
@@ -80,16 +78,5 @@ export class PetsService {
       throw new ApiError('pet_not_found', 'No such animal.');
     }
     return pet;
-  }
-
-  private async findByIds(
-    sessions: Pool | PoolClient,
-    ids: bigint[],
-  ): Promise<(StoredPet | undefined)[]> {
-    const rows = await run<[id: string, json: string]>(sessions, this.petsById, [
-      [...new Set(ids)],
-    ]);
-    const pets = new Map(rows.map(([id, json]) => [id, { id, json }]));
-    return ids.map((id) => pets.get(String(id)));
   }
 }

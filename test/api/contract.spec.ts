@@ -31,6 +31,10 @@ const CREATE: SentAnswer = {
   headers: { ...HEADERS, location: '/v1/pets/1' },
   text: REX,
 };
+const withHeaders = (answer: SentAnswer, headers: Record<string, string>): SentAnswer => ({
+  ...answer,
+  headers: { ...answer.headers, ...headers },
+});
 const rexWith = (field: string, value: string) =>
   REX.replace(new RegExp(`"${field}":[^,}]+`), `"${field}":${value}`);
 const error = (status: number, code: string) => JSON.stringify({ code, message: 'Words.', status });
@@ -49,63 +53,50 @@ describe('holding an answer against the document', () => {
     expect(faultsOf(answer)).toEqual([]);
   });
 
+  const listError = (status: number, text: string) => ({ ...LIST, status, text });
   it.each<[string, SentAnswer, RegExp]>([
     ['an unlisted status', { ...LIST, status: 202 }, /this status/],
-    [
-      'an error of another operation',
-      { ...LIST, status: 404, text: error(404, 'pet_not_found') },
-      /this status/,
-    ],
+    ['an error of another operation', listError(404, error(404, 'pet_not_found')), /this status/],
     ['an unlisted operation', { ...LIST, path: '/v1/store' }, /this operation/],
     ['an unlisted method', { ...LIST, method: 'PUT' }, /this operation/],
-    ['an unlisted code', { ...LIST, status: 400, text: error(400, 'invalid_json') }, /code/],
-    [
-      'a body with another status',
-      { ...LIST, status: 400, text: error(404, 'invalid_request') },
-      /status/,
-    ],
+    ['an unlisted code', listError(400, error(400, 'invalid_json')), /code/],
+    ['a body with another status', listError(400, error(404, 'invalid_request')), /status/],
     ['no Error', { ...LIST, path: '/x', status: 404, text: '{}' }, /required/],
     ['one pet for many', { ...LIST, text: REX }, /array/],
     ['a missing field', { ...LIST, text: '[{"id":1,"name":"Rex","categoryId":7}]' }, /status/],
     ['an unlisted field', { ...CREATE, text: REX.replace('{', '{"colour":"red",') }, /additional/],
     [
       'an unlisted field in an error',
-      { ...LIST, status: 400, text: error(400, 'invalid_request').replace('{', '{"stack":"x",') },
+      listError(400, error(400, 'invalid_request').replace('{', '{"stack":"x",')),
       /additional/,
     ],
     ['an unlisted value', { ...CREATE, text: rexWith('status', '"gone"') }, /status/],
-    ['an int64 in a string', { ...CREATE, text: rexWith('id', '"1"') }, /int64/],
-    ['a fraction', { ...CREATE, text: rexWith('id', '1.5') }, /int64/],
-    [
-      'a number under the range',
-      { ...CREATE, text: rexWith('id', '-9223372036854775809') },
-      /int64/,
-    ],
-    ['a number over the range', { ...CREATE, text: rexWith('id', '9223372036854775808') }, /int64/],
+    ...['"1"', '1.5', '-9223372036854775809', '9223372036854775808'].map(
+      (id): [string, SentAnswer, RegExp] => [
+        `the id ${id}`,
+        { ...CREATE, text: rexWith('id', id) },
+        /int64/,
+      ],
+    ),
     ['a name of white space', { ...CREATE, text: rexWith('name', '" "') }, /name/],
-    [
-      'another content type',
-      { ...LIST, headers: { ...HEADERS, 'content-type': 'text/html' } },
-      /content type/,
-    ],
+    ['another content type', withHeaders(LIST, { 'content-type': 'text/html' }), /content type/],
     ['a missing header', { ...CREATE, headers: HEADERS }, /location is missing/],
     [
-      'a header with an unlisted value',
-      { ...LIST, headers: { ...HEADERS, 'cache-control': 'public' } },
+      'an unlisted value of a header',
+      withHeaders(LIST, { 'cache-control': 'public' }),
       /cache-control/,
     ],
     [
       'an Allow with other methods',
       {
-        ...LIST,
+        ...withHeaders(LIST, { allow: 'GET, HEAD, OPTIONS' }),
         method: 'PUT',
         status: 405,
-        headers: { ...HEADERS, allow: 'GET, HEAD, OPTIONS' },
         text: error(405, 'method_not_allowed'),
       },
       /other methods/,
     ],
-    ['an unlisted header', { ...LIST, headers: { ...HEADERS, etag: 'x' } }, /header etag/],
+    ['an unlisted header', withHeaders(LIST, { etag: 'x' }), /header etag/],
   ])('finds %s', (_title, answer, fault) => {
     expect(faultsOf(answer).join()).toMatch(fault);
   });

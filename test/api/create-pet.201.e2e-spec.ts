@@ -3,6 +3,7 @@ import { serviceOfTests } from '../support/service.js';
 
 const JSON_TYPE = { 'Content-Type': 'application/json' };
 const REX = '{"name":"Rex","categoryId":1}';
+const STORED_REX = '"name":"Rex","categoryId":1,"status":"available"}';
 
 describe('createPet 201', () => {
   const service = serviceOfTests();
@@ -23,18 +24,18 @@ describe('createPet 201', () => {
     expect(text).toBe(`{"id":${body.id},"name":"Rex","categoryId":7,"status":"sold"}`);
     expect(headers['content-type']).toBe('application/json; charset=utf-8');
     expect(headers['location']).toBe(`/v1/pets/${body.id}`);
-    const found = await service.api.get(headers['location']!).expect(200);
-    expect(found.text).toBe(text);
+    expect((await service.api.get(headers['location']!).expect(200)).text).toBe(text);
+    const rows = await service.query('select name from pets where id = $1', [body.id]);
+    expect(rows).toEqual([{ name: 'Rex' }]);
   });
 
-  it('assigns a new id to each animal, also to one that was sent before', async () => {
-    const first = await service.api.post('/v1/pets').send({ name: 'a', categoryId: 1 });
-    const second = await service.api.post('/v1/pets').send({ name: 'a', categoryId: 1 });
+  it('assigns a new id to each animal, whatever id it was sent with', async () => {
+    const [first, second] = [
+      await service.api.post('/v1/pets').send({ id: 4711, name: 'a', categoryId: 1 }),
+      await service.api.post('/v1/pets').send({ id: 4711, name: 'a', categoryId: 1 }),
+    ];
+    expect(first.body.id).not.toBe(4711);
     expect(second.body.id).toBeGreaterThan(first.body.id);
-  });
-
-  it('makes an animal available where no status is sent', async () => {
-    expect(await create(REX)).toBe('"name":"Rex","categoryId":1,"status":"available"}');
   });
 
   it.each(['available', 'pending', 'sold'])('stores the status %s', async (status) => {
@@ -56,22 +57,16 @@ describe('createPet 201', () => {
     );
   });
 
+  // pets.roundtrip.property.e2e-spec.ts has more.
   it.each([
-    ['one character', 'a'],
-    ['255 letters', 'a'.repeat(255)],
     ['255 characters outside the BMP', '😀'.repeat(255)],
     ['white space around', ' \t a\n '],
     ['white space and one letter', `${' '.repeat(254)}a`],
-    ['a decomposed letter', 'e\u0301'],
-    ['a composed letter', '\u00e9'],
-    ['quotes and backslashes', '"\\\'\\u0041\\n'],
+    ['a decomposed and a composed letter', 'e\u0301\u00e9'],
+    ['quotes, backslashes and SQL', `"\\'\\u0041\\n'); drop table pets; --`],
     ['control characters', '\u0001\b\f\u001f\u007f\u0080'],
-    ['a zero-width joiner sequence', '👩‍👩‍👧‍👦'],
-    ['right-to-left text and marks', '\u202eكلب\u200f'],
-    ['line separators', 'a\u2028b\u2029c'],
-    ['noncharacters', '\ufffe\uffff\u{1fffe}\u{10ffff}'],
-    ['the replacement character', '\ufffd'],
-    ['SQL', `'); drop table pets; --`],
+    ['joiners, marks and separators', '👩‍👩‍👧‍👦\u202eكلب\u200f\u2028\u2029'],
+    ['noncharacters', '\ufffe\uffff\u{1fffe}\u{10ffff}\ufffd'],
   ])('stores a name exactly as sent: %s', async (_what, name) => {
     const stored = JSON.parse(`{${await create(named(name))}`);
     expect(stored).toEqual({ name, categoryId: 1, status: 'available' });
@@ -84,20 +79,11 @@ describe('createPet 201', () => {
   });
 
   it.each([
-    ['id', '{"id":5,"name":"Rex","categoryId":1}'],
-    ['access_token', '{"access_token":"x","name":"Rex","categoryId":1}'],
-    ['fields in another case', '{"Name":1,"STATUS":1,"name":"Rex","categoryId":1}'],
-    ['numbers out of range', '{"a":1e999,"b":0.5,"name":"Rex","categoryId":1}'],
-  ])('ignores the unknown field: %s', async (_what, body) => {
-    expect(await create(body)).toBe('"name":"Rex","categoryId":1,"status":"available"}');
-  });
-
-  it('takes no id from the body', async () => {
-    const answer = await service.api
-      .post('/v1/pets')
-      .send({ id: 4711, name: 'Rex', categoryId: 1 })
-      .expect(201);
-    expect(answer.body.id).not.toBe(4711);
+    '{"access_token":"x","name":"Rex","categoryId":1}',
+    '{"Name":1,"STATUS":1,"name":"Rex","categoryId":1}',
+    '{"a":1e999,"b":0.5,"name":"Rex","categoryId":1}',
+  ])('ignores unknown fields: %s', async (body) => {
+    expect(await create(body)).toBe(STORED_REX);
   });
 
   it.each([
@@ -106,55 +92,36 @@ describe('createPet 201', () => {
     '{"name":"Rex","categoryId":1,"status":null,"status":"available"}',
     '{"n\\u0061me":"other","name":"Rex","categoryId":1}',
   ])('takes the last value of a repeated key: %s', async (body) => {
-    expect(await create(body)).toBe('"name":"Rex","categoryId":1,"status":"available"}');
+    expect(await create(body)).toBe(STORED_REX);
   });
 
   it.each([
     'application/json',
     'Application/JSON',
     'application/json;charset=utf-8',
-    'application/json; charset=UTF-8',
     'application/json; charset="utf-8"',
     'application/json ; Charset=Utf-8',
-    'application/json;',
     'application/json; ; \t;charset=utf-8 ;',
     'application/json; charset="utf-8"; a=";\\""',
   ])('takes the media type %s', async (type) => {
-    expect(await create(REX, { 'Content-Type': type })).toContain('"Rex"');
+    expect(await create(REX, { 'Content-Type': type })).toBe(STORED_REX);
   });
 
-  it.each(['', 'identity', 'Identity'])(
-    'takes the Content-Encoding %j for none',
-    async (coding) => {
-      expect(await create(REX, { ...JSON_TYPE, 'Content-Encoding': coding })).toContain('"Rex"');
-    },
-  );
-
-  it.each([
-    ['UTF-8', Buffer.from(named('Ünïcödé 😀')), '"Ünïcödé 😀"'],
-    ['a leading BOM', Buffer.from(`\ufeff${REX}`), '"Rex"'],
-    ['white space around', Buffer.from(`\r\n\t ${REX} \n`), '"Rex"'],
-  ])('takes a body of %s', async (_what, body, name) => {
-    expect(await create(body)).toContain(`"name":${name}`);
+  it.each(['', 'identity', 'Identity'])('takes no Content-Encoding: %j', async (coding) => {
+    expect(await create(REX, { ...JSON_TYPE, 'Content-Encoding': coding })).toBe(STORED_REX);
   });
 
-  it.each([
-    ['with its length', JSON_TYPE],
-    ['in chunks', { ...JSON_TYPE, 'Transfer-Encoding': 'chunked' }],
-  ])('takes a body of 16,384 bytes %s', async (_how, headers) => {
-    expect(await create(REX.padEnd(16_384), headers)).toContain('"Rex"');
-  });
-
-  it.each([
-    ['arrays', '['.repeat(31) + ']'.repeat(31)],
-    ['objects', '{"a":'.repeat(30) + '{}' + '}'.repeat(30)],
-  ])('takes a body nested 32 levels deep in %s', async (_what, value) => {
-    expect(await create(`{"x":${value},"name":"Rex","categoryId":1}`)).toContain('"Rex"');
-  });
-
-  it('has committed the animal when it answers', async () => {
-    const { body } = await service.api.post('/v1/pets').send({ name: 'kept', categoryId: 1 });
-    const rows = await service.query('select name from pets where id = $1', [body.id]);
-    expect(rows).toEqual([{ name: 'kept' }]);
+  const nested = (value: string) => `{"x":${value},"name":"Rex","categoryId":1}`;
+  const chunked = { ...JSON_TYPE, 'Transfer-Encoding': 'chunked' };
+  it.each<[string, string, Record<string, string>?]>([
+    ['with a leading BOM', `\ufeff${REX}`],
+    ['with white space around', `\r\n\t ${REX} \n`],
+    ['with keys beyond ASCII', `{"Ünïcödé 😀":1,${REX.slice(1)}`],
+    ['of 16,384 bytes with its length', REX.padEnd(16_384)],
+    ['of 16,384 bytes in chunks', REX.padEnd(16_384), chunked],
+    ['nested 32 levels deep in arrays', nested('['.repeat(31) + ']'.repeat(31))],
+    ['nested 32 levels deep in objects', nested('{"a":'.repeat(30) + '{}' + '}'.repeat(30))],
+  ])('takes a body %s', async (_what, body, headers = JSON_TYPE) => {
+    expect(await create(Buffer.from(body), headers)).toBe(STORED_REX);
   });
 });

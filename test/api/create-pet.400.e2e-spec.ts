@@ -1,17 +1,13 @@
 import { expectError } from '../support/answers.js';
 import { RawConnection, request } from '../support/raw-http.js';
 import { send } from '../support/send.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 describe('createPet 400', () => {
-  let service: TestService;
-  beforeAll(async () => {
-    service = await startService();
-  });
+  const service = serviceOfTests();
   afterEach(async () => {
     expect(await service.query('select * from pets')).toEqual([]);
   });
-  afterAll(() => service.stop());
 
   const refuses = async (body: string | Uint8Array, code: string, words?: string[]) =>
     expectError(
@@ -21,30 +17,15 @@ describe('createPet 400', () => {
       words,
     );
 
+  // pets.roundtrip.property.e2e-spec.ts has more.
   it.each([
-    ['an empty string', '""'],
     ['256 letters', JSON.stringify('a'.repeat(256))],
     ['256 characters outside the BMP', JSON.stringify('😀'.repeat(256))],
     ['255 letters and a space', JSON.stringify(`${'a'.repeat(255)} `)],
-    ['a space', '" "'],
     ['255 spaces', JSON.stringify(' '.repeat(255))],
-    [
-      'all the white space of Unicode',
-      JSON.stringify(
-        '\t\n\v\f\r \u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000',
-      ),
-    ],
-    ['U+0000', '"a\\u0000b"'],
-    ['U+0000 alone', '"\\u0000"'],
-    ['a lone high surrogate', '"\\ud83d"'],
-    ['a lone low surrogate', '"a\\ude00"'],
     ['surrogates in the wrong order', '"\\ude00\\ud83d"'],
-    ['a number', '5'],
-    ['null', 'null'],
-    ['true', 'true'],
-    ['an array', '["Rex"]'],
-    ['an empty array', '[]'],
-    ['an object', '{"a":1}'],
+    ...['""', '" "', '"a\\u0000b"', '"\\u0000"', '"\\ud83d"', '"a\\ude00"'].map((it) => [it, it]),
+    ...'5 null true ["Rex"] [] {"a":1}'.split(' ').map((it) => [it, it]),
   ])('refuses a name that is %s', (_what, name) =>
     refuses(`{"name":${name},"categoryId":1}`, 'invalid_request', ['name']),
   );
@@ -59,9 +40,7 @@ describe('createPet 400', () => {
 
   it.each([
     '" sold"',
-    ...'null "" "Available" "SOLD" "sold\\u0000" "gone" "toString" 0 1 true [] ["sold"] {}'.split(
-      ' ',
-    ),
+    ...'null "" "Available" "SOLD" "sold\\u0000" "toString" 0 true [] ["sold"] {}'.split(' '),
   ])('refuses the status %s', (status) =>
     refuses(`{"name":"a","categoryId":1,"status":${status}}`, 'invalid_request', ['status']),
   );
@@ -72,37 +51,34 @@ describe('createPet 400', () => {
     ['{"name":1,"categoryId":"1","status":"x"}', ['name', 'categoryId', 'status']],
     ['{"name":"a","status":"x"}', ['categoryId', 'status']],
     ['{"categoryId":1}', ['name']],
-    ['{"name":"a"}', ['categoryId']],
     ['{"NAME":"a","categoryID":1}', ['name', 'categoryId']],
     ['{"name":"a","name":null,"categoryId":1,"categoryId":0.5}', ['name', 'categoryId']],
   ])('names every fault of %s', (body, words) => refuses(body, 'invalid_request', words));
 
-  it('names only faults', async () => {
-    const answer = await service.api.post('/v1/pets').send({ name: 'a', categoryId: '1' });
-    expect(answer.body.message).toContain('categoryId');
-    expect(answer.body.message).not.toMatch(/\bname\b|status/);
+  it('names only faults, and does not echo what was sent', async () => {
+    const { text } = await service.api.post('/v1/pets').send({ name: 'a', categoryId: '<b>' });
+    expect(text).toContain('categoryId');
+    expect(text).not.toMatch(/\bname\b|"message":"[^"]*status|<b>/);
   });
 
-  it.each(['[]', '[{"name":"a","categoryId":1}]', '"a"', '""', '1', '0.5', 'true', 'null'])(
+  it.each('[] [{"name":"a","categoryId":1}] "a" "" 1 0.5 true null'.split(' '))(
     'refuses a body that is no object: %s',
     (body) => refuses(body, 'invalid_request'),
   );
 
   // test/http/body.guard.spec.ts compares with JSON.parse.
   it.each([
-    '',
-    ' ',
-    '{',
-    "{'name':'a','categoryId':1}",
-    '{"name":"a","categoryId":01}',
-    '{"name":"a","categoryId":NaN}',
-    'name=a&categoryId=1',
-  ])('refuses a body that is not JSON: %j', (body) => refuses(body, 'invalid_json'));
-
-  it.each([
+    ['nothing', ''],
+    ['a space', ' '],
+    ['an open object', '{'],
+    ['JSON5', "{'name':'a','categoryId':1}"],
+    ['NaN', '{"name":"a","categoryId":NaN}'],
+    ['a form', 'name=a&categoryId=1'],
     ['Latin-1', Buffer.from('{"name":"é","categoryId":1}', 'latin1')],
     ['UTF-16 with a BOM', Buffer.from('\ufeff{"name":"a","categoryId":1}', 'utf16le')],
-  ])('refuses a body that is not UTF-8: %s', (_what, body) => refuses(body, 'invalid_json'));
+  ])('refuses a body that is not JSON in UTF-8: %s', (_what, body) =>
+    refuses(body, 'invalid_json'),
+  );
 
   it.each([
     ['arrays', '['.repeat(32) + ']'.repeat(32)],
@@ -122,12 +98,5 @@ describe('createPet 400', () => {
     connection.send(request('GET /v1/pets', headers));
     expect((await connection.answer()).status).toBe(200);
     connection.vanish();
-  });
-
-  it('does not echo what was sent', async () => {
-    const answer = await service.api
-      .post('/v1/pets')
-      .send({ name: '', categoryId: '<script>', status: '<script>' });
-    expect(answer.text).not.toContain('script');
   });
 });

@@ -1,6 +1,7 @@
 import { INT64_MAX } from '../../src/int64.js';
 import { Cursors } from '../../src/listing/cursors.js';
 import { expectError, nextPage } from '../support/answers.js';
+import { LISTS } from '../support/lists.js';
 import { serviceOfTests } from '../support/service.js';
 
 /** Values that are no limit. */
@@ -30,18 +31,17 @@ const FORMS = [
   'NAME[=VALUE',
 ];
 
-describe.each([
-  ['listPets', '/v1/pets', ['limit', 'status', 'cursor']],
-  ['listOrders', '/v1/store/orders', ['limit', 'cursor']],
-] as const)('%s 400', (_operation, path, parameters) => {
+describe.each(LISTS)('$operation 400', ({ path, parameters }) => {
   const service = serviceOfTests();
   let cursor: string;
   let cursorOfOtherList: string;
   beforeAll(async () => {
-    await service.query(`insert into pets (name, category_id) values ('a', 1), ('b', 1)`);
-    await service.query(`insert into orders (pet_id) values (1), (1)`);
+    for (const { insert } of LISTS) {
+      await insert(service, [1, 2]);
+    }
+    const others = LISTS.filter((list) => list.path !== path);
     cursor = await cursorOf(path);
-    cursorOfOtherList = await cursorOf(path === '/v1/pets' ? '/v1/store/orders' : '/v1/pets');
+    cursorOfOtherList = await cursorOf(others[0]!.path);
   });
 
   const cursorOf = async (list: string) => {
@@ -73,38 +73,28 @@ describe.each([
     });
   });
 
+  // src/listing/cursors.spec.ts has more.
   it.each<[string, (cursor: string) => string]>([
     ['an empty one', () => ''],
     ['an id', () => '1'],
-    ['an id in base64url', () => Buffer.from('1').toString('base64url')],
-    ['8 bytes without a checksum', () => Buffer.alloc(8, 1).toString('base64url')],
     ['12 bytes of zero', () => 'A'.repeat(16)],
-    ['arbitrary text', () => 'abcdefghijklmnop'],
-    ['one cut short', (cursor) => cursor.slice(0, -1)],
-    ['one made longer', (cursor) => `${cursor}A`],
     ['one with padding', (cursor) => `${cursor}=`],
     ['one with a space before it', (cursor) => `%20${cursor}`],
     ['one with a line feed after it', (cursor) => `${cursor}%0A`],
     ['one with a NUL after it', (cursor) => `${cursor}%00`],
-    ['one twice', (cursor) => cursor + cursor],
-    ['one in upper case', (cursor) => cursor.toUpperCase()],
+    [
+      'one with its last character changed',
+      (cursor) => cursor.replace(/.$/, (it) => (it === 'B' ? 'C' : 'B')),
+    ],
     ['one of the other list', () => cursorOfOtherList],
     ['one of 8,000 characters', () => 'A'.repeat(8000)],
+    [
+      'one for after the greatest id',
+      () => new Cursors(path === '/v1/pets' ? 'pets' : 'orders').after(INT64_MAX),
+    ],
   ])('refuses a cursor that the service did not issue: %s', (_what, change) =>
     refuses(`cursor=${change(cursor)}`, ['cursor']),
   );
-
-  it('refuses an issued cursor with any one character changed', async () => {
-    for (let i = 0; i < cursor.length; i += 1) {
-      const other = cursor[i] === 'B' ? 'C' : 'B';
-      await refuses(`cursor=${cursor.slice(0, i)}${other}${cursor.slice(i + 1)}`, ['cursor']);
-    }
-  });
-
-  it('refuses a cursor for after the greatest id', () => {
-    const list = path === '/v1/pets' ? 'pets' : 'orders';
-    return refuses(`cursor=${new Cursors(list).after(INT64_MAX)}`, ['cursor']);
-  });
 
   it('names every fault', () => {
     const query = parameters.map((name) => `${name}=x`).join('&');

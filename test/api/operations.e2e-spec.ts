@@ -1,3 +1,5 @@
+import { expectError } from '../support/answers.js';
+import { ask } from '../support/ask.js';
 import { operations } from '../support/contract.js';
 import { createGrantedRole, dropGrantedRole } from '../support/granted-role.js';
 import {
@@ -66,6 +68,19 @@ describe.each(operations())(
       expect(await metrics.text()).toContain(
         `animal_store_http_requests_total{operation="${operationId}",method="${method}",status="${success}",code=""} 1\n`,
       );
+    });
+
+    it('tells the cause of a fault of the service only to the log', async () => {
+      await ask(
+        owner,
+        'alter table pets rename to secret_pets',
+        'alter table orders rename to secret_orders',
+      );
+      const call = service.api[method.toLowerCase() as 'get'](path);
+      const { status, text, headers: fields } = await call.send(body);
+      expectError({ status, text, headers: fields }, 500, 'internal_error');
+      expect(JSON.parse(text).message).toBe('The service failed; the fault is ours.');
+      expect(service.log.join('')).toMatch(/relation \\"(pets|orders)\\" does not exist/);
     });
   },
 );

@@ -44,14 +44,10 @@ describe('what is stored', () => {
         const { text, headers } = await post(name, categoryId, status).expect(201);
         const pet = JSON.parse(text);
         expect(pet.name).toBe(name);
-        expect(text).toMatch(
-          new RegExp(
-            `^\\{"id":${pet.id},"name":.*,"categoryId":${categoryId},"status":"${status}"\\}$`,
-            'su',
-          ),
+        expect(text.replace(/"name":.*,"categoryId"/su, '"categoryId"')).toBe(
+          `{"id":${pet.id},"categoryId":${categoryId},"status":"${status}"}`,
         );
-        const found = await service.api.get(headers['location']!).expect(200);
-        expect(found.text).toBe(text);
+        expect((await service.api.get(headers['location']!).expect(200)).text).toBe(text);
         created.set(pet.id, text);
       }),
       { numRuns: 300 },
@@ -65,8 +61,7 @@ describe('what is stored', () => {
   });
 
   it('is never a name that cannot be one', async () => {
-    const countPets = async () =>
-      (await service.query('select count(*)::int as pets from pets'))[0].pets;
+    const countPets = () => service.query('select count(*) from pets');
     const before = await countPets();
     await fc.assert(
       fc.asyncProperty(badName, async (name) => {
@@ -74,6 +69,6 @@ describe('what is stored', () => {
       }),
       { numRuns: 300 },
     );
-    expect(await countPets()).toBe(before);
+    expect(await countPets()).toEqual(before);
   });
 });

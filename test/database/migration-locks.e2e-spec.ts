@@ -1,6 +1,6 @@
 import { Client } from 'pg';
-import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
-import { revertToOrders } from '../support/revert-to-orders.js';
+import { runMigrations } from '../../src/schema/migrations.js';
+import { revertOrders } from '../support/revert-to-orders.js';
 import { startService, type TestService } from '../support/service.js';
 import { until } from '../support/until.js';
 
@@ -15,7 +15,6 @@ describe('a migration that waits for a lock', () => {
     await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
     holder = new Client({ connectionString: service.databaseUrl });
     await holder.connect();
-    await revertToOrders(service.databaseUrl);
   });
   afterAll(async () => {
     await holder.end();
@@ -68,7 +67,7 @@ describe('a migration that waits for a lock', () => {
 
   it('fails no request while an open transaction has updated a pet, or has read the pets', async () => {
     const url = service.databaseUrl;
-    const reverting = () => revertMigration(url);
+    const reverting = () => revertOrders(url);
     expect(await statusesWhile(reverting, 'select from pets')).toEqual(new Set([200, 201]));
     const applying = () => runMigrations(url);
     const update = `update pets set name = 'Max' where id = 1`;

@@ -21,7 +21,6 @@ const STATEMENTS: Readonly<Record<string, string>> = {
   'pet-pages-of-status': 'listPets with a status.',
   'insert-pets': 'createPet.',
   'insert-pets-once': 'createPet with an Idempotency-Key.',
-  'pets-by-idempotency-key': 'createPet with an Idempotency-Key that stands for an animal.',
   'delete-old-idempotency-keys': 'Deletes Idempotency-Keys older than 24 hours, every ten minutes.',
   'pets-by-id': 'getPet.',
   'order-pages': 'listOrders.',

@@ -1,5 +1,5 @@
 import { OperatorError } from '../../src/errors/operator-error.js';
-import { PET_CURSORS } from '../../src/pets/list-pets-query.dto.js';
+import { Cursors } from '../../src/listing/cursors.js';
 import { FULL_LENGTH } from '../support/full-length.js';
 import { until } from '../support/until.js';
 import { startService, type TestService } from '../support/service.js';
@@ -88,7 +88,7 @@ if (BINARIES === undefined) {
       return answer.body.id;
     };
     const expectListed = async (service: TestService, id: number) => {
-      const cursor = PET_CURSORS.after(BigInt(id - 1));
+      const cursor = new Cursors('pets').after(BigInt(id - 1));
       const paths = [
         `/v1/pets?limit=1&cursor=${cursor}`,
         `/v1/pets?limit=1&status=available&cursor=${cursor}`,
@@ -231,7 +231,9 @@ if (BINARIES === undefined) {
       for (let i = 0; i < 20; i += 1) {
         await expectListed(service, id);
       }
-      const { body } = await service.api.get(`/v1/pets?cursor=${PET_CURSORS.after(BigInt(id))}`);
+      const { body } = await service.api.get(
+        `/v1/pets?cursor=${new Cursors('pets').after(BigInt(id))}`,
+      );
       expect(body).toEqual([]);
     });
   });

@@ -1,10 +1,14 @@
 import { expectError } from '../support/answers.js';
+import { operations } from '../support/contract.js';
 import { serviceOfTests } from '../support/service.js';
 import { type Answer, exchange, request } from '../support/raw-http.js';
 
 const PAGE = 'https://app.example';
 const EXPOSED =
   'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id, Idempotent-Replayed, Allow, WWW-Authenticate';
+const METHODS = [...new Set(['HEAD', ...operations().map(({ method }) => method)])]
+  .toSorted()
+  .join(', ');
 const JSON_TYPE = 'Content-Type: application/json';
 const CHUNKED = 'Transfer-Encoding: chunked';
 
@@ -107,7 +111,7 @@ describe.each([
       });
       expect(corsHeaders(answer)).toEqual({
         ...allowed,
-        'access-control-allow-methods': 'GET, HEAD, POST',
+        'access-control-allow-methods': METHODS,
         'access-control-allow-headers':
           'Authorization, Content-Type, Idempotency-Key, X-Request-Id, traceparent',
         'access-control-max-age': '7200',

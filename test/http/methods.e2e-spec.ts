@@ -1,11 +1,16 @@
 import { expectError } from '../support/answers.js';
+import { allowOf, DOCUMENT, methodsOf } from '../support/contract.js';
 import { serviceOfTests } from '../support/service.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 
-const ROUTES: [path: string, allow: string][] = [
-  ['/v1/pets', 'GET, HEAD, OPTIONS, POST'],
-  ...['/v1/pets/1', '/v1/store/orders', '/health/live', '/health/ready', '/', '/docs'].map(
-    (path): [string, string] => [path, 'GET, HEAD, OPTIONS'],
+/** The paths of the OpenAPI document, and others, each with its `Allow`. */
+const ROUTES = [
+  ...Object.keys(DOCUMENT.paths).map((path) => {
+    const url = `/v1${path.replace('{petId}', '1')}`;
+    return [url, allowOf(methodsOf(url))] as const;
+  }),
+  ...['/health/live', '/health/ready', '/', '/docs'].map(
+    (path) => [path, allowOf(['GET'])] as const,
   ),
 ];
 

@@ -1,10 +1,10 @@
 import { freePort } from '../../scripts/free-port.mjs';
 import { administer } from '../../src/database/database.js';
-import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
+import { runMigrations } from '../../src/schema/migrations.js';
 import { NEEDED_RIGHTS, OTHER_RIGHTS } from '../../src/schema/schema-state.js';
 import { createMigratedDatabase, dropDatabase } from '../support/service.js';
 import { createGrantedRole, dropGrantedRole, grantsTo, roleOf } from '../support/granted-role.js';
-import { revertToOrders } from '../support/revert-to-orders.js';
+import { revertOrders } from '../support/revert-to-orders.js';
 import { Project } from '../support/project.js';
 import { until } from '../support/until.js';
 
@@ -123,8 +123,7 @@ describe('a role with the rights of docs/grants.sql', () => {
 
   it('is ready while a migration is reverted that no pet needs, starts, and warns', async () => {
     const { base, program } = await project.serve({ DATABASE_URL });
-    await revertToOrders(owner);
-    await revertMigration(owner);
+    await revertOrders(owner);
     expect(await ready(base)).toEqual([200, undefined]);
     const started = await project.serve({ DATABASE_URL });
     expect(await ready(started.base)).toEqual([200, undefined]);

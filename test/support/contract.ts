@@ -137,8 +137,9 @@ export function allowOf(methods: string[]): string {
   return [...methods, ...heads, 'OPTIONS'].toSorted().join(', ');
 }
 
-const methodsOf = (item: object): string[] =>
-  Object.entries(item).flatMap(([method, { operationId }]) =>
+/** @returns the methods that the document has for a path. */
+export const methodsOf = (path: string): string[] =>
+  Object.entries<any>(pathItem(path)).flatMap(([method, { operationId }]) =>
     operationId === undefined ? [] : method.toUpperCase(),
   );
 
@@ -178,7 +179,10 @@ export function resolved<Part>(part: Part | { $ref: string }): Part {
 
 function bodyFaults(response: Response, sent: Record<string, string>, text: string): string[] {
   const type = sent['content-type']?.split(';')[0] ?? '';
-  const schema = response.content?.[type]?.schema;
+  if (response.content === undefined) {
+    return type === '' && text === '' ? [] : ['the document has no body'];
+  }
+  const schema = response.content[type]?.schema;
   return schema === undefined
     ? [`the document does not have the content type ${type}`]
     : faultsBySchema(schema, parseExactly(text)).map((fault) => `${fault} in ${text}`);
