@@ -11,23 +11,18 @@ const read = (file: string) => readFileSync(join(PROJECT_ROOT, file), 'utf8');
 describe('docker-compose.yml', () => {
   const text = read('docker-compose.yml');
   const { services } = parse(text, { merge: true });
-  const taken = new Set([...text.matchAll(/\$\{(\w+)/g)].map(([, name]) => name!));
 
-  it('takes exactly the variables of .env.example', () => {
-    const variables = Object.keys(parseEnv(read('.env.example')));
-    expect([...taken].toSorted()).toEqual(variables.toSorted());
-  });
-
-  it('gives the service each under its own name, or publishes a port at it', () => {
+  it('takes exactly the variables of .env.example, and gives each to the service or publishes a port at it', () => {
+    const variables = Object.keys(parseEnv(read('.env.example'))).toSorted();
+    const used = (part: string) => [...part.matchAll(/\$\{(\w+)/g)].map(([, name]) => name!);
+    expect([...new Set(used(text))].toSorted()).toEqual(variables);
     const { environment, ports, build } = services.api;
-    const given = Object.entries<string | number>({ ...environment, ...build.args }).filter(
-      ([name, value]) => `${value}`.startsWith(`\${${name}:`),
-    );
-    const published = new Set([...ports.join().matchAll(/\$\{(\w+)/g)].map(([, name]) => name!));
+    const given = Object.entries<string | number>({ ...environment, ...build.args })
+      .filter(([name, value]) => `${value}`.startsWith(`\${${name}:`))
+      .map(([name]) => name);
     const others = ['DATABASE_PORT', 'BALANCER_PORT', 'PROMETHEUS_PORT', 'GRAFANA_PORT'];
-    expect([...given.map(([name]) => name), ...published, ...others].toSorted()).toEqual(
-      [...taken].toSorted(),
-    );
+    const all = new Set([...given, ...used(ports.join()), ...others]);
+    expect([...all].toSorted()).toEqual(variables);
     expect(services.migrate.environment).toEqual(environment);
   });
 

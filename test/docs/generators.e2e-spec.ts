@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { samplesOf } from '../support/samples.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 const MODULES = join(PROJECT_ROOT, 'test/clients/generators/node_modules');
 
@@ -21,7 +21,7 @@ if (!hasGenerators) {
 const isTested = hasGenerators || (isNewEnough && process.env['CI']);
 // The generators need Node 22.18 and take 120 MB. In CI these tests must run on Node 24, and fail without them.
 (isTested ? describe : describe.skip)('a client that is generated as the guide says', () => {
-  let service: TestService;
+  const service = serviceOfTests();
   let folder: string;
   const run = async (file: string, ...args: string[]) => {
     const env = { ...process.env, BASE: `${service.origin}/v1`, KEY: service.key };
@@ -29,7 +29,6 @@ const isTested = hasGenerators || (isNewEnough && process.env['CI']);
   };
 
   beforeAll(async () => {
-    service = await startService();
     folder = await mkdtemp(join(tmpdir(), 'animal-store-generators-'));
     await symlink(MODULES, join(folder, 'node_modules'));
     for (const { file, code } of FILES) {
@@ -48,7 +47,7 @@ const isTested = hasGenerators || (isNewEnough && process.env['CI']);
     await run('bash', '-e', 'generate.sh');
     await run('npx', 'tsc');
   });
-  afterAll(() => Promise.all([service.stop(), rm(folder, { recursive: true, force: true })]));
+  afterAll(() => rm(folder, { recursive: true, force: true }));
 
   it.each(['openapi-typescript', 'hey-api', 'orval'])(
     'compiles, and keeps every digit of an id: %s',

@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers';
 import { transform } from '@swc/core';
 import ts from 'typescript';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import { startService, type TestService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 import { GUIDES, readGuide, type Sample, samplesOf } from '../support/samples.js';
 
 const JACKSON = ['core', 'annotations', 'databind'].map(
@@ -61,16 +61,10 @@ async function run({ language, code }: Sample, folder: string, env = {}) {
 }
 
 describe.each(GUIDES)('the guide %s', (name) => {
-  let service: TestService;
+  const service = serviceOfTests({ RATE_LIMIT_PER_MINUTE: '600' });
   let folder: string;
-  beforeAll(async () => {
-    service = await startService({ RATE_LIMIT_PER_MINUTE: '600' });
-    folder = await mkdtemp(join(tmpdir(), 'animal-store-guide-'));
-  });
-  afterAll(async () => {
-    await service.stop();
-    await rm(folder, { recursive: true });
-  });
+  beforeAll(async () => (folder = await mkdtemp(join(tmpdir(), 'animal-store-guide-'))));
+  afterAll(() => rm(folder, { recursive: true }));
 
   it('has samples that run, one after the other, and print what it shows', async () => {
     const samples = samplesOf(name).filter(isRunHere);
@@ -83,11 +77,8 @@ describe.each(GUIDES)('the guide %s', (name) => {
         continue;
       }
       const { exit, stdout, stderr } = await run(sample, folder, env);
-      expect({ sample: sample.code, exit, stderr }).toEqual({
-        sample: sample.code,
-        exit: 0,
-        stderr: '',
-      });
+      const { code } = sample;
+      expect({ code, exit, stderr }).toEqual({ code, exit: 0, stderr: '' });
       if (sample.output !== undefined) {
         const shown = (output: string) =>
           sample.output!.lang === 'json'
@@ -99,13 +90,9 @@ describe.each(GUIDES)('the guide %s', (name) => {
     }
   });
 
-  it('is shown by the service', async () => {
+  it('is shown by the service, and links only to what is there', async () => {
     const page = await service.anonymous.get(`/docs/guides/${name}`).expect(200);
     expect(page.text).toContain(`>${/^# (.+)$/m.exec(readGuide(name))![1]}</a></h1>`);
-  });
-
-  it('links only to what is there', async () => {
-    const page = await service.anonymous.get(`/docs/guides/${name}`);
     const targets = [...page.text.matchAll(/(?:href|src)="([^"]+)"/g)].map(
       ([, target]) => new URL(target!, `${service.origin}/docs/guides/${name}`),
     );
@@ -182,12 +169,10 @@ it('the samples in TypeScript compile where it is strict', async () => {
     types: ['node'],
     skipLibCheck: true,
   });
-  const faults = ts.getPreEmitDiagnostics(program);
+  const errors = ts.getPreEmitDiagnostics(program);
   await rm(folder, { recursive: true });
   expect(files.length).toBeGreaterThan(5);
-  expect(
-    faults.map(({ messageText, file }) => [file?.fileName.slice(folder.length), messageText]),
-  ).toEqual([]);
+  expect(errors.map(({ messageText, file }) => [file?.fileName, messageText])).toEqual([]);
 });
 
 const escaped = (literal: string) => literal.replaceAll(/[\\^$.*+?()[\]{}|]/g, '\\$&');
