@@ -9,7 +9,11 @@ import { MetricsServer } from './metrics-server.js';
 @Global()
 @Module({
   imports: [OpenApiModule, SchemaModule],
-  providers: [Registry, Metrics, MetricsServer],
+  providers: [
+    Metrics,
+    MetricsServer,
+    { provide: Registry, useFactory: ({ registry }: Metrics) => registry, inject: [Metrics] },
+  ],
   exports: [Registry],
 })
 export class MetricsModule {}

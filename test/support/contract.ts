@@ -118,7 +118,7 @@ export function faultsOf({ method, path: target, status, headers, text }: SentAn
   const faults: string[] = [];
   if (response) {
     faults.push(...headerFaults(response, headers), ...bodyFaults(response, headers, text));
-    if (status === 405 && headers['allow'] !== allowOf(methodsOf(item))) {
+    if (status === 405 && headers['allow'] !== allowOf(methodsOf(path))) {
       faults.push(`the document has other methods than ${headers['allow']}`);
     }
   } else if (operation !== undefined) {
