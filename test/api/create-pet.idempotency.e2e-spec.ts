@@ -47,9 +47,9 @@ describe('createPet with an Idempotency-Key', () => {
     }
   }
 
-  /** Waits until a session waits for a lock of the holder. */
-  const untilBlocked = (holder: Client) =>
-    until('a session waits', async () => (await holder.query(WAITING)).rows[0].count > 0);
+  /** Waits until sessions wait for a lock of the holder. */
+  const untilBlocked = (holder: Client, sessions = 1) =>
+    until('they wait', async () => (await holder.query(WAITING)).rows[0].count >= sessions);
 
   it('creates one animal, and answers every later request with it', async () => {
     const first = await create('a-key').expect(201);
@@ -235,15 +235,18 @@ describe('createPet with an Idempotency-Key', () => {
       const { twins } = await whileHeld(held, async (holder) => {
         const asked = bodies.map((body) => create('twins', body).then((answer) => answer));
         await untilBlocked(holder);
+        // Another key, so another batch leaves, and the twins do not leave with it.
+        asked.push(create('other').then((answer) => answer));
+        await untilBlocked(holder, 2);
         return { twins: asked };
       });
-      const answers = await Promise.all(twins);
+      const answers = (await Promise.all(twins)).slice(0, bodies.length);
       expect(answers.map(({ status }) => status)).toEqual(
         bodies.map((body) => (body === REX ? 201 : 422)),
       );
       const texts = answers.filter(({ status }) => status === 201).map(({ text }) => text);
       expect(new Set([...texts, first?.text ?? texts[0]]).size).toBe(1);
-      expect(await count('pets')).toBe(1);
+      expect(await count('pets')).toBe(2);
     },
   );
 
