@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { install } from '@sinonjs/fake-timers';
 import { Client } from 'pg';
 import { createLogger } from '../../src/logging/logger.js';
 import { IdempotentCreation } from '../../src/pets/idempotent-creation.js';
@@ -288,6 +289,24 @@ describe('createPet with an Idempotency-Key', () => {
     await sweep();
     expect(await service.query('select key from idempotency_keys')).toEqual([{ key: 'young' }]);
     expect(await count('pets')).toBe(2);
+  });
+
+  it('looks for old records every ten minutes, until it stops', () => {
+    const query = jest.fn(async () => ({ rows: [] }));
+    const creation = new IdempotentCreation({ query } as any, createLogger('silent'));
+    const clock = install({ toFake: ['setInterval', 'clearInterval'] });
+    try {
+      creation.onModuleInit();
+      clock.tick(10 * 60_000 - 1);
+      expect(query).toHaveBeenCalledTimes(0);
+      clock.tick(1);
+      expect(query).toHaveBeenCalledTimes(1);
+      creation.onModuleDestroy();
+      clock.tick(10 * 60_000);
+      expect(query).toHaveBeenCalledTimes(1);
+    } finally {
+      clock.uninstall();
+    }
   });
 
   it.each([
