@@ -15,9 +15,7 @@ import {
 import type { StoredPet } from './pets.service.js';
 
 interface Creation {
-  /** `api_keys.id` */
   apiKeyId: string;
-  /** The `Idempotency-Key`. */
   key: string;
   /** SHA-256 of {@link contentOf} the pet, in hexadecimal. */
   bodyHash: string;

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { install } from '@sinonjs/fake-timers';
 import { Client } from 'pg';
 import { createLogger } from '../../src/logging/logger.js';
 import { IdempotentCreation } from '../../src/pets/idempotent-creation.js';
@@ -47,9 +48,9 @@ describe('createPet with an Idempotency-Key', () => {
     }
   }
 
-  /** Waits until a session waits for a lock of the holder. */
-  const untilBlocked = (holder: Client) =>
-    until('a session waits', async () => (await holder.query(WAITING)).rows[0].count > 0);
+  /** Waits until sessions wait for a lock of the holder. */
+  const untilBlocked = (holder: Client, sessions = 1) =>
+    until('they wait', async () => (await holder.query(WAITING)).rows[0].count >= sessions);
 
   it('creates one animal, and answers every later request with it', async () => {
     const first = await create('a-key').expect(201);
@@ -235,15 +236,18 @@ describe('createPet with an Idempotency-Key', () => {
       const { twins } = await whileHeld(held, async (holder) => {
         const asked = bodies.map((body) => create('twins', body).then((answer) => answer));
         await untilBlocked(holder);
+        // Another key, so another batch leaves, and the twins do not leave with it.
+        asked.push(create('other').then((answer) => answer));
+        await untilBlocked(holder, 2);
         return { twins: asked };
       });
-      const answers = await Promise.all(twins);
+      const answers = (await Promise.all(twins)).slice(0, bodies.length);
       expect(answers.map(({ status }) => status)).toEqual(
         bodies.map((body) => (body === REX ? 201 : 422)),
       );
       const texts = answers.filter(({ status }) => status === 201).map(({ text }) => text);
       expect(new Set([...texts, first?.text ?? texts[0]]).size).toBe(1);
-      expect(await count('pets')).toBe(1);
+      expect(await count('pets')).toBe(2);
     },
   );
 
@@ -285,6 +289,24 @@ describe('createPet with an Idempotency-Key', () => {
     await sweep();
     expect(await service.query('select key from idempotency_keys')).toEqual([{ key: 'young' }]);
     expect(await count('pets')).toBe(2);
+  });
+
+  it('looks for old records every ten minutes, until it stops', () => {
+    const query = jest.fn(async () => ({ rows: [] }));
+    const creation = new IdempotentCreation({ query } as any, createLogger('silent'));
+    const clock = install({ toFake: ['setInterval', 'clearInterval'] });
+    try {
+      creation.onModuleInit();
+      clock.tick(10 * 60_000 - 1);
+      expect(query).toHaveBeenCalledTimes(0);
+      clock.tick(1);
+      expect(query).toHaveBeenCalledTimes(1);
+      creation.onModuleDestroy();
+      clock.tick(10 * 60_000);
+      expect(query).toHaveBeenCalledTimes(1);
+    } finally {
+      clock.uninstall();
+    }
   });
 
   it.each([
