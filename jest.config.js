@@ -11,5 +11,6 @@ export default {
   globalTeardown: '<rootDir>/test/support/stop-postgres.js',
   // Resolves imports of TypeScript files for --watch and --findRelatedTests.
   moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },
-  maxWorkers: 2,
+  // One more than CI has cores: some tests wait for seconds.
+  maxWorkers: 3,
 };

@@ -134,7 +134,7 @@ describe('holding an answer against the document', () => {
         delete DOCUMENT.paths['/pets'].get.responses[200].headers['X-Request-Id'];
         await service.api.get('/v1/pets').expect(200);
       });`;
-    const files = ['first', 'second', 'third'].map((name) => join(folder, `${name}.mjs`));
+    const files = ['first', 'last'].map((name) => join(folder, `${name}.mjs`));
     await Promise.all(files.map((file) => writeFile(file, test)));
     const config = {
       rootDir: folder,

@@ -162,7 +162,8 @@ export class Creators {
 
 export const most = (numbers: number[]) => Math.round(numbers.reduce((a, b) => Math.max(a, b), 0));
 
-export function percentile(numbers: number[], share: number): number {
-  const sorted = numbers.toSorted((a, b) => a - b);
-  return Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN);
+/** Of what all but one in a hundred responses took, ms. */
+export function p99(answers: Answer[]): number {
+  const sorted = answers.map(({ ms }) => ms).toSorted((a, b) => a - b);
+  return Math.round(sorted[Math.floor((sorted.length - 1) * 0.99)] ?? NaN);
 }

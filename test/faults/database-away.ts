@@ -127,7 +127,7 @@ async function lockPets(url: string): Promise<() => Promise<void>> {
   return () => holder.end();
 }
 
-async function setStandbyNames(url: string, names: string): Promise<void> {
+export async function setStandbyNames(url: string, names: string): Promise<void> {
   await query(
     url,
     `alter system set synchronous_standby_names = ${names}`,

@@ -6,6 +6,7 @@ import { query } from '../support/ask.js';
 import { Postgres, systemBinaries } from '../support/postgres.js';
 import { until } from '../support/until.js';
 import { Creators } from './clients.js';
+import { setStandbyNames } from './database-away.js';
 import { note, skip } from './report.js';
 import { type Run, Service } from './service.js';
 
@@ -50,7 +51,7 @@ export async function failovers({ count }: Run): Promise<void> {
 
 /** Has commits wait for the standby, and returns once they do. */
 async function replicate({ url }: Postgres): Promise<void> {
-  await query(url, `alter system set synchronous_standby_names = '*'`, 'select pg_reload_conf()');
+  await setStandbyNames(url, `'*'`);
   await until('commits wait for the standby', async () => {
     const rows = await query(url, `select from pg_stat_replication where sync_state = 'sync'`);
     return rows.length === 1;

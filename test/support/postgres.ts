@@ -19,7 +19,7 @@ export async function systemBinaries(): Promise<string | undefined> {
   const versions = (await readdir(debian).catch(() => [])).map(Number).toSorted((a, b) => b - a);
   const folders = versions.map((version) => join(debian, String(version), 'bin'));
   const server = folders.find((bin) => existsSync(join(bin, 'initdb')));
-  const isComplete = areInstalled(`${server}/initdb`, 'psql', 'pg_dump', 'pg_restore');
+  const isComplete = areInstalled(join(server ?? '', 'initdb'), 'psql', 'pg_dump', 'pg_restore');
   return isComplete ? server : undefined;
 }
 

@@ -1,12 +1,7 @@
 import { connect, type Socket } from 'node:net';
+import type { Answer } from './answers.js';
 
-/** A response as it was on the wire, named as supertest's own. */
-export interface Answer {
-  status: number;
-  /** Names in lower case. */
-  headers: Record<string, string>;
-  text: string;
-}
+export type { Answer };
 
 /** One connection, on which any bytes can be sent. Whatever takes over 60 seconds to come is an error. */
 export class RawConnection {
@@ -41,7 +36,7 @@ export class RawConnection {
     this.socket.on('error', () => {}).resetAndDestroy();
   }
 
-  /** @returns the next answer. */
+  /** @returns the next response; the names of its headers are in lower case. */
   async answer(method = 'GET'): Promise<Answer> {
     const head = await this.take(/^HTTP\/1\.1 (\d{3}).*?\r\n\r\n/s);
     const status = Number(head[1]);
