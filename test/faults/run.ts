@@ -3,9 +3,9 @@
  * measures what its clients feel. Progress goes to standard error, the table of figures to standard output; the exit
  * code is 1 if a promise did not hold.
  */
+import { writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
-import { sectionWriter } from '../../scripts/markdown-section.mjs';
 import { administerKeys } from '../../src/auth/api-keys.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { Postgres } from '../support/postgres.js';
@@ -30,14 +30,12 @@ const USAGE = `Usage: npm run test:faults -- [options]
   --short          less than a minute, as part of npm run check: without ${FULL_RUN_ONLY.join(', ')}, and
                    times are measured but not judged
   --only LIST      of ${Object.keys(PARTS).join(', ')} (all)
-  --markdown FILE  writes the table into FILE, between the lines that it wrote the last time`;
+  --report FILE    writes the table into FILE; bench/results has those that docs/reliability.md quotes`;
 
 /** Minutes after which a run has failed. */
 const LONGEST_RUN = 20;
 
-const { short: isShort, only, markdown } = options();
-const [major] = process.versions.node.split('.');
-const write = await sectionWriter(markdown, `npm run test:faults, Node ${major}`);
+const { short: isShort, only, report } = options();
 const since = performance.now();
 setTimeout(() => leave(`Ended after ${LONGEST_RUN} minutes.`), LONGEST_RUN * 60_000).unref();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
@@ -61,7 +59,9 @@ try {
 
 const text = `${describeRun()}\n\n${table()}\n`;
 console.log(text);
-await write(text);
+if (report !== undefined) {
+  await writeFile(report, text);
+}
 process.exitCode = allHeld() ? 0 : 1;
 
 function leave(why: string): never {
@@ -75,7 +75,7 @@ function options() {
       options: {
         short: { type: 'boolean', default: false },
         only: { type: 'string', default: Object.keys(PARTS).join() },
-        markdown: { type: 'string' },
+        report: { type: 'string' },
       },
     });
     const parts = values.only.split(',');
