@@ -113,9 +113,7 @@ describe('the OpenAPI document', () => {
 
   it('says which operation is experimental, and that no page is to offer it', () => {
     const stabilities = OPERATIONS.map((one) => [one.operationId, one['x-stability']]);
-    expect(Object.fromEntries(stabilities)).toEqual({
-      listPets: 'stable',
-      createPet: 'stable',
+    expect(Object.fromEntries(stabilities.filter(([, it]) => it !== 'stable'))).toEqual({
       getPet: 'deprecated',
       listOrders: 'experimental',
     });
@@ -167,9 +165,13 @@ describe('the OpenAPI document', () => {
   it('has each error at its status', () => {
     for (const { responses } of OPERATIONS) {
       for (const [status, response] of Object.entries<any>(responses)) {
-        const { schema } = resolved<any>(response).content['application/json'];
-        const error = schema.allOf?.[1].properties.status.const;
-        expect(error ?? Number(status)).toBe(Number(status));
+        const { content } = resolved<any>(response);
+        const schema = content?.['application/json'].schema;
+        const error = schema?.allOf?.[1].properties.status.const;
+        expect([status, error && Number(error)]).toEqual([
+          status,
+          status < '400' ? undefined : Number(status),
+        ]);
       }
     }
   });

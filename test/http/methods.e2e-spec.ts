@@ -1,11 +1,15 @@
 import { expectError } from '../support/answers.js';
+import { allowOf, DOCUMENT } from '../support/contract.js';
 import { serviceOfTests } from '../support/service.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 
+/** Paths, and the methods that they support. */
 const ROUTES = [
-  ['/v1/pets', 'GET, HEAD, OPTIONS, POST'],
-  ['/v1/pets/1', 'GET, HEAD, OPTIONS'],
-  ['/v1/store/orders', 'GET, HEAD, OPTIONS'],
+  ...Object.entries<object>(DOCUMENT.paths).map(([path, item]) => {
+    const methods = Object.keys(item).filter((name) => name !== 'parameters');
+    const allow = allowOf(methods.map((name) => name.toUpperCase()));
+    return [`/v1${path.replace('{petId}', '1')}`, allow] as const;
+  }),
   ['/health/live', 'GET, HEAD, OPTIONS'],
   ['/health/ready', 'GET, HEAD, OPTIONS'],
   ['/', 'GET, HEAD, OPTIONS'],

@@ -193,6 +193,9 @@ export function resolved<Part>(part: Part | { $ref: string }): Part {
 
 function bodyFaults(response: Response, sent: Record<string, string>, text: string): string[] {
   const type = sent['content-type']?.split(';')[0] ?? '';
+  if (response.content === undefined && type === '' && text === '') {
+    return [];
+  }
   const schema = response.content?.[type]?.schema;
   return schema === undefined
     ? [`the document does not have the content type ${type}`]
