@@ -238,7 +238,7 @@ const [EXPORTS, ...INSTALLATION] = blocksOf('Database', 'sh', deployment) as [st
 
   it('has queries that run', async () => {
     await asSuperuser('create extension pg_stat_statements');
-    const queries = blocksOf('What to watch', 'sql');
+    const queries = (await read('docs/monitoring.sql')).split(/;\n\n/);
     expect(queries).toHaveLength(9);
     for (const query of queries) {
       await asSuperuser(query);
