@@ -3,7 +3,6 @@
  * measures what its clients feel. Progress goes to standard error, the table of figures to standard output; the exit
  * code is 1 if a promise did not hold.
  */
-import { writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
 import { administerKeys } from '../../src/auth/api-keys.js';
@@ -29,13 +28,12 @@ const FULL_RUN_ONLY = ['overload'];
 const USAGE = `Usage: npm run test:faults -- [options]
   --short          less than a minute, as part of npm run check: without ${FULL_RUN_ONLY.join(', ')}, and
                    times are measured but not judged
-  --only LIST      of ${Object.keys(PARTS).join(', ')} (all)
-  --report FILE    writes the table into FILE; bench/results has those that docs/reliability.md quotes`;
+  --only LIST      of ${Object.keys(PARTS).join(', ')} (all)`;
 
 /** Minutes after which a run has failed. */
 const LONGEST_RUN = 20;
 
-const { short: isShort, only, report } = options();
+const { short: isShort, only } = options();
 const since = performance.now();
 setTimeout(() => leave(`Ended after ${LONGEST_RUN} minutes.`), LONGEST_RUN * 60_000).unref();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
@@ -57,11 +55,7 @@ try {
   await postgres.stop();
 }
 
-const text = `${describeRun()}\n\n${table()}\n`;
-console.log(text);
-if (report !== undefined) {
-  await writeFile(report, text);
-}
+console.log(`${describeRun()}\n\n${table()}\n`);
 process.exitCode = allHeld() ? 0 : 1;
 
 function leave(why: string): never {
@@ -75,7 +69,6 @@ function options() {
       options: {
         short: { type: 'boolean', default: false },
         only: { type: 'string', default: Object.keys(PARTS).join() },
-        report: { type: 'string' },
       },
     });
     const parts = values.only.split(',');
