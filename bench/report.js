@@ -1,7 +1,7 @@
 /** Turns a run's raw results into tables of medians and ratios, in Markdown. */
 import { LOADS } from './wrk.js';
 
-/** @returns the section for docs/performance.md. @param run what `--json` writes. */
+/** @returns the text of a file in bench/results. @param run what `--json` writes. */
 export function report(run) {
   const parts = run.settings.animals.length > 1 ? ofSizes(run) : ofServers(run);
   return parts.join('\n\n') + '\n';

@@ -10,7 +10,6 @@ import { readFile, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
 import { Cursors } from '../dist/src/listing/cursors.js';
-import { sectionWriter } from '../scripts/markdown-section.mjs';
 import { openDatabase } from './database.js';
 import { report } from './report.js';
 import { requireSameAnswers } from './same-answers.js';
@@ -36,7 +35,7 @@ const USAGE = `Usage: npm run bench -- [options]
   --only LIST         of ${Object.keys(SERVERS).join(', ')} (all; go only if Debian's golang-go and
                       golang-github-jackc-pgx-v4-dev are installed)
   --json FILE         writes all that was measured
-  --markdown FILE     writes the tables into FILE, between the lines that it wrote the last time`;
+  --report FILE       writes the tables into FILE; bench/results has those that docs/performance.md quotes`;
 
 const DEFAULT_SERVERS = Object.keys(SERVERS).filter((name) => name !== 'go' || HAS_GO);
 
@@ -56,9 +55,8 @@ try {
 }
 
 async function main() {
-  const { json, markdown, ...settings } = readOptions();
+  const { json, report: file, ...settings } = readOptions();
   const wrk = await wrkVersion();
-  const write = await sectionWriter(markdown, sectionName(settings));
   const databases = [];
   const started = [];
   try {
@@ -85,7 +83,9 @@ async function main() {
     };
     const text = report(run);
     console.log(text);
-    await write(text);
+    if (file !== undefined) {
+      await writeFile(file, text);
+    }
     if (json !== undefined) {
       await writeFile(json, `${JSON.stringify(run, null, 2)}\n`);
     }
@@ -216,7 +216,7 @@ function readOptions() {
         loads: { type: 'string', default: Object.keys(LOADS).join() },
         only: { type: 'string', default: DEFAULT_SERVERS.join() },
         json: { type: 'string' },
-        markdown: { type: 'string' },
+        report: { type: 'string' },
       },
     });
     return {
@@ -229,18 +229,12 @@ function readOptions() {
       loads: chosen(values.loads, LOADS),
       servers: chosen(values.only, SERVERS),
       json: values.json,
-      markdown: values.markdown,
+      report: values.report,
     };
   } catch (error) {
     const { message, cause } = /** @type {Error} */ (error);
     throw new Error(`${message}\n\n${USAGE}`, { cause });
   }
-}
-
-/** In docs/performance.md each major version of Node has a section, and the sizes of the table have one of their own. */
-function sectionName({ animals }) {
-  const [major] = process.versions.node.split('.');
-  return animals.length > 1 ? 'npm run bench -- --animals LIST' : `npm run bench, Node ${major}`;
 }
 
 function wholeNumber(text, least) {

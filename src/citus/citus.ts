@@ -9,7 +9,7 @@ import { ORDER_PAGES } from '../orders/orders.sql.js';
 import * as pets from '../pets/pets.sql.js';
 
 /*
- * The statements for Citus: PostgreSQL whose extension `citus` distributes the tables to other nodes. docs/scaling.md
+ * The statements for Citus: PostgreSQL whose extension `citus` distributes the tables to other nodes. docs/citus.md
  * says what that changes for operators.
  */
 

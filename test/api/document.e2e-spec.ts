@@ -144,6 +144,20 @@ describe('the OpenAPI document', () => {
     );
   });
 
+  it('has each error at its status', () => {
+    for (const { responses } of OPERATIONS) {
+      for (const [status, response] of Object.entries<any>(responses)) {
+        const { content } = resolved<any>(response);
+        const schema = content?.['application/json'].schema;
+        const error = schema?.allOf?.[1].properties.status.const;
+        expect([status, error && Number(error)]).toEqual([
+          status,
+          status < '400' ? undefined : Number(status),
+        ]);
+      }
+    }
+  });
+
   const QUERY = OPERATIONS.flatMap(({ operationId, path, parameters }) =>
     parameters
       .map(resolved)

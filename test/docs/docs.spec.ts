@@ -24,6 +24,7 @@ const PATHS =
 const VARIABLES_OF = [
   '.env.example',
   'docker-compose.yml',
+  'docs/deploy.md',
   'docs/roles.sql',
   'test/support/citus.ts',
   'test/support/full-length.ts',
@@ -59,6 +60,16 @@ describe('the documents', () => {
       return meanings.map(([, code, when]) => `${status.const} ${code} ${when}`);
     });
     expect(listed.toSorted()).toEqual([...new Set(documented)].toSorted());
+  });
+
+  it('quote the ratios of the benchmark', () => {
+    const rows = (file: string) =>
+      [...read(file).matchAll(/^\| \S.+[^|\d]\| +\d+ \|( +\d+\.\d\d \|)+$/gm)].map(([row]) =>
+        row.replaceAll(/ +/g, ' '),
+      );
+    const quoted = rows('docs/performance.md');
+    expect(quoted.length).toBeGreaterThan(10);
+    expect(rows('bench/results/node-24.txt')).toEqual(expect.arrayContaining(quoted));
   });
 
   it.each<[what: string, pattern: RegExp, isThere: (name: string, file: string) => boolean]>([

@@ -19,7 +19,7 @@ if (!hasGenerators) {
 }
 
 const isTested = hasGenerators || (isNewEnough && process.env['CI']);
-// The generators need Node 22.18 and take 120 MB. In CI these tests must run on Node 24, and fail without them.
+// The generators need Node 22.19 and take 120 MB. In CI these tests must run on Node 24, and fail without them.
 (isTested ? describe : describe.skip)('a client that is generated as the guide says', () => {
   const service = serviceOfTests();
   let folder: string;

@@ -1,5 +1,4 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,35 +9,19 @@ import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { serviceOfTests } from '../support/service.js';
 import { GUIDES, readGuide, type Sample, samplesOf } from '../support/samples.js';
 
-const JACKSON = ['core', 'annotations', 'databind'].map(
-  (part) => `/usr/share/java/jackson-${part}.jar`,
-);
-
-/** `isOptional` if CI does not have it. `needs` names files. */
-const LANGUAGES: Record<
-  string,
-  { command: string[]; extension: string; isOptional?: boolean; needs?: string[] }
-> = {
-  bash: { command: ['bash'], extension: 'sh' },
-  typescript: { command: [process.execPath], extension: 'mjs' },
-  python: { command: ['python3'], extension: 'py' },
-  go: { command: ['go', 'run'], extension: 'go', isOptional: true },
-  java: {
-    command: ['java', '-cp', JACKSON.join(':')],
-    extension: 'java',
-    isOptional: true,
-    needs: JACKSON,
-  },
+const LANGUAGES: Record<string, { command: string; extension: string }> = {
+  bash: { command: 'bash', extension: 'sh' },
+  typescript: { command: process.execPath, extension: 'mjs' },
+  python: { command: 'python3', extension: 'py' },
 };
 
-/** Every language of the guides is there in CI but optional ones; elsewhere the samples of one that is not are left out. */
+/** Every language of the guides is there in CI; elsewhere the samples of one that is not are left out. */
 function isMissing(language: string): boolean {
-  const { command, isOptional = false, needs = [] } = LANGUAGES[language]!;
-  const { error } = spawnSync(command[0]!, ['--version']);
-  if (error !== undefined && process.env['CI'] && !isOptional) {
+  const { error } = spawnSync(LANGUAGES[language]!.command, ['--version']);
+  if (error !== undefined && process.env['CI']) {
     throw error;
   }
-  return error !== undefined || !needs.every((file) => existsSync(file));
+  return error !== undefined;
 }
 
 /** Those of several files need generators: `test/docs/generators.e2e-spec.ts` runs them. */
@@ -52,9 +35,8 @@ async function run({ language, code }: Sample, folder: string, env = {}) {
       ? await transform(code, { jsc: { parser: { syntax: 'typescript' }, target: 'es2022' } })
       : { code };
   await writeFile(file, script);
-  const [interpreter = '', ...args] = command;
   const { PATH, HOME } = process.env;
-  const child = spawn(interpreter, [...args, file], { cwd: folder, env: { PATH, HOME, ...env } });
+  const child = spawn(command, [file], { cwd: folder, env: { PATH, HOME, ...env } });
   const exit = new Promise((resolve) => child.once('close', resolve));
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
   return { exit: await exit, stdout, stderr };

@@ -10,18 +10,34 @@ import { addPet, petNames, statusWith } from '../support/pets.js';
 import { Project } from '../support/project.js';
 
 const binaries = await systemBinaries();
-const guide = await readFile(join(PROJECT_ROOT, 'docs/dba.md'), 'utf8');
+const read = (file: string) => readFile(join(PROJECT_ROOT, file), 'utf8');
+const [guide, deployment] = await Promise.all([read('docs/dba.md'), read('docs/deploy.md')]);
 
-/** The code blocks of a section's numbered steps, in their order. */
-function blocksOf(title: string, language: 'sh' | 'sql'): string[] {
-  const [, section = ''] = guide.split(`\n## ${title}\n`);
-  const blocks = section.split('\n## ')[0]!.matchAll(/^( {3,})```(\w+)\n([^]*?)^\1```$/gm);
+/** A reference to the steps that grant the rights and check the database. */
+const GRANT_AND_CHECK = '[steps 6 and 7](deploy.md#database)';
+
+/** The numbered steps of a section, from their numbers to their ends. */
+const stepsOf = (document: string, title: string) =>
+  document
+    .split(`\n## ${title}\n`)[1]!
+    .split('\n## ')[0]!
+    .split(/^(?=\d+\. )/m)
+    .slice(1);
+
+/** The code blocks of a section's steps, in their order. References to steps of docs/deploy.md are resolved. */
+function blocksOf(title: string, language: 'sh' | 'sql', document = guide): string[] {
+  const steps = stepsOf(document, title).flatMap((step) =>
+    step.includes(GRANT_AND_CHECK) ? stepsOf(deployment, 'Database').slice(5, 7) : step,
+  );
+  const blocks = steps.join('').matchAll(/^( {3,})```(\w+)\n([^]*?)^\1```$/gm);
   return [...blocks]
     .filter(([, , name]) => name === language)
     .map(([, indent, , block]) => block!.replaceAll(new RegExp(`^${indent}`, 'gm'), ''));
 }
 
-(binaries ? describe : describe.skip)('docs/dba.md, as it is written', () => {
+const [EXPORTS, ...INSTALLATION] = blocksOf('Database', 'sh', deployment) as [string, ...string[]];
+
+(binaries ? describe : describe.skip)('docs/dba.md and docs/deploy.md, as they are written', () => {
   const PASSWORDS = {
     MIGRATOR_PASSWORD: 'migratorpassword',
     SERVICE_PASSWORD: 'servicepassword',
@@ -56,17 +72,16 @@ function blocksOf(title: string, language: 'sh' | 'sql'): string[] {
     ];
     const PGPASSFILE = join(project.folder, '.pgpass');
     await writeFile(PGPASSFILE, passwords.join('\n'), { mode: 0o600 });
-    const [exports] = blocksOf('Before you begin', 'sh');
     const variables = { PGHOST: '127.0.0.1', PGPORT: String(on.port), PGPASSFILE, ...PASSWORDS };
-    const program = project.start('sh', ['-e', '-c', exports + commands], variables);
+    const program = project.start('sh', ['-e', '-c', EXPORTS + commands], variables);
     const { code, stdout, stderr } = await program.outcome;
     expect({ commands, code, stderr }).toEqual({ commands, code: 0, stderr: expect.any(String) });
     return stdout;
   }
 
-  /** Runs all steps of a section. @returns the standard output of each. */
-  async function follow(title: string, on: Postgres, leaveOut?: string): Promise<string[]> {
-    const blocks = blocksOf(title, 'sh').filter((block) => block !== leaveOut);
+  /** Runs all steps of a section, or `blocks` of code. @returns the standard output of each. */
+  async function follow(steps: string | string[], on: Postgres): Promise<string[]> {
+    const blocks = typeof steps === 'string' ? blocksOf(steps, 'sh') : steps;
     const outputs: string[] = [];
     for (const block of blocks) {
       outputs.push(await run(on, block));
@@ -92,7 +107,8 @@ function blocksOf(title: string, language: 'sh' | 'sql'): string[] {
   const asSuperuser = (sql: string) => queryAs('postgres', server.password, sql);
 
   it('installs', async () => {
-    const [, migrated, , check] = await follow('Install', server);
+    const [, migrated, , check] = await follow(INSTALLATION, server);
+    expect(INSTALLATION).toHaveLength(4);
     expect(migrated).toMatch(/Applied .+\.\n$/);
     expect(check).toMatch(/^ok {4}rights: /m);
     expect(check).not.toMatch(/^FAIL/m);
@@ -106,9 +122,12 @@ function blocksOf(title: string, language: 'sh' | 'sql'): string[] {
     expect(reverted).toContain(`Reverted ${last}.`);
     expect(list).toContain(`[ ] ${last}`);
     // One of the two ways to apply migrations; the other one is a step of the installation.
-    const [command] = blocksOf('Upgrade', 'sh').filter((block) => block.includes('migration:run'));
-    expect(blocksOf('Install', 'sh')).toContain(command);
-    const outputs = await follow('Upgrade', server, command);
+    const steps = blocksOf('Upgrade', 'sh');
+    expect(steps.filter((step) => INSTALLATION.includes(step))).toHaveLength(3);
+    const outputs = await follow(
+      steps.filter((step) => !step.includes('migration:run')),
+      server,
+    );
     expect(outputs[0]).toContain(`[ ] ${last}`);
     expect(outputs.at(-1)).toMatch(/^ok {4}migrations: all applied/m);
     expect(outputs.at(-1)).not.toMatch(/^FAIL/m);
@@ -129,6 +148,33 @@ function blocksOf(title: string, language: 'sh' | 'sql'): string[] {
     expect(await statusWith(after.base, key)).toBe(200);
     await addPet(after.base, key, 'Bello');
     expect(await petNames(after.base, key)).toEqual(['Rex', 'Bello']);
+  });
+
+  it('restores on the same server', async () => {
+    await asSuperuser(`insert into pets (name, category_id) values ('After the backup', 1)`);
+    const restored = await follow('Restore on the same server', server);
+    expect(restored).toHaveLength(3);
+    expect(restored.at(-1)).not.toMatch(/^FAIL/m);
+    expect(await asSuperuser('select name from pets')).toEqual([['Rex']]);
+  });
+
+  it('changes the password of the service without a failed connection', async () => {
+    const [create] = blocksOf('Change the password of the service', 'sql');
+    await asSuperuser(`${create}; alter role animals_b password 'other'`);
+    const url = urlOf('animals_b', 'other', server);
+    const { code, stdout } = await project.run('check', [], { DATABASE_URL: url });
+    expect({ code, fails: /^FAIL/m.test(stdout) }).toEqual({ code: 0, fails: false });
+    await asSuperuser('drop role animals_b');
+  });
+
+  it('deletes a pet with its orders', async () => {
+    const [script] = blocksOf('Delete a pet', 'sql');
+    const { MIGRATOR_PASSWORD } = PASSWORDS;
+    await asSuperuser(`insert into pets (id, name, category_id) values (1000, 'Old', 1)`);
+    await asSuperuser('insert into orders (pet_id) values (1000)');
+    await queryAs('animals_migrator', MIGRATOR_PASSWORD, script!.replaceAll('= 1;', '= 1000;'));
+    expect(await asSuperuser('select name from pets')).toEqual([['Rex']]);
+    expect(await asSuperuser('select id from orders')).toEqual([]);
   });
 
   it('gives each role its rights and no more', async () => {
@@ -192,7 +238,7 @@ function blocksOf(title: string, language: 'sh' | 'sql'): string[] {
 
   it('has queries that run', async () => {
     await asSuperuser('create extension pg_stat_statements');
-    const queries = blocksOf('What to watch', 'sql');
+    const queries = (await read('docs/monitoring.sql')).split(/;\n\n/);
     expect(queries).toHaveLength(9);
     for (const query of queries) {
       await asSuperuser(query);

@@ -1,0 +1,58 @@
+-- What a DBA watches. Run it in the database animals, as a superuser or a role with pg_monitor:
+-- psql -d animals -f docs/monitoring.sql
+
+-- Sessions, with the longest transaction first. The service's application_name is animal-store. A transaction that
+-- lasts for minutes delays vacuum and migrations.
+select pid, usename, application_name, state, wait_event_type, wait_event,
+       now() - xact_start as transaction, left(query, 60) as query
+  from pg_stat_activity
+ where datname = current_database()
+ order by xact_start nulls last;
+
+-- Sessions that wait for other sessions. None should wait for longer than a second.
+select pid, pg_blocking_pids(pid) as blocked_by, now() - query_start as since, left(query, 60) as query
+  from pg_stat_activity
+ where cardinality(pg_blocking_pids(pid)) > 0;
+
+-- Transactions, deadlocks and temporary files since the statistics were reset. The service's statements write no
+-- temporary files. If temp_bytes rises, another client's queries write them.
+select xact_commit, xact_rollback, deadlocks, temp_bytes, stats_reset
+  from pg_stat_database
+ where datname = current_database();
+
+-- Dead rows and vacuum. idempotency_keys has the most, because its rows are deleted after a day. If dead rows outnumber
+-- live rows for long: alter table idempotency_keys set (autovacuum_vacuum_scale_factor = 0.05).
+select relname, n_live_tup, n_dead_tup, n_ins_since_vacuum, last_autovacuum, last_autoanalyze
+  from pg_stat_user_tables
+ order by n_dead_tup desc;
+
+-- Sequential scans of tables. The service does not scan pets and orders. If their seq_scan rises, another client does.
+select relname, seq_scan, seq_tup_read, idx_scan
+  from pg_stat_user_tables
+ order by seq_tup_read desc;
+
+-- Sizes of tables and indexes, use of indexes, and invalid indexes, which a failed create index concurrently leaves.
+select indexrelid::regclass as index, pg_size_pretty(pg_relation_size(indexrelid)) as size,
+       pg_size_pretty(pg_relation_size(relid)) as table_size, idx_scan, indisvalid
+  from pg_stat_user_indexes
+  join pg_index using (indexrelid)
+ order by pg_relation_size(indexrelid) desc;
+
+-- Cache hit ratio. If it is below 0.99 under load, shared_buffers is too small, or reads are spread over all pets.
+select relname, round((heap_blks_hit + idx_blks_hit)::numeric
+       / nullif(heap_blks_hit + idx_blks_hit + heap_blks_read + idx_blks_read, 0), 4) as hits
+  from pg_statio_user_tables
+ order by relname;
+
+-- Age of the oldest transaction id. Autovacuum freezes rows at 200 million. If the age is far above that, autovacuum
+-- does not keep up.
+select age(datfrozenxid) from pg_database where datname = current_database();
+
+-- Statements that take the most time. This requires the extension pg_stat_statements. statements.sql gives the purpose
+-- of the service's statements.
+select calls, round(total_exec_time) as ms, round((total_exec_time / calls)::numeric, 2) as ms_each, rows,
+       left(query, 60) as query
+  from pg_stat_statements
+ where dbid = (select oid from pg_database where datname = current_database())
+ order by total_exec_time desc
+ limit 20;
