@@ -49,7 +49,7 @@ const isTested = hasGenerators || (isNewEnough && process.env['CI']);
   });
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
-  it.each(['openapi-typescript', 'hey-api', 'orval'])(
+  it.each(['openapi-typescript', 'hey-api'])(
     'compiles, and keeps every digit of an id: %s',
     async (generator) => {
       const { output } = FILES.find(({ file }) => file === `${generator}.ts`)!;
