@@ -170,7 +170,7 @@ describe('the Authorization header', () => {
     });
   });
 
-  it.each(['Basic YTpi', 'Token x', 'bearer_x'])(
+  it.each(['Basic YTpi', 'Basic bearer', 'Token x', 'bearer_x'])(
     'says that the scheme Bearer is missing, whatever the key: %s',
     async (credential) => {
       for (const sent of [credential, service.key]) {
