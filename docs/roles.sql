@@ -1,34 +1,52 @@
--- The roles of the animal store, each with no more rights than it needs, and the database. Run it once on a server, as a
--- superuser, with psql 15 or later. The passwords come from the environment.
+-- The roles of the animal store, each with no more rights than it needs, and the database. Run it as a superuser, with
+-- psql 15 or later. If it failed, run it again: what exists stays as it is. The roles have no passwords: set them with
+-- \password in psql, which sends only their hashes. Those of `create role` would be in PostgreSQL's log in clear text.
 \set ON_ERROR_STOP on
-\getenv migrator MIGRATOR_PASSWORD
-\getenv service SERVICE_PASSWORD
-\getenv reader READER_PASSWORD
 
--- Owns the database and its tables. Nobody can log in as it. It sees since when the sessions that a migration waits for
--- run their queries.
-create role animals_owner nologin in role pg_read_all_stats;
+begin;
+select format('create role %s %s', name, attributes)
+  from (values
+    -- Owns the database and its tables. Nobody can log in as it.
+    ('animals_owner', 'nologin'),
+    -- Applies and reverts migrations, backs up and restores.
+    ('animals_migrator', 'login'),
+    -- The service. grants.sql has its rights on tables. Neither it nor the migrator has a limit: the connections of the
+    -- service grow with its processes, and a migration must never wait for a connection. The limits of the others leave
+    -- them room.
+    ('animals', 'login'),
+    -- Whoever creates, rotates and revokes API keys.
+    ('animals_keys', 'login connection limit 5'),
+    -- People and reports: reads animals, orders and the keys' names and dates. It cannot read the keys' hashes.
+    ('animals_reader', 'login connection limit 10')
+  ) as roles (name, attributes)
+ where not exists (select from pg_roles where rolname = name)
+\gexec
 
--- Applies and reverts migrations, backs up and restores.
-create role animals_migrator login password :'migrator' in role animals_owner;
-
--- The service. grants.sql has its rights on tables.
-create role animals login password :'service';
-
--- People and reports: reads animals, orders and the keys' names and dates. It cannot read the keys' hashes.
-create role animals_reader login password :'reader';
+-- It sees since when the sessions that a migration waits for run their queries.
+grant pg_read_all_stats to animals_owner;
+grant animals_owner to animals_migrator;
 alter role animals_reader set default_transaction_read_only = on;
+commit;
 
-create database animals owner animals_owner encoding 'UTF8' template template0;
+select $$create database animals owner animals_owner encoding 'UTF8' template template0$$
+ where not exists (select from pg_database where datname = 'animals')
+\gexec
+
+do $$ begin
+  if not exists (select from pg_database where datname = 'animals' and datdba = 'animals_owner'::regrole) then
+    raise 'the database animals belongs to another role'
+      using hint = 'If it is meant for the animal store: alter database animals owner to animals_owner;';
+  end if;
+end $$;
 
 -- Whatever a migration makes belongs to the owner, whoever applies it.
 alter role animals_migrator in database animals set role = animals_owner;
 
 -- By default, any role of the server may connect, make temporary tables and, before PostgreSQL 15, make tables.
 revoke all on database animals from public;
-grant connect on database animals to animals_migrator, animals, animals_reader;
+grant connect on database animals to animals_migrator, animals, animals_keys, animals_reader;
 
 \connect animals
 revoke all on schema public from public;
 grant usage, create on schema public to animals_owner;
-grant usage on schema public to animals, animals_reader;
+grant usage on schema public to animals, animals_keys, animals_reader;

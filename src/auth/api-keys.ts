@@ -20,8 +20,8 @@ export function administerKeys<T>(url: string, work: (keys: ApiKeys) => Promise<
 }
 
 /**
- * The operator's actions on keys. They need select, insert and update on `api_keys`. An `id` is an int64 in decimal; a
- * `lifetime` is in milliseconds from now.
+ * The operator's actions on keys. On `api_keys`, they need select, insert and update of `expires_at` and `revoked_at`. An
+ * `id` is an int64 in decimal; a `lifetime` is in milliseconds from now.
  */
 export class ApiKeys {
   constructor(private readonly keys: Repository<ApiKey>) {}

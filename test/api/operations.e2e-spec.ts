@@ -35,6 +35,7 @@ describe.each(operations())(
       service = await startService(
         { CORS_ORIGINS: ORIGIN, METRICS_PORT: '0' },
         await createGrantedRole(owner),
+        { owner },
       );
       await service.query(`insert into pets (name, category_id) values ('Max', 1), ('Mia', 2)`);
     });

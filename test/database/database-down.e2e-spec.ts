@@ -24,7 +24,7 @@ describe('while the database cannot serve', () => {
   beforeAll(async () => {
     wire = await Wire.to(process.env['TEST_DATABASE_URL']!);
     owner = await createMigratedDatabase(wire.url);
-    service = await startService({}, await createGrantedRole(owner));
+    service = await startService({}, await createGrantedRole(owner), { owner });
     await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
   });
   afterAll(async () => {

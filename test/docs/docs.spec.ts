@@ -25,19 +25,15 @@ const VARIABLES_OF = [
   '.env.example',
   'docker-compose.yml',
   'docs/deploy.md',
-  'docs/roles.sql',
   'test/support/citus.ts',
   'test/support/full-length.ts',
   'test/http/fuzz.e2e-spec.ts',
   'test/support/service.ts',
 ];
-/** Set, or used in a shell, in Compose or in psql. */
+/** Set, or used in a shell or in Compose. */
 const isVariable = (name: string, file: string) =>
   [...VARIABLES_OF, file].some((each) =>
-    new RegExp(
-      `(?:^|[^\\w$])${name}=|env\\['${name}'\\]|\\$\\{${name}\\b|getenv \\w+ ${name}\\b`,
-      'm',
-    ).test(read(each)),
+    new RegExp(`(?:^|[^\\w$])${name}=|env\\['${name}'\\]|\\$\\{${name}\\b`, 'm').test(read(each)),
   );
 
 /** The changelog also names what was removed. */

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { Client } from 'pg';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
+import { administer } from '../../src/database/database.js';
 import { requiredSettings } from '../../src/database/data-source.js';
 import { NEEDED_RIGHTS, OTHER_RIGHTS } from '../../src/schema/schema-state.js';
 import { Postgres, systemBinaries } from '../support/postgres.js';
@@ -13,8 +14,11 @@ const binaries = await systemBinaries();
 const read = (file: string) => readFile(join(PROJECT_ROOT, file), 'utf8');
 const [guide, deployment] = await Promise.all([read('docs/dba.md'), read('docs/deploy.md')]);
 
-/** A reference to the steps that grant the rights and check the database. */
-const GRANT_AND_CHECK = '[steps 6 and 7](deploy.md#database)';
+/** References to steps of docs/deploy.md, with their numbers: create roles; grant the rights and check. */
+const REFERENCES: [reference: string, first: number, last: number][] = [
+  ['[step 4](deploy.md#database)', 4, 4],
+  ['[steps 6 and 7](deploy.md#database)', 6, 7],
+];
 
 /** The numbered steps of a section, from their numbers to their ends. */
 const stepsOf = (document: string, title: string) =>
@@ -26,9 +30,10 @@ const stepsOf = (document: string, title: string) =>
 
 /** The code blocks of a section's steps, in their order. References to steps of docs/deploy.md are resolved. */
 function blocksOf(title: string, language: 'sh' | 'sql', document = guide): string[] {
-  const steps = stepsOf(document, title).flatMap((step) =>
-    step.includes(GRANT_AND_CHECK) ? stepsOf(deployment, 'Database').slice(5, 7) : step,
-  );
+  const steps = stepsOf(document, title).flatMap((step) => {
+    const [, first, last] = REFERENCES.find(([reference]) => step.includes(reference)) ?? [];
+    return first === undefined ? step : stepsOf(deployment, 'Database').slice(first - 1, last);
+  });
   const blocks = steps.join('').matchAll(/^( {3,})```(\w+)\n([^]*?)^\1```$/gm);
   return [...blocks]
     .filter(([, , name]) => name === language)
@@ -36,13 +41,16 @@ function blocksOf(title: string, language: 'sh' | 'sql', document = guide): stri
 }
 
 const [EXPORTS, ...INSTALLATION] = blocksOf('Database', 'sh', deployment) as [string, ...string[]];
+/** Without the passwords. */
+const [CREATE_ROLES] = INSTALLATION[0]!.split('\n') as [string];
 
 (binaries ? describe : describe.skip)('docs/dba.md and docs/deploy.md, as they are written', () => {
   const PASSWORDS = {
     MIGRATOR_PASSWORD: 'migratorpassword',
     SERVICE_PASSWORD: 'servicepassword',
-    READER_PASSWORD: 'readerpassword',
+    KEYS_PASSWORD: 'keyspassword',
   };
+  const READER_PASSWORD = 'readerpassword';
   let project: Project;
   let server: Postgres;
   let fresh: Postgres;
@@ -52,7 +60,10 @@ const [EXPORTS, ...INSTALLATION] = blocksOf('Database', 'sh', deployment) as [st
       await cp(join(PROJECT_ROOT, file), join(project.folder, file));
     }
     [server, fresh] = await Promise.all([
-      Postgres.start(['shared_preload_libraries=pg_stat_statements'], binaries!),
+      Postgres.start(
+        ['shared_preload_libraries=pg_stat_statements', 'log_statement=all'],
+        binaries!,
+      ),
       Postgres.start([], binaries!),
     ]);
   });
@@ -63,17 +74,21 @@ const [EXPORTS, ...INSTALLATION] = blocksOf('Database', 'sh', deployment) as [st
 
   /** Runs a step's commands on `on`. @returns their standard output. */
   async function run(on: Postgres, commands: string): Promise<string> {
-    const { MIGRATOR_PASSWORD, SERVICE_PASSWORD, READER_PASSWORD } = PASSWORDS;
+    const { MIGRATOR_PASSWORD, SERVICE_PASSWORD, KEYS_PASSWORD } = PASSWORDS;
     const passwords = [
       `*:*:*:postgres:${on.password}`,
       `*:*:*:animals_migrator:${MIGRATOR_PASSWORD}`,
       `*:*:*:animals:${SERVICE_PASSWORD}`,
-      `*:*:*:animals_reader:${READER_PASSWORD}`,
     ];
     const PGPASSFILE = join(project.folder, '.pgpass');
     await writeFile(PGPASSFILE, passwords.join('\n'), { mode: 0o600 });
     const variables = { PGHOST: '127.0.0.1', PGPORT: String(on.port), PGPASSFILE, ...PASSWORDS };
     const program = project.start('sh', ['-e', '-c', EXPORTS + commands], variables);
+    if (commands.includes('\\password')) {
+      // Twice each. Without a terminal, psql reads them from its standard input.
+      const typed = [MIGRATOR_PASSWORD, SERVICE_PASSWORD, KEYS_PASSWORD, READER_PASSWORD];
+      program.type(typed.map((password) => `${password}\n${password}\n`).join(''));
+    }
     const { code, stdout, stderr } = await program.outcome;
     expect({ commands, code, stderr }).toEqual({ commands, code: 0, stderr: expect.any(String) });
     return stdout;
@@ -94,6 +109,7 @@ const [EXPORTS, ...INSTALLATION] = blocksOf('Database', 'sh', deployment) as [st
   const asService = (on: Postgres) => ({
     DATABASE_URL: urlOf('animals', PASSWORDS.SERVICE_PASSWORD, on),
   });
+  const asKeys = (on: Postgres) => urlOf('animals_keys', PASSWORDS.KEYS_PASSWORD, on);
 
   async function queryAs(role: string, password: string, sql: string): Promise<unknown[]> {
     const client = new Client({ connectionString: urlOf(role, password, server) });
@@ -116,6 +132,24 @@ const [EXPORTS, ...INSTALLATION] = blocksOf('Database', 'sh', deployment) as [st
     expect((await fetch(new URL('/health/ready', served.base))).status).toBe(200);
   });
 
+  it('tells no password to the log', () => {
+    expect(server.log.match(/alter user \w+ password 'SCRAM-SHA-256\$/gi)).toHaveLength(4);
+    for (const password of [...Object.values(PASSWORDS), READER_PASSWORD]) {
+      expect(server.log).not.toContain(password);
+    }
+  });
+
+  it.each(['Kubernetes', 'Docker'])('creates the first API key as with %s', async (platform) => {
+    const block = blocksOf(platform, 'sh', deployment).find((each) => each.includes('keys create'));
+    const [, inContainer] = /^\w+ exec -i .*?(sh -c \\\n.*\n)$/ms.exec(block!)!;
+    const command = inContainer!.replace('animal-store keys', 'node dist/src/main.js keys');
+    await writeFile(join(project.folder, 'keys-url.txt'), `${asKeys(server)}\n`);
+    const variables = { NODE_ENV: 'production', DATABASE_URL_FILE: '/of/the/service' };
+    const { code, stdout } = await project.start('sh', ['-c', command], variables).outcome;
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/^animalstore_\S+\n$/)]);
+    await asSuperuser('delete from api_keys');
+  });
+
   it('rolls back, and upgrades again', async () => {
     const last = MIGRATION_NAMES.at(-1)!;
     const [reverted, list] = await follow('Roll back', server);
@@ -134,7 +168,8 @@ const [EXPORTS, ...INSTALLATION] = blocksOf('Database', 'sh', deployment) as [st
   });
 
   it('backs up, and restores on a new server', async () => {
-    const created = await project.run('keys', ['create', '--name', 'x'], asService(server));
+    const DATABASE_URL = asKeys(server);
+    const created = await project.run('keys', ['create', '--name', 'x'], { DATABASE_URL });
     const key = created.stdout.trim();
     const before = await project.serve(asService(server));
     await addPet(before.base, key, 'Rex');
@@ -193,9 +228,20 @@ const [EXPORTS, ...INSTALLATION] = blocksOf('Database', 'sh', deployment) as [st
     const service = [...NEEDED_RIGHTS, ...OTHER_RIGHTS].flatMap(([relation, ...privileges]) =>
       privileges.map((privilege) => [relation, privilege]),
     );
-    // Of keys create, which no request does.
-    service.push(['api_keys', 'insert']);
-    expect(of('animals').toSorted()).toEqual(service.toSorted());
+    const rights = service.map((it) =>
+      it.join(' ').replace('api_keys update', 'api_keys.last_used_at update'),
+    );
+    expect(
+      of('animals')
+        .map((it) => it.join(' '))
+        .toSorted(),
+    ).toEqual(rights.toSorted());
+    expect(of('animals_keys').map((it) => it.join(' '))).toEqual([
+      'api_keys insert',
+      'api_keys select',
+      'api_keys.expires_at update',
+      'api_keys.revoked_at update',
+    ]);
     expect(of('animals_reader').map((it) => it.join(' '))).toEqual([
       'api_keys.created_at select',
       'api_keys.expires_at select',
@@ -207,19 +253,21 @@ const [EXPORTS, ...INSTALLATION] = blocksOf('Database', 'sh', deployment) as [st
       'orders select',
       'pets select',
     ]);
-    expect(all).toHaveLength(of('animals').length + of('animals_reader').length);
+    const roles = ['animals', 'animals_keys', 'animals_reader'];
+    expect(all).toHaveLength(roles.flatMap(of).length);
     const owners = await asSuperuser(
       `select distinct pg_get_userbyid(relowner) from pg_class where relnamespace = 'public'::regnamespace`,
     );
     expect(owners).toEqual([['animals_owner']]);
 
-    const { SERVICE_PASSWORD, READER_PASSWORD } = PASSWORDS;
+    const { SERVICE_PASSWORD, KEYS_PASSWORD } = PASSWORDS;
     const denied = { code: '42501' };
     await expect(queryAs('animals_owner', 'x', 'select 1')).rejects.toMatchObject({
       code: '28P01',
     });
     for (const sql of ['create table t ()', 'create temporary table t ()', 'delete from pets']) {
       await expect(queryAs('animals', SERVICE_PASSWORD, sql)).rejects.toMatchObject(denied);
+      await expect(queryAs('animals_keys', KEYS_PASSWORD, sql)).rejects.toMatchObject(denied);
     }
     const read = (sql: string) => queryAs('animals_reader', READER_PASSWORD, sql);
     expect(await read('select name from pets')).toEqual([['Rex']]);
@@ -234,6 +282,45 @@ const [EXPORTS, ...INSTALLATION] = blocksOf('Database', 'sh', deployment) as [st
     await expect(read('delete from pets')).rejects.toMatchObject({ code: '25006' });
     await asSuperuser('create role stranger login password $$x$$');
     await expect(queryAs('stranger', 'x', 'select 1')).rejects.toMatchObject(denied);
+  });
+
+  it('creates the roles and the database again without a change, also after it failed half-way', async () => {
+    const settings = `select rolname, rolcanlogin, rolconnlimit, rolpassword, setconfig, datname, datacl, nspacl,
+        datdba::regrole, roleid::regrole
+      from pg_authid left join pg_auth_members on member = pg_authid.oid
+      left join pg_db_role_setting on setrole = pg_authid.oid
+      cross join pg_database cross join pg_namespace
+      where datname = 'animals' and nspname = 'public' and rolname like 'animals%' order by 1, setdatabase, roleid`;
+    await asSuperuser(`alter role animals nologin`);
+    const before = await asSuperuser(settings);
+    expect(before.map((row) => (row as unknown[]).slice(0, 3))).toEqual([
+      ['animals', false, -1],
+      ['animals_keys', true, 5],
+      ['animals_migrator', true, -1],
+      ['animals_owner', false, -1],
+      ['animals_reader', true, 10],
+    ]);
+    await run(server, CREATE_ROLES);
+    expect(await asSuperuser(settings)).toEqual(before);
+    await asSuperuser('alter role animals login');
+
+    // On a server that has a database and a role of these names.
+    const other = await Postgres.start([], binaries!);
+    try {
+      await administer(other.url, async (dataSource) => {
+        await dataSource.query('create database animals');
+        await dataSource.query('create role animals_reader login');
+        const failed = await run(other, `${CREATE_ROLES} 2>&1 || echo "left with $?"`);
+        expect(failed).toMatch(
+          /ERROR: +the database animals belongs to another role\nHINT: .+\nleft with 3\n$/s,
+        );
+        const [, remedy] = /: (alter database .+);$/m.exec(failed)!;
+        await dataSource.query(remedy!);
+      });
+      await follow(INSTALLATION, other);
+    } finally {
+      await other.stop();
+    }
   });
 
   it('has queries that run', async () => {

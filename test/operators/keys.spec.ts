@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { newApiKey } from '../../src/api-key.js';
 import { query } from '../support/ask.js';
 import { FULL_LENGTH } from '../support/full-length.js';
+import { grantsTo } from '../support/granted-role.js';
 import { statusWith } from '../support/pets.js';
 import { Project } from '../support/project.js';
 import { onServer } from '../support/service.js';
@@ -9,7 +10,7 @@ import { until } from '../support/until.js';
 
 const KEY = /^animalstore_[\w-]{48}\n$/;
 
-describe('the key command, whose role has rights on api_keys alone', () => {
+describe('the key command, whose role has the rights of docs/grants.sql for animals_keys alone', () => {
   const project = Project.ofTests();
   let owner: string;
   let role: string;
@@ -19,11 +20,8 @@ describe('the key command, whose role has rights on api_keys alone', () => {
     owner = await project.createDatabase();
     ({ base } = await project.serve({ DATABASE_URL: owner, MIGRATE_ON_START: 'true' }));
     role = `${new URL(owner).pathname.slice(1)}_keys`;
-    await query(
-      owner,
-      `create role ${role} login password 'sekrit'`,
-      `grant select, insert, update (expires_at, revoked_at) on api_keys to ${role}`,
-    );
+    const grants = grantsTo(role, 'animals_keys');
+    await query(owner, `create role ${role} login password 'sekrit'`, grants);
     DATABASE_URL = Object.assign(new URL(owner), { username: role, password: 'sekrit' }).href;
   });
   // After the database, on which it has rights.

@@ -27,10 +27,21 @@ describe('a role with the rights of docs/grants.sql', () => {
 
   const asOwner = (sql: string) => administer(owner, (dataSource) => dataSource.query(sql));
 
+  /** Another role than the service's creates keys. @returns a new one. */
+  async function createKey(): Promise<string> {
+    const { stdout } = await project.run('keys', ['create', '--name', 'x'], {
+      DATABASE_URL: owner,
+    });
+    return stdout.trim();
+  }
+
   // test/api/operations has what it serves.
-  it('issues keys and notes their use', async () => {
-    const { stdout } = await project.run('keys', ['create', '--name', 'x'], { DATABASE_URL });
-    const headers = { Authorization: `Bearer ${stdout.trim()}` };
+  it('notes the use of keys, and cannot create, rotate or revoke one', async () => {
+    const headers = { Authorization: `Bearer ${await createKey()}` };
+    const denied = { code: 1, stdout: '', stderr: expect.stringContaining('permission denied') };
+    for (const args of ['create --name y', 'rotate 1 --overlap 1h', 'revoke 1']) {
+      expect(await project.run('keys', args.split(' '), { DATABASE_URL })).toEqual(denied);
+    }
     const { base, program } = await project.serve({ DATABASE_URL });
     expect((await fetch(`${base}/pets`, { headers })).status).toBe(200);
     // Ends with a round that notes which keys were used, and would warn where it may not.
@@ -71,7 +82,7 @@ describe('a role with the rights of docs/grants.sql', () => {
   });
 
   it('is ready and serves pets without its other rights, and says so once in the log, and in the check', async () => {
-    const { stdout } = await project.run('keys', ['create', '--name', 'x'], { DATABASE_URL });
+    const key = await createKey();
     const METRICS_PORT = String(await freePort());
     const { base, program } = await project.serve({ DATABASE_URL, METRICS_PORT });
     for (const [relation, privilege] of each(OTHER_RIGHTS)) {
@@ -81,7 +92,7 @@ describe('a role with the rights of docs/grants.sql', () => {
       .map(([relation, privilege]) => `${privilege} on ${relation}`)
       .join(', ')}.`;
     const headers = {
-      Authorization: `Bearer ${stdout.trim()}`,
+      Authorization: `Bearer ${key}`,
       'Content-Type': 'application/json',
       'Idempotency-Key': 'without',
     };

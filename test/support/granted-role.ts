@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { query } from './ask.js';
 
-/** What docs/grants.sql grants to the service, and nothing else. */
-export const grantsTo = (role: string) =>
+/** What docs/grants.sql grants to the service, or to another role `like`, and nothing else. */
+export const grantsTo = (role: string, like = 'animals') =>
   readFileSync(join(PROJECT_ROOT, 'docs/grants.sql'), 'utf8')
-    .match(/^grant .+ to animals;$/gm)!
+    .match(new RegExp(`^grant .+ to ${like};$`, 'gm'))!
     .join('\n')
-    .replaceAll('to animals;', `to ${role};`);
+    .replaceAll(`to ${like};`, `to ${role};`);
 
 /**
  * Creates a role with the rights of docs/grants.sql on the database at `owner`.

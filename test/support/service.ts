@@ -6,7 +6,7 @@ import supertest from 'supertest';
 import { createApp } from '../../src/app.js';
 import { KEY_PREFIX } from '../../src/api-key.js';
 import { ApiKey } from '../../src/auth/api-key.entity.js';
-import { ApiKeys } from '../../src/auth/api-keys.js';
+import { administerKeys, ApiKeys } from '../../src/auth/api-keys.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { connectService } from '../../src/cli/serving-database.js';
@@ -30,13 +30,18 @@ export type TestService = Awaited<ReturnType<typeof startService>>;
 
 /**
  * @param sharedUrl the database of another one, to share with it.
+ * @param options.owner the URL with which the API key is created, if the service's role may not create one.
  * @param options.limits limits of HTTP that differ from the defaults.
  * @param options.modules modules that the application imports too, as if OrdersModule imported them.
  */
 export async function startService(
   variables: Record<string, string> = {},
   sharedUrl?: string,
-  { limits: changed = {}, modules = [] }: { limits?: Partial<HttpLimits>; modules?: Type[] } = {},
+  {
+    owner,
+    limits: changed = {},
+    modules = [],
+  }: { owner?: string; limits?: Partial<HttpLimits>; modules?: Type[] } = {},
 ) {
   const databaseUrl = sharedUrl ?? (await createMigratedDatabase());
   // They do not run through a pooler.
@@ -47,7 +52,9 @@ export async function startService(
   const dataSource = await connectService(databaseUrl, environment);
   const pool = poolOf(dataSource);
   const keys = new ApiKeys(dataSource.getRepository(ApiKey));
-  const { key } = await keys.issue('test');
+  const { key } = await (owner === undefined
+    ? keys.issue('test')
+    : administerKeys(owner, (those) => those.issue('test')));
   const log: string[] = [];
   const limits = Object.assign(new HttpLimits(), changed);
   const leaks: string[] = [];
