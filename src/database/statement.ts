@@ -1,4 +1,5 @@
-import type { Pool, PoolClient, QueryArrayConfig } from 'pg';
+import { Pool, type PoolClient, type QueryArrayConfig } from 'pg';
+import { isRefusedValue } from '../errors/database-error.js';
 
 /**
  * A statement that is prepared under its name once per connection. Without a name, PostgreSQL would parse and plan it
@@ -47,8 +48,21 @@ export async function run<Columns extends unknown[]>(
   if (sharesSessions) {
     query.name = undefined;
   }
-  const { rows } = await sessions.query<Columns>(query, values);
-  return rows;
+  if (!(sessions instanceof Pool)) {
+    return (await sessions.query<Columns>(query, values)).rows;
+  }
+  const session = await sessions.connect();
+  try {
+    const { rows } = await session.query<Columns>(query, values);
+    session.release();
+    return rows;
+  } catch (error) {
+    // PostgreSQL reports an error before it rolls back. It responds to the next statement when the locks are free, so
+    // that the requests of a batch with a refused value can be sent again.
+    const isUsable = isRefusedValue(error) && (await session.query('').catch(() => undefined));
+    session.release(isUsable ? undefined : (error as Error));
+    throw error;
+  }
 }
 
 /**

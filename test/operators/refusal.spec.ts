@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
-import { type AddressInfo, connect, createServer, type Server } from 'node:net';
+import { type AddressInfo, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { query } from '../support/ask.js';
 import { FULL_LENGTH } from '../support/full-length.js';
@@ -154,27 +154,6 @@ describe('a program names DATABASE_URL, and not its password, where the database
     }
   });
 
-  it('refuses what the sessions that serve ask for, as poolers do', async () => {
-    const url = await project.createMigratedDatabase();
-    const pooler = createServer((client) => {
-      client.once('data', (startup) => {
-        if (startup.includes('statement_timeout')) {
-          client.end(errorResponse('08P01', 'unsupported startup parameter: options'));
-        } else {
-          const server = connect(Number(new URL(url).port), new URL(url).hostname);
-          server.write(startup);
-          client.pipe(server).pipe(client);
-        }
-      });
-    }).listen(0, '127.0.0.1');
-    await once(pooler, 'listening');
-    const DATABASE_URL = Object.assign(new URL(url), { host: at(pooler) }).href;
-    const outcome = await project.run('serve', [], { DATABASE_URL });
-    expectRefusal(outcome);
-    expect(outcome.stderr).toContain('DATABASE_POOLER=transaction');
-    pooler.close();
-  });
-
   function expectRefusal({ code, stdout, stderr }: Outcome): void {
     expect([code, stdout, stderr]).toEqual([1, '', expect.stringContaining('DATABASE_URL')]);
     expect(stderr).not.toMatch(/\n +at /);
@@ -207,11 +186,3 @@ describe('.env in the project', () => {
     expect(stderr).toContain('\nDATABSE_POOL_SIZE is not read. Is it meant to be DATABASE_POOL_');
   });
 });
-
-/** A fatal ErrorResponse (PostgreSQL, section 53.7). */
-function errorResponse(sqlState: string, message: string): Buffer {
-  const fields = Buffer.from(`SFATAL\0C${sqlState}\0M${message}\0\0`);
-  const head = Buffer.from('E....');
-  head.writeInt32BE(fields.length + 4, 1);
-  return Buffer.concat([head, fields]);
-}

@@ -10,12 +10,12 @@ export const CITUS_URL = process.env['TEST_CITUS_URL'];
 /** Whether all tests run there. */
 const isOnCitus = CITUS_URL !== undefined && process.env['TEST_DATABASE_URL'] === CITUS_URL;
 
-// What runs before all tests imports this file too: there is no `describe` then.
-const { describe, it } = globalThis;
+type Block = [title: string, body: () => any];
 
 /** For tests of what Citus lacks: triggers, foreign keys to pets, `skip locked`, and statements that have another form. */
-export const describeNotOnCitus = isOnCitus ? describe?.skip : describe;
-export const itNotOnCitus = isOnCitus ? it?.skip : it;
+export const describeNotOnCitus = (...block: Block) =>
+  (isOnCitus ? describe.skip : describe)(...block);
+export const itNotOnCitus = (...block: Block) => (isOnCitus ? it.skip : it)(...block);
 
 /** The name of its database. */
 const OWN = CITUS_URL === undefined ? '' : new URL(CITUS_URL).pathname.slice(1);
