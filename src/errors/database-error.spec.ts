@@ -37,7 +37,7 @@ describe('a database error', () => {
     (state) => expect(meaningOf(withCode(state))).toEqual([state, false, true]),
   );
 
-  it.each(list('42601 42703 42P01 42501 0A000 XX000 26000'))(
+  it.each(list('42601 42703 42P01 42501 0A000 XX000 26000 42P08 42P22'))(
     'with SQLSTATE %s is a fault of the service',
     (state) => expect(meaningOf(withCode(state))).toEqual([state, false, false]),
   );

@@ -76,7 +76,7 @@ describe('on a database', () => {
         () => 'not there',
       );
     await writeFile(join(project.folder, 'docs/guides/errors.md'), '# Changed');
-    await until('the guide has changed', async () => (await page()).includes('<h1>Changed</h1>'));
+    await until('the guide has changed', async () => (await page()).includes('>Changed</a></h1>'));
 
     await writeFile(join(project.folder, '.env'), 'DOCS=nonsense');
     await until('the service has failed', async () => (await page()) === 'not there');
