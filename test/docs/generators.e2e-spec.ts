@@ -42,6 +42,7 @@ const isTested = hasGenerators || (isNewEnough && process.env['CI']);
       skipLibCheck: true,
       rootDir: '.',
       outDir: 'dist',
+      types: ['node'],
     };
     await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions }));
     await run('bash', '-e', 'generate.sh');
