@@ -6,7 +6,7 @@ grant select, update (last_used_at) on api_keys to animals;
 grant select, insert, update, delete on idempotency_keys to animals;
 grant usage on sequence pets_id_seq to animals;
 
-grant select, insert, update (expires_at, revoked_at) on api_keys to animals_keys;
+grant select, insert, update (revoked_at) on api_keys to animals_keys;
 
 grant select on migrations, pets, orders to animals_reader;
 grant select (id, name, created_at, expires_at, revoked_at, last_used_at) on api_keys to animals_reader;

@@ -14,7 +14,7 @@ select format('create role %s %s', name, attributes)
     -- service grow with its processes, and a migration must never wait for a connection. The limits of the others leave
     -- them room.
     ('animals', 'login'),
-    -- Whoever creates, rotates and revokes API keys.
+    -- Whoever creates and revokes API keys.
     ('animals_keys', 'login connection limit 5'),
     -- People and reports: reads animals, orders and the keys' names and dates. It cannot read the keys' hashes.
     ('animals_reader', 'login connection limit 10')

@@ -31,9 +31,7 @@ CREATE TABLE public.idempotency_keys (
 CREATE TABLE public.migrations (
     id integer NOT NULL,
     "timestamp" bigint NOT NULL,
-    name character varying NOT NULL,
-    applied_at timestamp with time zone DEFAULT now(),
-    version text
+    name character varying NOT NULL
 );
 
 CREATE SEQUENCE public.migrations_id_seq

@@ -3,149 +3,149 @@
 
 -- Which of the API keys that requests came with are valid. Prepared as valid-keys.
 select id, encode(hash, 'hex'), (extract(epoch from expires_at) - extract(epoch from now())) * 1000
-  from api_keys
- where hash = any (array(select decode(sent, 'hex') from unnest($1::text[]) as sent))
-   and revoked_at is null and (expires_at is null or expires_at > now());
+    from api_keys
+   where hash = any (array(select decode(sent, 'hex') from unnest($1::text[]) as sent))
+     and revoked_at is null and (expires_at is null or expires_at > now());
 
 -- Notes which API keys were used, to the minute. Prepared as note-key-use.
 update api_keys
-   set last_used_at = now()
- where id = any($1::bigint[])
-   and (last_used_at is null or last_used_at < now() - interval '1 minute');
+     set last_used_at = now()
+   where id = any($1::bigint[])
+     and (last_used_at is null or last_used_at < now() - interval '1 minute');
 
 -- listPets: the pages that requests wait for. Prepared as pet-pages.
- select wanted.key, page.items
-   from unnest($1::text[], $2::text[], $3::bigint[], $4::int[]) as wanted (key, filter, start, size),
-lateral (
-         select string_agg('{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}', E'\n' order by id) as items
-           from (select *
-                   from pets
-                  where id >= wanted.start
-                  order by id
-                  limit wanted.size + 1) as pets
-        ) as page;
+select wanted.key, page.items
+    from unnest($1::text[], $2::text[], $3::bigint[], $4::int[]) as wanted (key, filter, start, size),
+ lateral (
+          select string_agg('{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}', E'\n' order by id) as items
+            from (select *
+                    from pets
+                   where id >= wanted.start
+                   order by id
+                   limit wanted.size + 1) as pets
+         ) as page;
 
 -- listPets with a status. Prepared as pet-pages-of-status.
- select wanted.key, page.items
-   from unnest($1::text[], $2::text[], $3::bigint[], $4::int[]) as wanted (key, filter, start, size),
-lateral (
-         select string_agg('{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}', E'\n' order by status, id) as items
-           from (select *
-                   from pets
-                  where (status, id) >= (wanted.filter, wanted.start) and (status, id) <= (wanted.filter, 9223372036854775807)
-                  order by status, id
-                  limit wanted.size + 1) as pets
-        ) as page;
+select wanted.key, page.items
+    from unnest($1::text[], $2::text[], $3::bigint[], $4::int[]) as wanted (key, filter, start, size),
+ lateral (
+          select string_agg('{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}', E'\n' order by status, id) as items
+            from (select *
+                    from pets
+                   where (status, id) >= (wanted.filter, wanted.start) and (status, id) <= (wanted.filter, 9223372036854775807)
+                   order by status, id
+                   limit wanted.size + 1) as pets
+         ) as page;
 
 -- createPet. Prepared as insert-pets.
 with new as materialized (
-  select nextval('pets_id_seq') as id, request.*
-    from unnest($1::character varying[], $2::bigint[], $3::text[])
-         with ordinality as request (name, category_id, status, position)
-), stored as (
-  insert into pets (id, name, category_id, status)
-  select id, name, category_id, status from new
-  returning id, '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' as json
-)
-select new.position::int, id::text, stored.json
-  from new
-  join stored using (id);
+    select nextval('pets_id_seq') as id, request.*
+      from unnest($1::character varying[], $2::bigint[], $3::text[])
+           with ordinality as request (name, category_id, status, position)
+  ), stored as (
+    insert into pets (id, name, category_id, status)
+    select id, name, category_id, status from new
+    returning id, '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' as json
+  )
+  select new.position::int, id::text, stored.json
+    from new
+    join stored using (id);
 
 -- createPet with an Idempotency-Key. Prepared as insert-pets-once.
 with new as materialized (
-  select request.*, known.*,
-         case when known_id is null
-           then pg_try_advisory_xact_lock(hashtextextended(api_key_id || ' ' || key, 0))
-         end as is_free
-    from unnest($1::bigint[], $2::text[], $3::text[], $4::character varying[], $5::bigint[], $6::text[])
-         with ordinality as request (api_key_id, key, body_hash, name, category_id, status, position)
-    left join lateral (
-         select pet_id as known_id, encode(record.body_hash, 'hex') as known_hash
-           from idempotency_keys as record
-          where record.api_key_id = request.api_key_id and record.key = request.key and not created_at < now() - interval '24 hours'
-          limit 1) as known on true
-), record as (
-  insert into idempotency_keys as earlier (api_key_id, key, body_hash, pet_id)
-  select api_key_id, key, decode(body_hash, 'hex'), nextval('pets_id_seq')
+    select request.*, known.*,
+           case when known_id is null
+             then pg_try_advisory_xact_lock(hashtextextended(api_key_id || ' ' || key, 0))
+           end as is_free
+      from unnest($1::bigint[], $2::text[], $3::text[], $4::character varying[], $5::bigint[], $6::text[])
+           with ordinality as request (api_key_id, key, body_hash, name, category_id, status, position)
+      left join lateral (
+           select pet_id as known_id, encode(record.body_hash, 'hex') as known_hash
+             from idempotency_keys as record
+            where record.api_key_id = request.api_key_id and record.key = request.key and not created_at < now() - interval '24 hours'
+            limit 1) as known on true
+  ), record as (
+    insert into idempotency_keys as earlier (api_key_id, key, body_hash, pet_id)
+    select api_key_id, key, decode(body_hash, 'hex'), nextval('pets_id_seq')
+      from new
+     where is_free
+    on conflict (api_key_id, key) do update
+       set body_hash = excluded.body_hash, pet_id = excluded.pet_id, created_at = excluded.created_at
+     where earlier.created_at < now() - interval '24 hours'
+    returning api_key_id, key, pet_id
+  ), stored as (
+    insert into pets (id, name, category_id, status)
+    select pet_id, name, category_id, status from record join new using (api_key_id, key)
+    returning id, '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' as json
+  )
+  select new.position::int, coalesce(known_id, pet_id)::text,
+         coalesce(stored.json, (select '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' from pets where id = known_id)),
+         coalesce(known_hash, body_hash), known_id is not null
     from new
-   where is_free
-  on conflict (api_key_id, key) do update
-     set body_hash = excluded.body_hash, pet_id = excluded.pet_id, created_at = excluded.created_at
-   where earlier.created_at < now() - interval '24 hours'
-  returning api_key_id, key, pet_id
-), stored as (
-  insert into pets (id, name, category_id, status)
-  select pet_id, name, category_id, status from record join new using (api_key_id, key)
-  returning id, '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' as json
-)
-select new.position::int, coalesce(known_id, pet_id)::text,
-       coalesce(stored.json, (select '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' from pets where id = known_id)),
-       coalesce(known_hash, body_hash), known_id is not null
-  from new
-  left join record using (api_key_id, key)
-  left join stored on stored.id = pet_id;
+    left join record using (api_key_id, key)
+    left join stored on stored.id = pet_id;
 
 -- Deletes Idempotency-Keys older than 24 hours, every ten minutes. Prepared as delete-old-idempotency-keys.
 delete from idempotency_keys
- where (api_key_id, key) in (
-       select api_key_id, key
-         from idempotency_keys
-        where created_at < now() - interval '24 hours'
-        order by created_at
-        limit 1000
-          for update skip locked)
-returning key;
+   where (api_key_id, key) in (
+         select api_key_id, key
+           from idempotency_keys
+          where created_at < now() - interval '24 hours'
+          order by created_at
+          limit 1000
+            for update skip locked)
+  returning key;
 
 -- getPet. Prepared as pets-by-id.
 SELECT pets.id::text AS "id", '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' AS "json" FROM "pets" "pets" WHERE "pets"."id" = any($1);
 
 -- listOrders. Prepared as order-pages.
- select wanted.key, page.items
-   from unnest($1::text[], $2::text[], $3::bigint[], $4::int[]) as wanted (key, filter, start, size),
-lateral (
-         select string_agg('{"id":' || id || ',"petId":' || pet_id || ',"status":"' || status || '","placedAt":"' || to_char(placed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"}', E'\n' order by id) as items
-           from (select *
-                   from orders
-                  where id >= wanted.start
-                  order by id
-                  limit wanted.size + 1) as orders
-        ) as page;
+select wanted.key, page.items
+    from unnest($1::text[], $2::text[], $3::bigint[], $4::int[]) as wanted (key, filter, start, size),
+ lateral (
+          select string_agg('{"id":' || id || ',"petId":' || pet_id || ',"status":"' || status || '","placedAt":"' || to_char(placed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"}', E'\n' order by id) as items
+            from (select *
+                    from orders
+                   where id >= wanted.start
+                   order by id
+                   limit wanted.size + 1) as orders
+         ) as page;
 
 -- With DATABASE_READ_URL, on the primary before each read: how far its log goes. Prepared as primary-position.
 select lsn::text, ('x' || left(pg_walfile_name(lsn), 8))::bit(32)::int,
-       (select concat_ws('/', system_identifier, current_database(), to_regclass('pets')::oid)
-          from pg_control_system())
-  from (select case current_setting('synchronous_commit')
-                 when 'off' then pg_current_wal_insert_lsn()
-                 else pg_current_wal_flush_lsn()
-               end as lsn
-         where not pg_is_in_recovery()) as position;
+         (select concat_ws('/', system_identifier, current_database(), to_regclass('pets')::oid)
+            from pg_control_system())
+    from (select case current_setting('synchronous_commit')
+                   when 'off' then pg_current_wal_insert_lsn()
+                   else pg_current_wal_flush_lsn()
+                 end as lsn
+           where not pg_is_in_recovery()) as position;
 
 -- With DATABASE_READ_URL, on the standby before each read: whether it is a copy, and has replayed as much. Prepared as standby-state.
 with recursive look (round, has_replayed) as (
-  select 0, pg_last_wal_replay_lsn() >= $1::pg_lsn
-       and (select received_tli from pg_stat_wal_receiver) = $2::int
-  union all
-  select round + 1, pg_last_wal_replay_lsn() >= $1::pg_lsn
-       and (select received_tli from pg_stat_wal_receiver) = $2::int
-    from look, pg_sleep(round * 0.001)
-   where not has_replayed and round < 9
-)
-select coalesce(bool_or(has_replayed), false),
-       case
-         when $3::text <> (select concat_ws('/', system_identifier, current_database(), to_regclass('pets')::oid)
-          from pg_control_system())
-         then 'is not a standby of the server of DATABASE_URL, or the URL names another database or schema.'
-         when not pg_has_role('pg_read_all_stats', 'usage')
-         then 'does not show this role what it receives. On the primary, run: grant pg_read_all_stats to '
-              || quote_ident(current_user) || ';'
-       end
-  from look;
+    select 0, pg_last_wal_replay_lsn() >= $1::pg_lsn
+         and (select received_tli from pg_stat_wal_receiver) = $2::int
+    union all
+    select round + 1, pg_last_wal_replay_lsn() >= $1::pg_lsn
+         and (select received_tli from pg_stat_wal_receiver) = $2::int
+      from look, pg_sleep(round * 0.001)
+     where not has_replayed and round < 9
+  )
+  select coalesce(bool_or(has_replayed), false),
+         case
+           when $3::text <> (select concat_ws('/', system_identifier, current_database(), to_regclass('pets')::oid)
+            from pg_control_system())
+           then 'is not a standby of the server of DATABASE_URL, or the URL names another database or schema.'
+           when not pg_has_role('pg_read_all_stats', 'usage')
+           then 'does not show this role what it receives. On the primary, run: grant pg_read_all_stats to '
+                || quote_ident(current_user) || ';'
+         end
+    from look;
 
 -- Ends sessions that the service closed because they did not respond. Prepared as end-sessions.
 select pg_terminate_backend(pid)
-  from pg_stat_activity
- where pid = any($1::int[]) and usename = current_user and query_start < now() - interval '1 second';
+    from pg_stat_activity
+   where pid = any($1::int[]) and usename = current_user and query_start < now() - interval '1 second';
 
 -- Readiness: whether the database takes writes.
 show transaction_read_only;
@@ -164,9 +164,7 @@ select privilege || ' on ' || relation as right, n <= $3 as "isNeeded",
       order by n;
 
 -- Readiness, and a start: which migrations are applied.
-select name, (to_jsonb(migrations) ->> 'applied_at')::timestamptz as "appliedAt",
-              to_jsonb(migrations) ->> 'version' as version
-         from migrations order by id;
+select name from migrations order by id;
 
 -- Readiness, and a start: whether the tables are in another schema than the one that the role uses.
 select quote_ident(nspname) as found, quote_ident(current_user) as role,

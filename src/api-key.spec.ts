@@ -17,13 +17,11 @@ describe('an API key', () => {
   });
 
   it('is not recognised if it is cut short, longer, twice, or has another prefix', () => {
-    const secret = KEY.slice('animalstore_'.length);
-    const others = ['', 'animalstore_', KEY.slice(0, -1), `${KEY}A`, `${KEY}=`, KEY + KEY, secret];
-    expect([...others, `ANIMALSTORE_${secret}`].filter(isApiKey)).toEqual([]);
+    const [prefix, secret] = [KEY.slice(0, 12), KEY.slice(12)];
+    const others = ['', prefix, KEY.slice(0, -1), `${KEY}A`, `${KEY}=`, `${KEY}\0`, KEY + KEY];
+    expect([...others, secret, prefix.toUpperCase() + secret].filter(isApiKey)).toEqual([]);
   });
 
-  it('is hashed with SHA-256', () => {
-    const hash = 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad';
-    expect(hashApiKey('abc')).toBe(hash);
-  });
+  it('is hashed with SHA-256', () =>
+    expect(hashApiKey('abc')).toMatch(/^ba7816bf8f01cfea414140de5dae2223b00361a396177a9c/));
 });

@@ -22,7 +22,6 @@ import { OrdersModule } from './orders/orders.module.js';
 import { PetsModule } from './pets/pets.module.js';
 import { RequestValidationPipe } from './validation/request-validation.pipe.js';
 
-/** What the process makes once, before the application. */
 export interface Resources {
   environment: Environment;
   /** Already connected. When the application closes, it closes the connections too. */

@@ -4,17 +4,16 @@ import type { NestExpressApplication } from '@nestjs/platform-express';
 import { AppModule, type Resources } from './app.module.js';
 import { AccessLog } from './http/access-log.js';
 import { Admission } from './http/admission.js';
-import { cors } from './http/cors.js';
+import { corsFor } from './http/cors.js';
 import { HttpAdapter } from './http/http-adapter.js';
 import { HttpLimits } from './http/limits.js';
 import { nestLogger } from './logging/logger.js';
 
-/** @returns the application, ready to listen. */
 export async function createApp(
   resources: Resources,
   limits = new HttpLimits(),
 ): Promise<NestExpressApplication> {
-  const { CORS_ORIGINS, RATE_LIMIT_PER_MINUTE, TRUST_PROXY } = resources.environment;
+  const { CORS_ORIGINS, TRUST_PROXY } = resources.environment;
   const adapter = new HttpAdapter(limits, TRUST_PROXY);
   const app = await NestFactory.create<NestExpressApplication>(
     AppModule.forRoot(resources, limits),
@@ -25,7 +24,7 @@ export async function createApp(
   app.enableVersioning({ type: VersioningType.URI });
   app.use(app.get(AccessLog).middleware);
   if (CORS_ORIGINS !== undefined) {
-    app.use(cors(CORS_ORIGINS, RATE_LIMIT_PER_MINUTE !== undefined, () => adapter.methods));
+    app.enableCors(corsFor(CORS_ORIGINS));
   }
   app.use(adapter.checkHead);
   app.use(app.get(Admission).middleware);

@@ -1,10 +1,8 @@
 import { crc32 } from 'node:zlib';
 
 /**
- * Writes bytes as URL-safe text with a checksum. Mistyped, truncated or invented text is detected without a query of
- * the database. The checksum is not a signature: anyone who knows the scheme can write a valid text.
- *
- * @param purpose what the text is for; a text written for another purpose does not decode.
+ * Writes bytes as URL-safe text with a checksum, which detects mistyped text without a query of the database. It is no
+ * signature. A text does not decode for another `purpose`.
  */
 export function encodeChecked(purpose: string, bytes: Buffer): string {
   const checksum = Buffer.alloc(4);

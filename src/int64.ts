@@ -1,21 +1,12 @@
 export const INT64_MIN = -(2n ** 63n);
 export const INT64_MAX = 2n ** 63n - 1n;
 
-/**
- * The int64 that `text` writes in plain decimal: no sign but `-`, no leading zero, no `-0`.
- *
- * @returns `undefined` if `text` is not such a number.
- */
+/** The int64 that `text` writes in plain decimal, if it does: no sign but `-`, no leading zero, no `-0`. */
 export function int64FromDecimal(text: string): bigint | undefined {
   return /^(?:0|-?[1-9][0-9]{0,18})$/.test(text) ? inRange(BigInt(text)) : undefined;
 }
 
-/**
- * The int64 that is the exact value of a JSON number: `3.0` and `1e2` are 3 and 100. JSON.parse would have rounded the
- * number to a double first (RFC 8259, section 6).
- *
- * @returns `undefined` if the text is not a number, or if its value is a fraction or outside the range of int64.
- */
+/** The int64 that is the exact value of a JSON number, if it is one (RFC 8259, section 6): `3.0` and `1e2` are 3 and 100. */
 export function int64FromJson(text: string): bigint | undefined {
   const [, sign, whole = '', fraction = '', exponent = '0'] =
     /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/.exec(text) ?? [];

@@ -5,7 +5,7 @@
 import { parse } from 'lossless-json';
 import { pino, stdTimeFunctions } from 'pino';
 import { deprecationHeaders, GET_PET_DEPRECATION } from '../../dist/src/deprecation/deprecation.js';
-import { ERRORS } from '../../dist/src/errors/errors.js';
+import { ERRORS } from '../../dist/src/errors/api-error.js';
 import { INT64_MIN, int64FromDecimal, int64FromJson } from '../../dist/src/int64.js';
 import { Cursors } from '../../dist/src/listing/cursors.js';
 import { bufferedStandardOutput } from '../../dist/src/logging/logger.js';
@@ -58,7 +58,7 @@ export class Fault extends Error {
 
   static invalid = (message) => new Fault('invalid_request', message);
 
-  static noSuchPet = () => new Fault('pet_not_found', 'No such animal.');
+  static noSuchPet = () => new Fault('pet_not_found', 'No such pet.');
 
   static noSuchRoute = () => new Fault('route_not_found', 'No such path.');
 

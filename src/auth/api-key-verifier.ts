@@ -5,25 +5,17 @@ import { run, Statement } from '../database/statement.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { hashApiKey, isApiKey } from '../api-key.js';
 
-/** Limits for accepting verified keys without a query, and for verifying keys again. */
+/** Limits; times in milliseconds. */
 export const VERIFICATION = {
-  /**
-   * Milliseconds for which a result of the database is used. A revoked key must stop working within 5 seconds, also
-   * while the database cannot be reached.
-   */
+  /** For which a result of the database is used. A revoked key stops working within 5 seconds, also without the database. */
   trustedFor: 4_000,
-  /** Milliseconds between two rounds in which all keys in use are verified again. */
+  /** Between two rounds in which the keys in use are verified again. */
   refreshEvery: 2_000,
-  /** The maximum number of keys that are remembered. */
-  keys: 10_000,
-  /** Milliseconds between a lookup of an unknown key and the next lookup. */
+  /** Between a lookup of an unknown key and the next lookup. */
   pauseAfterUnknown: 10,
 } as const;
 
-/**
- * The currently valid keys among those whose hashes, in hexadecimal, are in `$1`. The last column is the time until
- * each expires, in milliseconds.
- */
+/** The valid keys among those with the hashes `$1`, in hexadecimal, and the milliseconds until each expires. */
 export const VALID_KEYS = new Statement(
   'valid-keys',
   `
@@ -50,26 +42,23 @@ export interface Caller {
 
 interface ValidKey {
   caller: Caller;
-  /** By `performance.now()`: the clock of the machine may be set back. */
+  /** By `performance.now()`: the machine's clock may be set back. */
   trustedUntil: number;
-  /** Whether a request used it since the last round. */
   isUsed: boolean;
 }
 
 /**
- * Decides which keys are valid. Keys are compared only by SHA-256, here and in the database, so the time of a comparison
- * reveals nothing about a stored key.
+ * Decides which keys are valid. Keys are compared only by SHA-256, so the time of a comparison reveals nothing.
  *
- * A valid key is remembered. Every two seconds, a timer verifies the keys in use again, with one statement. Requests do
- * not wait for it. Invalid keys are not remembered. One with a wrong checksum is rejected without a query. An attacker
- * can generate others: they are looked up together, in one query, at most every ten milliseconds. So a flood of them
- * does not keep the database busy, and delays a valid key that is not remembered yet by some twenty milliseconds at most.
+ * Valid keys are remembered, and a timer verifies those in use again, with one statement that no request waits for.
+ * A key with a wrong checksum is rejected without a query. An attacker can generate others: they are looked up
+ * together, at most every ten milliseconds. So a flood of them does not keep the database busy, and delays a valid key
+ * that is not remembered yet by some twenty milliseconds at most.
  */
 @Injectable()
 export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
-  /** By the key's hash. */
   private readonly remembered = new Map<string, ValidKey>();
-  private readonly lookups = new Batcher('api_keys', (hashes: string[]) => this.lookUp(hashes), {
+  private readonly lookups = new Batcher((hashes: string[]) => this.lookUp(hashes), {
     ...BATCH_LIMITS,
     size: BATCH_LIMITS.waiting,
     // The second one only if the first hangs.
@@ -104,20 +93,12 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
 
   /** Looks the key up in the database. @returns its caller; `undefined` if the key is not valid. */
   async verify(key: string): Promise<Caller | undefined> {
-    if (!isApiKey(key)) {
-      return undefined;
-    }
     const hash = hashApiKey(key);
-    const valid = await this.lookups.ask(hash);
-    if (valid === undefined) {
-      return undefined;
+    const valid = isApiKey(key) ? await this.lookups.ask(hash) : undefined;
+    if (valid !== undefined) {
+      this.remembered.set(hash, valid);
     }
-    if (this.remembered.size >= VERIFICATION.keys) {
-      const [oldest] = this.remembered.keys();
-      this.remembered.delete(oldest!);
-    }
-    this.remembered.set(hash, valid);
-    return valid.caller;
+    return valid?.caller;
   }
 
   private async lookUp(hashes: string[]): Promise<(ValidKey | undefined)[]> {
@@ -134,13 +115,13 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
 
   /** Verifies again the keys that were used since the last round, stores their last use, and forgets all others. */
   private async refresh(): Promise<void> {
-    const used = new Map([...this.remembered].filter(([, { isUsed }]) => isUsed));
     for (const [hash, entry] of this.remembered) {
-      entry.isUsed = false;
-      if (!used.has(hash)) {
+      if (!entry.isUsed) {
         this.remembered.delete(hash);
       }
+      entry.isUsed = false;
     }
+    const used = new Map(this.remembered);
     if (used.size === 0) {
       return;
     }
@@ -160,11 +141,8 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
   /** @returns those of the keys that are valid, by their hashes. */
   private async findValid(hashes: string[]): Promise<Map<string, ValidKey>> {
     const askedAt = performance.now();
-    const rows = await run<[id: string, hash: string, expiresIn: string | null]>(
-      this.pool,
-      VALID_KEYS,
-      [hashes],
-    );
+    type Row = [id: string, hash: string, expiresIn: string | null];
+    const rows = await run<Row>(this.pool, VALID_KEYS, [hashes]);
     return new Map(
       rows.map(([keyId, hash, expiresIn]) => {
         const trustedFor = Math.min(VERIFICATION.trustedFor, Number(expiresIn ?? Infinity));

@@ -5,7 +5,6 @@ import { Check, Column, Entity, PrimaryGeneratedColumn, Unique, VirtualColumn } 
 @Unique('api_keys_hash_key', ['hash'])
 @Check('api_keys_hash_check', 'octet_length(hash) = 32')
 export class ApiKey {
-  /** An int64 in decimal. */
   @PrimaryGeneratedColumn('identity', {
     type: 'bigint',
     generatedIdentity: 'ALWAYS',
@@ -17,18 +16,15 @@ export class ApiKey {
   @Column({ type: 'character varying', length: 100 })
   name!: string;
 
-  /** SHA-256 of the key's text. */
   @Column({ type: 'bytea' })
   hash!: Buffer;
 
   @Column({ name: 'created_at', type: 'timestamp with time zone', default: () => 'now()' })
   createdAt!: Date;
 
-  /** The key is not valid from this time on. */
   @Column({ name: 'expires_at', type: 'timestamp with time zone', nullable: true })
   expiresAt!: Date | null;
 
-  /** If it is set, the key is not valid. */
   @Column({ name: 'revoked_at', type: 'timestamp with time zone', nullable: true })
   revokedAt!: Date | null;
 
@@ -36,7 +32,6 @@ export class ApiKey {
   @Column({ name: 'last_used_at', type: 'timestamp with time zone', nullable: true })
   lastUsedAt!: Date | null;
 
-  /** Whether the key has expired, by PostgreSQL's clock. */
   @VirtualColumn({
     type: 'boolean',
     query: (key) => `select coalesce(${key}.expires_at <= now(), false)`,

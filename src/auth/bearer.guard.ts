@@ -6,12 +6,7 @@ import type { Request } from '../http/express-classes.js';
 import { ApiKeyVerifier } from './api-key-verifier.js';
 import { IS_PUBLIC } from './public.decorator.js';
 
-/**
- * Rejects requests without a valid API key, unless their controller is public.
- *
- * passport-http-bearer checks every key that is not remembered. It gets only the `Authorization` header of the request,
- * because it would also accept a key in the query or the body.
- */
+/** Rejects requests without a valid API key, unless their controller is public. passport checks keys not remembered. */
 @Injectable()
 export class BearerGuard extends AuthGuard('bearer') {
   constructor(
@@ -30,18 +25,15 @@ export class BearerGuard extends AuthGuard('bearer') {
     return request.user !== undefined || (super.canActivate(context) as Promise<boolean>);
   }
 
-  /** The part of the request that passport gets. */
+  /** What passport gets: no query and no body, because it would accept a key in them. */
   override getRequest(context: ExecutionContext) {
     const authorization = `Bearer ${bearerToken(requestOf(context))}`;
     return { headers: { authorization } };
   }
 
   override handleRequest(error: unknown, user: any, _: unknown, context: ExecutionContext) {
-    if (error) {
-      throw error;
-    }
-    if (!user) {
-      throw invalidKey();
+    if (error || !user) {
+      throw error || invalidKey();
     }
     return (requestOf(context).user = user);
   }
@@ -51,28 +43,26 @@ export class BearerGuard extends AuthGuard('bearer') {
 const requestOf = (context: ExecutionContext): Request => context.getArgByIndex(0);
 
 /**
- * The bearer token of a request: `Bearer` in any letter case, one or more spaces, and the token (RFC 6750, section
- * 2.1).
- *
- * @throws ApiError `missing_api_key` without credentials; `invalid_api_key` if they are not a bearer token. Two
- *   `Authorization` headers, which the server joins with a comma, are not a bearer token.
+ * `Bearer` in any letter case, one or more spaces, and the token (RFC 6750, section 2.1). Two headers, which the server
+ * joins with a comma, are none. @throws ApiError `missing_api_key` or `invalid_api_key`.
  */
 function bearerToken({ headers: { authorization } }: Request): string {
   if (!authorization) {
-    const message = 'An API key is required: send Authorization: Bearer <key>.';
-    throw new ApiError('missing_api_key', message);
+    throw new ApiError(
+      'missing_api_key',
+      'An API key is required: send Authorization: Bearer <key>.',
+    );
   }
   const [, token] = /^bearer +([A-Za-z0-9._~+/-]+=*)$/i.exec(authorization) ?? [];
   if (token === undefined) {
-    throw /^bearer\b/i.test(authorization) ? invalidKey() : otherScheme();
+    throw /^bearer\b/i.test(authorization)
+      ? invalidKey()
+      : new ApiError('invalid_api_key', NO_SCHEME);
   }
   return token;
 }
 
-const invalidKey = () => new ApiError('invalid_api_key', 'The API key is not valid.');
-
 /** The key may be valid, but it was sent without a scheme or with another one. */
-function otherScheme(): ApiError {
-  const message = 'The scheme Bearer is missing: send Authorization: Bearer <key>.';
-  return new ApiError('invalid_api_key', message);
-}
+const NO_SCHEME = 'The scheme Bearer is missing: send Authorization: Bearer <key>.';
+
+const invalidKey = () => new ApiError('invalid_api_key', 'The API key is not valid.');

@@ -3,7 +3,6 @@ import { PassportStrategy } from '@nestjs/passport';
 import { Strategy } from 'passport-http-bearer';
 import { ApiKeyVerifier, type Caller } from './api-key-verifier.js';
 
-/** passport's strategy for an API key that is sent as a bearer token (interface, part 5). */
 @Injectable()
 export class BearerStrategy extends PassportStrategy(Strategy) {
   constructor(private readonly verifier: ApiKeyVerifier) {

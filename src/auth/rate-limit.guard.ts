@@ -4,18 +4,12 @@ import { Environment } from '../config/environment.js';
 import { ApiError } from '../errors/api-error.js';
 import type { Request, Response } from '../http/express-classes.js';
 
-/**
- * Seconds for which the limit of an API key applies. A window begins with the key's first request after the previous
- * window.
- */
+/** Seconds. A window begins with the key's first request after the previous window. */
 const WINDOW = 60;
 
 /**
- * Rejects requests of an API key beyond `RATE_LIMIT_PER_MINUTE`. The response to every counted request says how many
- * requests remain (`RateLimit` and `RateLimit-Policy`, draft-ietf-httpapi-ratelimit-headers-10). Each process counts
- * separately, and counts only requests with valid keys. A count is dropped at the end of its window.
- *
- * It runs after the guard that checks keys, and is registered only if there is a limit.
+ * Rejects requests of an API key beyond `RATE_LIMIT_PER_MINUTE`, which each process counts separately. Every response says
+ * how many remain (draft-ietf-httpapi-ratelimit-headers-10). Registered only if there is a limit, after BearerGuard.
  */
 @Injectable()
 export class RateLimitGuard implements CanActivate {
@@ -27,12 +21,10 @@ export class RateLimitGuard implements CanActivate {
     this.policy = `"default";q=${quota};w=${WINDOW}`;
   }
 
-  /** @throws ApiError `rate_limited`. */
   async canActivate(context: ExecutionContext): Promise<boolean> {
     const http = context.switchToHttp();
     const { user } = http.getRequest<Request>();
     if (user === undefined) {
-      // The controller is public.
       return true;
     }
     // `consume` rejects with the count if it is over the limit.

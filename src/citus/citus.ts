@@ -1,3 +1,4 @@
+import { stringify } from 'lossless-json';
 import type { Pool, PoolClient } from 'pg';
 import type { DataSource } from 'typeorm';
 import type { Environment } from '../config/environment.js';
@@ -8,12 +9,9 @@ import { type PageStatement, rangeFrom } from '../listing/pages.js';
 import { ORDER_PAGES } from '../orders/orders.sql.js';
 import * as pets from '../pets/pets.sql.js';
 
-/*
- * The statements for Citus: PostgreSQL whose extension `citus` distributes the tables to other nodes. docs/citus.md
- * says what that changes for operators.
- */
+/* docs/citus.md says what differs on Citus for operators. */
 
-/** Runs a statement without preparing it, because Citus plans each call anyway. @returns rows of columns. */
+/** Runs a statement without preparing it, because Citus plans each call anyway. */
 async function query<Columns extends unknown[]>(
   sessions: Pool | PoolClient,
   text: string,
@@ -41,23 +39,14 @@ async function inTransaction<T>(
   }
 }
 
-/**
- * Runs the requests of a batch one by one, each with its own values and its position. If one fails, so does the batch,
- * and its requests may be sent again.
- */
+/** Runs each request of a batch with its own values and its position. If one fails, so does the batch, when all ended. */
 const oneByOne =
   (work: (pool: Pool, values: any[], position: number) => Promise<unknown[][]>): StatementForm =>
   async (pool, columns: unknown[][]) => {
     const ofRequest = (i: number) => columns.map((values) => values[i]);
-    const outcomes = await Promise.allSettled(
-      columns[0]!.map((_value, i) => work(pool, ofRequest(i), i + 1)),
-    );
-    return outcomes.flatMap((outcome) => {
-      if (outcome.status === 'rejected') {
-        throw outcome.reason;
-      }
-      return outcome.value;
-    });
+    const started = columns[0]!.map((_value, i) => work(pool, ofRequest(i), i + 1));
+    await Promise.allSettled(started);
+    return (await Promise.all(started)).flat();
   };
 
 /** Citus does not support `lateral`. */
@@ -73,12 +62,8 @@ function pages({ table, json, filter, order }: PageStatement): StatementForm {
 
 /** A new pet as PET_JSON writes it. On Citus, an insert cannot return that: `to_json` is not immutable. */
 function newPetJson(id: string, values: unknown[]): string {
-  const members = pets.NEW_PET_COLUMNS.map(({ property }, i) => {
-    const value = values[i];
-    const text = typeof value === 'bigint' ? value : JSON.stringify(value);
-    return value === undefined ? '' : `,"${property}":${text}`;
-  });
-  return `{"id":${id}${members.join('')}}`;
+  const members = pets.NEW_PET_COLUMNS.map(({ property }, i) => [property, values[i]]);
+  return stringify({ id: BigInt(id), ...Object.fromEntries(members) })!;
 }
 
 /** Inserts pets with a statement of several rows: Citus would open a connection to each shard for an `insert … select`. */
@@ -90,26 +75,19 @@ async function insertPets(
   const ids = (await query<[string]>(sessions, newIds, [columns[0]!.length])).flat();
   const rows = ids.map((_id, i) => columns.map((values) => values[i]));
   let last = 0;
-  const parameters = rows.map(
-    (row) => `(${['id', ...row].map(() => `$${(last += 1)}`).join(', ')})`,
-  );
+  const parameters = rows.map((row) => `(${['id', ...row].map(() => `$${++last}`).join(', ')})`);
   const names = ['id', ...pets.NEW_PET_COLUMNS.map(({ name }) => name)];
   const text = `insert into pets (${names.join(', ')}) values ${parameters.join(', ')}`;
-  await query(
-    sessions,
-    text,
-    rows.flatMap((row, i) => [ids[i], ...row]),
-  );
+  const values = rows.flatMap((row, i) => [ids[i], ...row]);
+  await query(sessions, text, values);
   return rows.map((row, i) => [i + 1, ids[i]!, newPetJson(ids[i]!, row)]);
 }
 
 /** The time 24 hours ago on the coordinator's clock. In the other statements, each node would read its own clock. */
 async function expiryCutoff(pool: Pool): Promise<string> {
-  const rows = await query<[string]>(pool, `select (now() - interval '24 hours')::text`);
-  return rows[0]![0];
+  return (await query<[string]>(pool, `select (now() - interval '24 hours')::text`))[0]![0];
 }
 
-/** What INSERT_PETS_ONCE returns for a key that another transaction uses. */
 const IN_USE = [null, null, null, false];
 
 /** Inserts a pet and the record of its key, if the record is missing or old. This commits on all nodes or on none. */
@@ -142,9 +120,8 @@ const insertPetsOnce = oneByOne(async (pool, [apiKeyId, key, bodyHash, ...pet], 
 });
 
 /**
- * The pet of a key that was used in the last 24 hours. Citus supports neither a join nor a foreign key between tables
- * that are distributed by different columns. Without the pet, the key is in use: the worker has not finished the commit
- * yet, or the pet was deleted.
+ * The pet of a key that was used in the last 24 hours. Citus does not join tables that are distributed by different
+ * columns. Without the pet, the key is in use: a worker has not finished the commit, or the pet was deleted.
  */
 async function petOfKey(pool: Pool, apiKeyId: string, key: string, cutoff: string) {
   const [record] = await query<[bodyHash: string, petId: string]>(
@@ -178,7 +155,6 @@ const deleteOldIdempotencyKeys: StatementForm = async (pool) =>
 export const CITUS = {
   /** Citus plans each call: it has no generic plan for a range or an array of the distribution column. */
   settings: { plan_cache_mode: 'auto' },
-  /** By the name of the statement that they replace. */
   forms: new Map<string, StatementForm>([
     [pets.PET_PAGES.name, pages(pets.PET_PAGES)],
     [pets.PET_PAGES_OF_STATUS.name, pages(pets.PET_PAGES_OF_STATUS)],
@@ -189,19 +165,13 @@ export const CITUS = {
   ]),
 } satisfies Engine;
 
-/**
- * @returns what differs from PostgreSQL if the database is Citus.
- * @throws OperatorError if the node is a worker, or if there are standbys. Each node has its own sequences and advisory
- *   locks, so all processes must use the coordinator, which is node 0.
- */
+/** What differs on Citus. @throws OperatorError if there are standbys, or the node is a worker: each has its own sequences and advisory locks. */
 export async function engineOf(
   dataSource: DataSource,
   { DATABASE_READ_URL }: Environment,
 ): Promise<Engine> {
-  const [{ is_citus }] = await dataSource.query(
-    `select to_regclass('pg_dist_local_group') is not null as is_citus`,
-  );
-  if (!is_citus) {
+  const isCitus = `select to_regclass('pg_dist_local_group') is not null as is_citus`;
+  if (!(await dataSource.query(isCitus))[0].is_citus) {
     return {};
   }
   const [{ groupid }] = await dataSource.query('select groupid from pg_dist_local_group');

@@ -5,33 +5,29 @@ import { isUnavailable, sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { createLogger } from '../logging/logger.js';
 import { addCheck } from './check.js';
-import { addCommand } from './command.js';
 import { addKeys } from './keys.js';
 import { addMigrate } from './migrate.js';
-import { addPsql } from './psql.js';
 import { addSeed } from './seed.js';
 
-/**
- * Runs the program `animal-store` to its end. On failure, prints the reason on standard error and ends the process with
- * exit code 1.
- *
- * @param args the command and its arguments.
- */
+const HELP = `
+Without a command, animal-store runs serve. .env.example documents the configuration: the environment and .env.`;
+
+const EXIT_CODES = `
+Exit codes:
+  0  done
+  1  failed, or the arguments are wrong: standard error says why
+  2  migrate revert was not confirmed, and changed nothing`;
+
+/** Runs the program. On failure, prints the reason on standard error and ends the process with exit code 1. */
 export async function animalStore(args: string[]): Promise<void> {
   const program = new Command('animal-store')
     .description('The Animal Store Service, and the commands of its operators and DBAs.')
     .configureOutput({ outputError: (text, write) => write(withoutKeys(text)) })
     .showHelpAfterError()
-    .addHelpText(
-      'after',
-      `
-Without a command, animal-store runs serve. Configuration comes from the environment and from .env, as documented in
-.env.example. If the arguments are wrong or a command fails, a message is on standard error and the exit code is 1.`,
-    );
-  addCommand(program, 'serve', 'run the service until SIGTERM, SIGINT or SIGHUP', {
-    0: 'stopped by a signal',
-    1: 'could not start, or failed',
-  }).action(async () => {
+    .addHelpText('after', HELP)
+    .addHelpText('afterAll', EXIT_CODES);
+  const serving = program.command('serve').description('run the service until a signal stops it');
+  serving.action(async () => {
     const { serve } = await import('./serve.js');
     try {
       await serve(loadEnvironment());
@@ -44,7 +40,6 @@ Without a command, animal-store runs serve. Configuration comes from the environ
   addMigrate(program);
   addKeys(program);
   addSeed(program);
-  addPsql(program);
   try {
     await program.parseAsync(args, { from: 'user' });
   } catch (error) {
@@ -54,10 +49,7 @@ Without a command, animal-store runs serve. Configuration comes from the environ
   }
 }
 
-/**
- * Writes the reason to the log, in production only: elsewhere, people read standard error. Reads the variables from
- * `process.env`, because the configuration may be invalid.
- */
+/** Writes the reason to the log, in production: elsewhere, people read standard error. The configuration may be invalid. */
 function logStopped(error: unknown): void {
   const { NODE_ENV, LOG_LEVEL } = process.env;
   if (NODE_ENV === 'production' && LOG_LEVEL !== 'silent') {
@@ -78,15 +70,12 @@ function explain(error: unknown): string {
   if (sqlState(error) !== undefined) {
     return `PostgreSQL reports: ${error.message}`;
   }
-  const { code = '', syscall = '' } = error as NodeJS.ErrnoException;
+  const { syscall = '' } = error as NodeJS.ErrnoException;
   if (/^(listen|getaddrinfo)$/.test(syscall)) {
     return `${error.message}. Set HOST and PORT to an address of this machine that is free.`;
   }
   if (isUnavailable(error)) {
     return `The connection to the database was lost: ${error.message}`;
-  }
-  if (/^(EACCES|EPERM|EROFS)$/.test(code)) {
-    return `${error.message}. The user who runs this command needs the permission.`;
   }
   return error.stack ?? error.message;
 }

@@ -2,38 +2,28 @@ import type { ConnectionOptions } from 'node:tls';
 import type { Command } from 'commander';
 import { Client } from 'pg';
 import type { DataSource } from 'typeorm';
-import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { withoutPassword } from '../config/database-url.js';
 import { type Environment, loadEnvironment } from '../config/environment.js';
-import { administrativeDataSource, poolOf } from '../database/data-source.js';
-import { connected, OLDEST_VERSION } from '../database/database.js';
+import { poolOf } from '../database/data-source.js';
+import { administer } from '../database/database.js';
 import { createLogger } from '../logging/logger.js';
-import { appliedMigrations } from '../schema/bookkeeping.js';
-import { type Finding, findingsOf } from '../schema/schema-state.js';
-import { addCommand, describe, onCommandDatabase } from './command.js';
-import { connectService } from './serving-database.js';
-
-interface Check {
-  name: string;
-  isOk: boolean;
-  /** True if something is missing that listPets, createPet and getPet do not need. */
-  isWarning?: true;
-  /** The result, or the error. */
-  message: string;
-}
+import { findingsOf } from '../schema/schema-state.js';
+import { connectService, describe, onCommandDatabase } from './command.js';
 
 /** `animal-store check`: checks whether a process could serve with this configuration. It changes no table. */
 export function addCheck(program: Command): void {
-  addCommand(
-    program,
-    'check',
-    'check the configuration, the database, its migrations and the rights of its role',
-    { 0: 'all is well', 1: 'something is wrong, as printed' },
-  )
+  program
+    .command('check')
+    .description('check the configuration, the database, its migrations and the rights of its role')
     .option('--json', 'print JSON')
     .action(async ({ json }: { json?: true }) => {
       const checks: Check[] = [];
-      const configuration = maskedOf(await checkAll(checks));
+      const environment = await checkAll(checks);
+      const configuration = environment && {
+        ...environment,
+        DATABASE_URL: masked(environment.DATABASE_URL),
+        DATABASE_READ_URL: masked(environment.DATABASE_READ_URL),
+      };
       const isOk = checks.every((check) => check.isOk);
       if (json) {
         console.log(JSON.stringify({ isOk, configuration, checks }, undefined, 2));
@@ -49,92 +39,67 @@ export function addCheck(program: Command): void {
     });
 }
 
-/** Without the passwords in URLs. */
-function maskedOf(environment?: Environment) {
-  const { DATABASE_URL, DATABASE_READ_URL } = environment ?? {};
-  return (
-    environment && {
-      ...environment,
-      DATABASE_URL: DATABASE_URL && withoutPassword(DATABASE_URL),
-      DATABASE_READ_URL: DATABASE_READ_URL && withoutPassword(DATABASE_READ_URL),
-    }
-  );
-}
+const masked = (url?: string) => url && withoutPassword(url);
 
-const ok = (name: string, message: string): Check => ({ name, isOk: true, message });
-const warned = (name: string, message: string): Check => ({
-  ...ok(name, message),
-  isWarning: true,
+/** @param level `warning` if something is missing that listPets, createPet and getPet do not need. */
+const checkOf = (name: string, message: string, level?: 'warning' | 'error') => ({
+  name,
+  isOk: level !== 'error',
+  ...(level === 'warning' && { isWarning: true }),
+  message,
 });
-const failed = (name: string, { message }: Error): Check => ({ name, isOk: false, message });
 
-/** Adds the checks in order. Stops if the configuration is invalid or the database cannot be used. */
+type Check = ReturnType<typeof checkOf>;
+
 async function checkAll(checks: Check[]): Promise<Environment | undefined> {
   let environment: Environment | undefined;
   try {
-    environment = loadEnvironment();
-    checks.push(ok('configuration', 'valid'));
-    await onCommandDatabase(environment, (url) => checkDatabase(url, environment!, checks));
+    const given = (environment = loadEnvironment());
+    checks.push(checkOf('configuration', 'valid'));
+    await onCommandDatabase(given, (url) =>
+      administer(url, async (dataSource) => {
+        checks.push(checkOf('database', await describe(url, dataSource)));
+        checks.push(checkOf('TLS', tlsOf(url)), ...(await checkServer(dataSource)));
+        checks.push(...(await checkSchema(dataSource)), ...(await checkSequences(dataSource)));
+        checks.push(await checkSessions(url, given));
+        if (given.DATABASE_READ_URL !== undefined) {
+          checks.push(await checkStandbys(dataSource, given));
+        }
+      }),
+    );
   } catch (error) {
-    checks.push(failed(environment === undefined ? 'configuration' : 'database', error as Error));
+    const name = environment === undefined ? 'configuration' : 'database';
+    checks.push(checkOf(name, (error as Error).message, 'error'));
   }
   return environment;
 }
 
-async function checkDatabase(url: string, environment: Environment, checks: Check[]) {
-  const dataSource = await connected(() => administrativeDataSource(url));
-  try {
-    checks.push(ok('database', await describe(url, dataSource)), ok('TLS', tlsOf(url)));
-    const [{ isOld, version, encoding, isReadOnly }] = await dataSource.query(
-      `select current_setting('server_version_num')::int < ${OLDEST_VERSION} as "isOld",
-              current_setting('server_version') as version,
-              current_setting('server_encoding') as encoding,
-              current_setting('transaction_read_only')::boolean as "isReadOnly"`,
-    );
-    checks.push(
-      isOld
-        ? failed('server version', Error(`PostgreSQL ${version}; the service needs 14 or later`))
-        : ok('server version', `PostgreSQL ${version}`),
-      encoding === 'UTF8'
-        ? ok('encoding', encoding)
-        : failed('encoding', Error(`${encoding} must be UTF8`)),
-      isReadOnly ? failed('writes', Error('the database is read-only')) : ok('writes', 'accepted'),
-      ...(await checkSchema(dataSource)),
-      ...(await checkSequences(dataSource)),
-      await connectService(url, environment)
-        .then((service) => service.destroy())
-        .then(
-          () => ok('sessions', 'have their settings'),
-          (error) => failed('sessions', error),
-        ),
-    );
-    if (environment.DATABASE_READ_URL !== undefined) {
-      checks.push(await checkStandbys(dataSource, environment));
-    }
-  } finally {
-    await dataSource.destroy();
-  }
+async function checkServer(dataSource: DataSource): Promise<Check[]> {
+  const [{ server_version }] = await dataSource.query('show server_version');
+  const [{ transaction_read_only }] = await dataSource.query('show transaction_read_only');
+  return [
+    checkOf('server version', `PostgreSQL ${server_version}`),
+    transaction_read_only === 'on'
+      ? checkOf('writes', 'the database is read-only', 'error')
+      : checkOf('writes', 'accepted'),
+  ];
 }
 
+/** With a finding, the others are not sure: it may be the right to read the migrations. */
 async function checkSchema(dataSource: DataSource): Promise<Check[]> {
   const findings = await findingsOf(dataSource);
-  const lacks = (what: Finding['about']) => findings.some(({ about }) => about === what);
-  const checks = findings.map(({ about, isError, message }) =>
-    isError ? failed(about, Error(message)) : warned(about, message),
-  );
-  // Without the right to read them, the rights are not well.
-  const applied = await appliedMigrations(dataSource).catch(() => undefined);
-  if (!lacks('schema') && !lacks('migrations') && applied !== undefined) {
-    const names = applied.map(({ name }) => name);
-    const later = names.filter((name) => !MIGRATION_NAMES.includes(name));
-    const ofLater = later.length > 0 ? `; of later versions: ${later.join(', ')}` : '';
-    checks.unshift(ok('migrations', `all applied${ofLater}`));
+  return findings.length === 0
+    ? [checkOf('migrations', 'all applied'), checkOf('rights', 'all that the service needs')]
+    : findings.map((it) => checkOf(it.about, it.message, it.isError ? 'error' : 'warning'));
+}
+
+async function checkSessions(url: string, environment: Environment): Promise<Check> {
+  try {
+    await (await connectService(url, environment)).destroy();
+    return checkOf('sessions', 'have their settings');
+  } catch (error) {
+    return checkOf('sessions', (error as Error).message, 'error');
   }
-  // Rights on tables that do not exist cannot be checked.
-  if (!lacks('rights') && !findings.some(({ isError }) => isError)) {
-    checks.push(ok('rights', 'all that the service needs'));
-  }
-  return checks;
 }
 
 /** Whether the connection is encrypted. If pg is to encrypt or to verify and cannot, it does not connect. */
@@ -147,10 +112,7 @@ function tlsOf(url: string): string {
   return `on, and the server's certificate is ${isVerified ? '' : 'not '}verified`;
 }
 
-/**
- * Compares the next id of each table with the highest one, as far as the role may see them. Logical replication, and a
- * copy of the rows alone, do not advance the sequences.
- */
+/** Compares next ids with the highest ones. Logical replication, and a copy of rows alone, do not advance sequences. */
 async function checkSequences(dataSource: DataSource): Promise<Check[]> {
   const checks: Check[] = [];
   for (const table of ['pets', 'api_keys', 'orders', 'migrations']) {
@@ -169,10 +131,9 @@ async function checkSequences(dataSource: DataSource): Promise<Check[]> {
       const message =
         `${sequence} is behind the highest id of ${table}, ${row.highest}: new rows are rejected. ` +
         `As the owner, run: select setval('${sequence}', (select max(id) from ${table}));`;
-      const isError = table === 'pets';
-      checks.push(isError ? failed('sequences', Error(message)) : warned('sequences', message));
+      checks.push(checkOf('sequences', message, table === 'pets' ? 'error' : 'warning'));
     } else if (row !== undefined) {
-      checks.push(ok('sequences', `${sequence} is past the highest id`));
+      checks.push(checkOf('sequences', `${sequence} is past the highest id`));
     }
   }
   return checks;
@@ -186,9 +147,9 @@ async function checkStandbys(dataSource: DataSource, environment: Environment): 
   try {
     await standbys.onModuleInit();
     const states = standbys.states.map(({ server, reason }) => `${server}: ${reason ?? 'in use'}`);
-    return ok('standbys', states.join('; '));
+    return checkOf('standbys', states.join('; '));
   } catch (error) {
-    return failed('standbys', error as Error);
+    return checkOf('standbys', (error as Error).message, 'error');
   } finally {
     standbys.onApplicationShutdown();
   }

@@ -1,29 +1,13 @@
-import type { Command } from 'commander';
 import { Client } from 'pg';
 import type { DataSource } from 'typeorm';
 import type { Environment } from '../config/environment.js';
-import { administer, DATA_FOLDER, onDatabase } from '../database/database.js';
+import { engineOf } from '../citus/citus.js';
+import { administer, connectToServe, DATA_FOLDER, onDatabase } from '../database/database.js';
+import { ApiKey } from '../auth/api-key.entity.js';
+import { Order } from '../orders/order.entity.js';
+import { Pet } from '../pets/pet.entity.js';
 
-/** Formats the meanings of a command's exit codes for the end of its help. */
-export function exitCodes(meanings: Readonly<Record<number, string>>): string {
-  const lines = Object.entries(meanings).map(([code, meaning]) => `  ${code}  ${meaning}`);
-  return `\nExit codes:\n${lines.join('\n')}`;
-}
-
-/** Adds a command whose help ends with its exit codes. */
-export function addCommand(
-  parent: Command,
-  name: string,
-  description: string,
-  codes: Readonly<Record<number, string>>,
-): Command {
-  return parent.command(name).description(description).addHelpText('after', exitCodes(codes));
-}
-
-/**
- * Calls `work` with the URL of the database that a command uses. If `DATABASE_URL` is not set, prints on standard error
- * that it is the embedded one.
- */
+/** Calls `work` with the URL of a command's database. Prints on standard error if it is the embedded one. */
 export function onCommandDatabase(
   environment: Environment,
   work: (url: string) => Promise<void>,
@@ -55,4 +39,13 @@ export async function describe(url: string, dataSource: DataSource): Promise<str
   // The driver applies the defaults, including those of the environment (PGHOST and others).
   const { database, host, port, user } = new Client({ connectionString: url });
   return `Database ${database} at ${host}:${port}, role ${user}, schema ${schema ?? 'none'}`;
+}
+
+/** `idempotency_keys` has no entity: only the statements in pets.sql.ts use it. */
+export const ENTITIES = [Pet, ApiKey, Order];
+
+/** The connections that serve requests, on Citus with its statements. @throws OperatorError if they cannot. */
+export async function connectService(url: string, environment: Environment): Promise<DataSource> {
+  const engine = await administer(url, (dataSource) => engineOf(dataSource, environment));
+  return connectToServe(url, environment, { ...engine, entities: ENTITIES });
 }

@@ -1,5 +1,5 @@
 import { writeSync } from 'node:fs';
-import { Argument, type Command, InvalidArgumentError, Option } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import { isApiKey } from '../api-key.js';
 import type { ApiKey } from '../auth/api-key.entity.js';
 import { administerKeys, type ApiKeys } from '../auth/api-keys.js';
@@ -7,60 +7,33 @@ import { loadEnvironment, secretOf } from '../config/environment.js';
 import { requireMigrated } from '../schema/migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { INT64_MAX } from '../int64.js';
-import { exitCodes, onCommandDatabase } from './command.js';
+import { onCommandDatabase } from './command.js';
 
-const NAME = new Option('--name <name>', 'whose key it is: 1 to 100 characters')
-  .argParser(nameOf)
-  .makeOptionMandatory();
-const EXPIRES = new Option(
-  '--expires <duration>',
-  'a number of s, m, h or d, such as 90d',
-).argParser(millisecondsOf);
-const OVERLAP = new Option('--overlap <duration>', 'for how long both are valid, such as 24h')
-  .argParser(millisecondsOf)
-  .makeOptionMandatory();
-const ID = new Argument('<id>', 'the number that list shows').argParser(idOf);
+const NAME = ['--name <name>', 'whose key it is: 1 to 100 characters', nameOf] as const;
+const EXPIRES = ['--expires <duration>', 'such as 90d; units: s, m, h, d', millisecondsOf] as const;
+const ID = ['<id>', 'the number that list shows', idOf] as const;
 
-/** Adds `animal-store keys …`, which `npm run keys` runs. */
 export function addKeys(program: Command): void {
-  const keys = program
-    .command('keys')
-    .description('create, list, revoke, rotate and admit API keys');
+  const keys = program.command('keys').description('create, list, revoke and admit API keys');
   keys
     .command('create')
     .description('create a key and print it; it cannot be shown again')
-    .addOption(NAME)
-    .addOption(EXPIRES)
-    .addHelpText('after', exitCodes({ 0: 'created', 1: 'no valid key was created' }))
+    .requiredOption(...NAME)
+    .option(...EXPIRES)
     .action(onKeys(create));
   keys
     .command('list')
-    .description('list all keys, but not their secret text')
-    .option('--json', 'print JSON')
-    .addHelpText('after', exitCodes({ 0: 'listed', 1: 'failed' }))
+    .description('list all keys, but not their secret text; fields are separated by tabs')
     .action(onKeys(list));
   keys
     .command('revoke')
     .description('end the validity of a key; every process rejects it within 5 seconds')
-    .addArgument(ID)
-    .addHelpText('after', exitCodes({ 0: 'revoked', 1: 'there is no such valid key, or failed' }))
+    .argument(...ID)
     .action(onKeys(revoke));
-  const unchanged = 'there is no such valid key, or failed: the old key is unchanged';
-  keys
-    .command('rotate')
-    .description(
-      'create a key of the same name and print it; the old one expires after the overlap',
-    )
-    .addArgument(ID)
-    .addOption(OVERLAP)
-    .addOption(EXPIRES)
-    .addHelpText('after', exitCodes({ 0: 'rotated', 1: unchanged }))
-    .action(onKeys(rotate));
   keys
     .command('admit')
     .description('make the key in LOCAL_API_KEY valid')
-    .addOption(NAME)
-    .addHelpText('after', exitCodes({ 0: 'the key is valid', 1: 'the key is not valid' }))
+    .requiredOption(...NAME)
     .action(onKeys(admit));
 }
 
@@ -90,12 +63,12 @@ async function create(
   console.error(`Key ${id} for ${JSON.stringify(name)}; it is shown only this once.`);
 }
 
-async function list(keys: ApiKeys, { json }: { json?: true }): Promise<void> {
-  const found = await keys.list();
-  if (json) {
-    console.log(JSON.stringify(found.map(asJson), undefined, 2));
-  } else {
-    found.forEach((key) => console.log(describe(key)));
+async function list(keys: ApiKeys): Promise<void> {
+  for (const key of await keys.list()) {
+    const { id, name, createdAt, lastUsedAt } = key;
+    const created = `created ${createdAt.toISOString()}`;
+    const used = lastUsedAt === null ? 'never used' : `used ${lastUsedAt.toISOString()}`;
+    console.log([id, JSON.stringify(name), created, stateOf(key), used].join('\t'));
   }
 }
 
@@ -106,36 +79,12 @@ async function revoke(keys: ApiKeys, id: string): Promise<void> {
   console.error(`Key ${id} is revoked; every process rejects it within 5 seconds.`);
 }
 
-async function rotate(
-  keys: ApiKeys,
-  id: string,
-  { overlap, expires }: { overlap: number; expires?: number },
-): Promise<void> {
-  const old = await keys.find(id);
-  if (old === null) {
-    throw new OperatorError(`There is no key ${id}.`);
-  }
-  if (!old.isValid) {
-    throw new OperatorError(`Key ${id} is not valid: ${stateOf(old)}. Create a new one.`);
-  }
-  // The new key is created first: if that fails, the old key stays valid.
-  await create(keys, { name: old.name, expires });
-  await keys.limit(id, overlap);
-  console.error(`Key ${id}: ${stateOf((await keys.find(id))!)}.`);
-}
-
-const REMEDY = 'Make one with animal-store keys create --name local, and put it into .env.';
-
 async function admit(keys: ApiKeys, { name }: { name: string }): Promise<void> {
   const key = secretOf('LOCAL_API_KEY', process.env) ?? '';
-  if (!isApiKey(key)) {
+  if (!isApiKey(key) || !(await keys.admit(key, name))) {
     throw new OperatorError(
-      `LOCAL_API_KEY must hold a key that this service could have issued, as in .env.example. ${REMEDY}`,
-    );
-  }
-  if (!(await keys.admit(key, name))) {
-    throw new OperatorError(
-      `The key in LOCAL_API_KEY is revoked or expired. It cannot become valid again. ${REMEDY}`,
+      `LOCAL_API_KEY ${isApiKey(key) ? 'is revoked or expired' : 'is not a key that this service could have issued'}. ` +
+        'Make one with animal-store keys create --name local, and put it into .env.',
     );
   }
   console.error('The key in LOCAL_API_KEY is valid.');
@@ -165,29 +114,9 @@ function millisecondsOf(duration: string): number {
   return Number(count) * UNITS[unit!]!;
 }
 
-/** One line, its fields separated by tabs. */
-function describe(key: ApiKey): string {
-  const { id, createdAt, lastUsedAt } = key;
-  const used = lastUsedAt === null ? 'never used' : `used ${lastUsedAt.toISOString()}`;
-  const name = JSON.stringify(key.name);
-  return [id, name, `created ${createdAt.toISOString()}`, stateOf(key), used].join('\t');
+function stateOf({ expiresAt, isExpired, revokedAt }: ApiKey): string {
+  // pg reads PostgreSQL's `infinity` as a number.
+  const end = revokedAt ?? (expiresAt instanceof Date ? expiresAt : null);
+  const state = revokedAt ? 'revoked' : isExpired ? 'expired' : 'valid until';
+  return end === null ? 'valid' : `${state} ${end.toISOString()}`;
 }
-
-function stateOf(key: ApiKey): string {
-  if (key.revokedAt !== null) {
-    return `revoked ${key.revokedAt.toISOString()}`;
-  }
-  const end = endOf(key);
-  return end === null
-    ? 'valid'
-    : `${key.isExpired ? 'expired' : 'valid until'} ${end.toISOString()}`;
-}
-
-/** Times are in the format of RFC 3339, or null. */
-function asJson(key: ApiKey) {
-  const { id, name, isValid, createdAt, revokedAt, lastUsedAt } = key;
-  return { id, name, isValid, createdAt, expiresAt: endOf(key), revokedAt, lastUsedAt };
-}
-
-/** When a key expires; null if it never does. pg reads PostgreSQL's `infinity` as a number. */
-const endOf = ({ expiresAt }: ApiKey) => (expiresAt instanceof Date ? expiresAt : null);

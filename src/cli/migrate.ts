@@ -1,11 +1,11 @@
-import { createInterface } from 'node:readline/promises';
+import { createInterface } from 'node:readline';
 import type { Command } from 'commander';
 import type { DataSource } from 'typeorm';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { loadEnvironment } from '../config/environment.js';
 import { APPLICATION_NAME } from '../database/data-source.js';
-import { appliedMigrations, pendingMigrations } from '../schema/bookkeeping.js';
-import { requireDirect, TRANSACTION, underLock } from '../schema/locks.js';
+import { appliedMigrations, pendingMigrations } from '../schema/schema-state.js';
+import { requireDirect } from '../schema/locks.js';
 import { scriptOf } from '../schema/migration-script.js';
 import {
   lastMigration,
@@ -13,47 +13,26 @@ import {
   revertMigration,
   runMigrations,
 } from '../schema/migrations.js';
-import { addCommand, onNamedDatabase } from './command.js';
+import { onNamedDatabase } from './command.js';
 
-/** Exit code of a revert that was not confirmed. */
-const NOT_CONFIRMED = 2;
-
-/** `animal-store migrate …`, and the npm scripts such as `npm run migration:run`. */
 export function addMigrate(program: Command): void {
   const migrate = program
     .command('migrate')
     .description('apply, revert, list and print migrations');
-  addCommand(migrate, 'run', 'apply the pending migrations', {
-    0: 'nothing is pending any more',
-    1: 'failed; prints what was applied before',
-  }).action(run);
-  addCommand(
-    migrate,
-    'revert',
-    'revert the migration that was applied last; asks for confirmation first, on a terminal',
-    {
-      0: 'reverted, or none is applied',
-      1: 'failed, and nothing was reverted',
-      [NOT_CONFIRMED]: 'not confirmed, and nothing was reverted',
-    },
-  )
+  migrate.command('run').description('apply the pending migrations').action(run);
+  migrate
+    .command('revert')
+    .description('revert the migration that was applied last; asks first, on a terminal')
     .option('--yes', 'do not ask; required without a terminal')
     .action(revert);
-  addCommand(
-    migrate,
-    'show',
-    'list the migrations of this version and later ones; [X] marks the applied ones',
-    { 0: 'listed', 1: 'failed, or with --check a migration is pending' },
-  )
+  migrate
+    .command('show')
+    .description('list the migrations of this version and later ones; [X] marks the applied ones')
     .option('--check', 'end with exit code 1 if a migration is pending')
-    .option('--json', 'print JSON')
     .action(show);
-  addCommand(
-    migrate,
-    'sql',
-    'print the SQL of the pending migrations as a script for psql; changes nothing',
-    { 0: 'printed, also if there is nothing to do', 1: 'failed' },
-  )
+  migrate
+    .command('sql')
+    .description('print the SQL of the pending migrations as a script for psql; changes nothing')
     .option('--revert', 'print the SQL that reverts the migration that was applied last')
     .action(sql);
 }
@@ -79,51 +58,44 @@ async function revert({ yes }: { yes?: true }): Promise<void> {
       console.log('Nothing is applied.');
       return;
     }
-    const running = await runningSessions(dataSource);
+    const [{ sessions }] = await dataSource.query(RUNNING_SESSIONS, [APPLICATION_NAME]);
     const lost = await lossesOf(last.drops, dataSource);
     console.error(
       [
         `Reverts ${last.name}. ${lost.length === 0 ? 'This deletes no data.' : 'This permanently deletes:'}`,
         ...lost.map((loss) => `  ${loss}`),
-        `Running service, ${last.isOptional ? 'which still serves pets' : 'whose readiness is then 503'}: ${running}.`,
+        `Running service, ${last.isOptional ? 'which still serves pets' : 'whose readiness is then 503'}: ${sessions ?? 'none'}.`,
       ].join('\n'),
     );
     if (yes || (await confirms())) {
       console.log(`Reverted ${await revertMigration(url, last)}.`);
     } else {
       console.error('Nothing was reverted. Confirm with yes on a terminal, or with --yes.');
-      process.exitCode = NOT_CONFIRMED;
+      process.exitCode = 2;
     }
   });
 }
 
-/** The sessions of running processes of the service, by role and client. A role may not see the address of others. */
-async function runningSessions(dataSource: DataSource): Promise<string> {
-  const [{ sessions }] = await dataSource.query(
-    `select coalesce(string_agg(format('%s sessions of the role %s', count, usename) || coalesce(' from ' || host(client_addr), ''), '; '), 'none') as sessions
-       from (select count(*), usename, client_addr from pg_stat_activity
-              where application_name = $1 and datname = current_database() and pid <> pg_backend_pid()
-              group by usename, client_addr) as clients`,
-    [APPLICATION_NAME],
-  );
-  return sessions;
-}
+/** The sessions of running processes, by role and client, whose address not every role may see. */
+const RUNNING_SESSIONS = `
+  select string_agg(concat(count, ' sessions of the role ', usename, ' from ' || host(client_addr)), '; ') as sessions
+    from (select count(*), usename, client_addr from pg_stat_activity
+           where application_name = $1 and datname = current_database() and pid <> pg_backend_pid()
+           group by usename, client_addr) as clients`;
 
 /** Counts what a revert deletes: the rows of tables, and the values of columns that are not null. */
-function lossesOf(drops: readonly string[], dataSource: DataSource): Promise<string[]> {
-  return underLock(dataSource, TRANSACTION, async (session) => {
-    const losses: string[] = [];
-    for (const dropped of drops) {
-      const [table, column] = dropped.split('.');
-      const [{ count }] = await session.query(`select count(${column ?? '*'}) from ${table}`);
-      losses.push(
-        column === undefined
-          ? `the table ${table} (rows: ${count}) and the rights granted on it`
-          : `the column ${dropped} (values: ${count})`,
-      );
-    }
-    return losses;
-  });
+async function lossesOf(drops: readonly string[], dataSource: DataSource): Promise<string[]> {
+  const losses: string[] = [];
+  for (const dropped of drops) {
+    const [table, column] = dropped.split('.');
+    const [{ count }] = await dataSource.query(`select count(${column ?? '*'}) from ${table}`);
+    losses.push(
+      column === undefined
+        ? `the table ${table} (rows: ${count}) and the rights granted on it`
+        : `the column ${dropped} (values: ${count})`,
+    );
+  }
+  return losses;
 }
 
 /** Asks on the terminal for confirmation. @returns whether it was given; false without a terminal. */
@@ -131,42 +103,21 @@ async function confirms(): Promise<boolean> {
   if (!process.stdin.isTTY) {
     return false;
   }
-  const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  const closed = new AbortController();
-  terminal.once('close', () => closed.abort());
-  try {
-    const answer = await terminal.question('Type yes to revert it: ', { signal: closed.signal });
-    return answer.trim() === 'yes';
-  } catch {
-    return false;
-  } finally {
-    terminal.close();
-  }
+  const prompt = 'Type yes to revert it: ';
+  const terminal = createInterface({ input: process.stdin, output: process.stderr, prompt });
+  terminal.prompt();
+  const { value: answer = '' } = await terminal[Symbol.asyncIterator]().next();
+  terminal.close();
+  return answer.trim() === 'yes';
 }
 
-async function show({ check, json }: { check?: true; json?: true }): Promise<void> {
+async function show({ check }: { check?: true }): Promise<void> {
   await onNamedDatabase(loadEnvironment(), async (dataSource) => {
-    console.error('Lists its migrations and changes nothing.');
-    const pending = await pendingMigrations(dataSource);
-    const list = [
-      ...(await appliedMigrations(dataSource)).map((it) => ({ ...it, isApplied: true })),
-      ...pending.map((name) => ({ name, appliedAt: null, version: null, isApplied: false })),
-    ]
-      .map((it) => ({ ...it, isOfThisVersion: MIGRATION_NAMES.includes(it.name) }))
-      .toSorted((a, b) => (a.name.slice(-13) < b.name.slice(-13) ? -1 : 1));
-    if (json) {
-      console.log(JSON.stringify(list, undefined, 2));
-    } else {
-      // Fields are separated by tabs.
-      for (const { name, isApplied, appliedAt, version, isOfThisVersion } of list) {
-        const applied = isApplied
-          ? `\tapplied ${appliedAt?.toISOString() ?? 'at an unknown time'}`
-          : '';
-        const by = version === null ? '' : `\tby version ${version}`;
-        const other = isOfThisVersion ? '' : '\tnot of this version';
-        console.log(`[${isApplied ? 'X' : ' '}] ${name}${applied}${by}${other}`);
-      }
+    for (const name of await appliedMigrations(dataSource)) {
+      console.log(`[X] ${name}${MIGRATION_NAMES.includes(name) ? '' : '\tnot of this version'}`);
     }
+    const pending = await pendingMigrations(dataSource);
+    pending.forEach((name) => console.log(`[ ] ${name}`));
     process.exitCode = check && pending.length > 0 ? 1 : 0;
   });
 }

@@ -1,20 +1,14 @@
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
-import { Argument, type Command, InvalidArgumentError } from 'commander';
-import { from as copyFrom } from 'pg-copy-streams';
+import { type Command, InvalidArgumentError } from 'commander';
 import type { DataSource } from 'typeorm';
 import { loadEnvironment } from '../config/environment.js';
-import { poolOf } from '../database/data-source.js';
 import { requireMigrated } from '../schema/migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
-import type { PetStatus } from '../pets/pet.entity.js';
-import { addCommand, onNamedDatabase } from './command.js';
+import { onNamedDatabase } from './command.js';
 
-/** The maximum number of animals that one run creates. */
 const MOST = 100_000_000;
 
-/** Animals that are sent together. */
-const CHUNK = 1_000;
+/** Pets of one statement. */
+const CHUNK = 10_000;
 
 /** A name is one of these and one of {@link BYNAMES}. The lengths of the two lists are coprime, so all pairs occur. */
 const NAMES =
@@ -27,20 +21,18 @@ const BYNAMES =
     '|',
   );
 
-/** Adds `animal-store seed`, which `npm run seed` runs. */
 export function addSeed(program: Command): void {
-  addCommand(program, 'seed', 'create animals for development and tests', {
-    0: 'created',
-    1: 'failed or stopped: none was created',
-  })
-    .addArgument(new Argument('<count>', `how many: 1 to ${MOST}`).argParser(countOf))
+  program
+    .command('seed')
+    .description('create pets for development and tests')
+    .argument('<count>', `how many: 1 to ${MOST}`, countOf)
     .option('--yes', 'create them even if NODE_ENV is production')
     .action(async (count: number, { yes }: { yes?: true }) => {
       const environment = loadEnvironment();
       await onNamedDatabase(environment, async (dataSource, url) => {
         if (environment.NODE_ENV === 'production' && !yes) {
           throw new OperatorError(
-            'NODE_ENV is production: nobody can delete these animals through the service. Add --yes to create them.',
+            'NODE_ENV is production: nobody can delete these pets through the service. Add --yes to create them.',
           );
         }
         await requireMigrated(url, environment);
@@ -57,58 +49,26 @@ function countOf(text: string): number {
   return count;
 }
 
-/** Creates all animals, or none. */
-async function seed(dataSource: DataSource, count: number): Promise<void> {
-  const stopping = new AbortController();
-  const { signal } = stopping;
-  process.once('SIGINT', () => stopping.abort()).once('SIGTERM', () => stopping.abort());
-  const client = await poolOf(dataSource).connect();
-  client.on('error', () => {});
-  try {
-    await client.query('begin');
-    // The role may have a short time-out, for requests.
-    await client.query('set local statement_timeout = 0');
-    const copy = client.query(copyFrom('copy pets (name, category_id, status) from stdin'));
-    try {
-      await pipeline(Readable.from(linesOf(count)), copy, { signal });
-    } finally {
-      draw('\n');
-    }
-    signal.throwIfAborted();
-    await client.query('commit');
-    client.release();
-  } catch (error) {
-    // PostgreSQL rolls back the transaction of a session that ends.
-    client.release(true);
-    throw signal.aborted ? new OperatorError('Stopped. No animal was created.') : error;
-  }
-  console.log(`Created ${count} animals.`);
-}
-
-/** Lines for COPY: name, category and status. No value has a character that COPY requires to be escaped. */
-function* linesOf(count: number): Generator<string> {
-  for (let done = 0; done < count;) {
-    let lines = '';
-    const end = Math.min(done + CHUNK, count);
-    for (; done < end; done += 1) {
-      const name = `${NAMES[done % NAMES.length]} ${BYNAMES[done % BYNAMES.length]}`;
-      lines += `${name.trimEnd()}\t${1 + ((done * 7) % 500)}\t${statusOf(done)}\n`;
-    }
-    yield lines;
-    const bar = '#'.repeat((40 * done) / count).padEnd(40, '.');
-    draw(`\r[${bar}] ${done} of ${count}`);
-  }
-}
-
 /** 90 % are available, 9.5 % sold and 0.5 % pending, evenly spread. */
-function statusOf(n: number): PetStatus {
-  const rest = n % 200;
-  return rest === 0 ? 'pending' : rest < 20 ? 'sold' : 'available';
-}
+const INSERT = `
+  insert into pets (name, category_id, status)
+  select trim(($1::text[])[1 + n % cardinality($1)] || ' ' || ($2::text[])[1 + n % cardinality($2)]), 1 + n * 7 % 500,
+         case when n % 200 = 0 then 'pending' when n % 200 < 20 then 'sold' else 'available' end
+    from generate_series($3::int, $4::int - 1) as n`;
 
-/** Draws the progress bar, only if standard error is a terminal. */
-function draw(text: string): void {
-  if (process.stderr.isTTY) {
-    process.stderr.write(text);
-  }
+/** All in one transaction, which PostgreSQL rolls back if a signal ends the process. */
+async function seed(dataSource: DataSource, count: number): Promise<void> {
+  await dataSource.transaction(async (session) => {
+    // The role may have a short time-out, for requests.
+    await session.query('set local statement_timeout = 0');
+    for (let done = 0; done < count; done += CHUNK) {
+      const end = Math.min(done + CHUNK, count);
+      await session.query(INSERT, [NAMES, BYNAMES, done, end]);
+      if (process.stderr.isTTY) {
+        const bar = '#'.repeat((40 * end) / count).padEnd(40, '.');
+        process.stderr.write(`\r[${bar}] ${end} of ${count}${end === count ? '\n' : ''}`);
+      }
+    }
+  });
+  console.log(`Created ${count} pets.`);
 }

@@ -10,23 +10,16 @@ import { VERSION } from '../config/project-root.js';
 import { DATA_FOLDER, onDatabase } from '../database/database.js';
 import { requireMigrated } from '../schema/migrations.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
-import { createLogger, standardOutput } from '../logging/logger.js';
+import { createLogger } from '../logging/logger.js';
 import { MetricsServer } from '../metrics/metrics-server.js';
-import { connectService } from './serving-database.js';
+import { connectService } from './command.js';
 
-/**
- * Milliseconds in which a second SIGTERM is ignored. npm forwards the signal, and a supervisor may send it to both npm
- * and the service.
- */
-const SAME_SIGTERM = 1000;
-
-/** Runs the service until a signal stops it. */
 export async function serve(environment: Environment): Promise<void> {
-  tuneHeap();
+  // Earlier full collections bound the memory of a process under load, at no measurable cost.
+  setFlagsFromString('--heap-growing-percent=30');
+  // After a peak, V8 would allocate objects in the old generation, whose collection takes up to half of the CPU time.
+  setFlagsFromString('--no-allocation-site-pretenuring');
   const stopping = new AbortController();
-  /** Skips the rest of the drain. Aborted by a signal other than SIGTERM, or by a second SIGTERM. */
-  const hurrying = new AbortController();
-  let stoppingSince = Infinity;
   let isServing = false;
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.on(signal, () => {
@@ -34,11 +27,6 @@ export async function serve(environment: Environment): Promise<void> {
       if (!isServing && environment.DATABASE_URL !== undefined) {
         process.exit();
       }
-      const now = performance.now();
-      if (signal !== 'SIGTERM' || now - stoppingSince > SAME_SIGTERM) {
-        hurrying.abort();
-      }
-      stoppingSince = Math.min(stoppingSince, now);
       stopping.abort(signal);
     });
   }
@@ -47,7 +35,7 @@ export async function serve(environment: Environment): Promise<void> {
       await requireMigrated(url, environment);
       const key = isEmbedded ? await administerKeys(url, localKey) : undefined;
       isServing = true;
-      await serveFrom(url, environment, key, stopping.signal, hurrying.signal);
+      await serveFrom(url, environment, key, stopping.signal);
     });
   } catch (error) {
     // On a first start, Ctrl-C also ends initdb, a child process. Errors that result from that are not reported.
@@ -74,11 +62,10 @@ async function serveFrom(
   environment: Environment,
   key: string | undefined,
   stopping: AbortSignal,
-  hurrying: AbortSignal,
 ): Promise<void> {
   const { NODE_ENV, LOG_LEVEL, HOST, PORT, METRICS_PORT, DRAIN_SECONDS, COMMIT } = environment;
   const isProduction = NODE_ENV === 'production';
-  const logger = createLogger(LOG_LEVEL, await standardOutput(isProduction));
+  const logger = createLogger(LOG_LEVEL);
   process.once('uncaughtExceptionMonitor', (err) =>
     logger.fatal({ err, reason: 'error' }, 'stopped'),
   );
@@ -106,10 +93,10 @@ async function serveFrom(
     if (!stopping.aborted) {
       await new Promise((resolve) => stopping.addEventListener('abort', resolve));
     }
-    if (DRAIN_SECONDS > 0) {
+    if (DRAIN_SECONDS > 0 && stopping.reason === 'SIGTERM') {
       logger.info({ reason: stopping.reason, seconds: DRAIN_SECONDS }, 'draining');
       (app.getHttpAdapter() as HttpAdapter).isStopping = true;
-      await wait(DRAIN_SECONDS * 1000, undefined, { signal: hurrying }).catch(() => {});
+      await wait(DRAIN_SECONDS * 1000);
     }
     await app.close();
     logger.info({ reason: stopping.reason }, 'stopped');
@@ -119,13 +106,4 @@ async function serveFrom(
     }
     logger.flush();
   }
-}
-
-/** Sets V8's flags for a long-running process. */
-function tuneHeap(): void {
-  // Earlier full collections bound the memory of a process under load, at no measurable cost.
-  setFlagsFromString('--heap-growing-percent=30');
-  // After a load peak, V8 would allocate a call site's objects in the old generation. Collecting them there takes up to
-  // half of the processor time (seen on Node 24).
-  setFlagsFromString('--no-allocation-site-pretenuring');
 }

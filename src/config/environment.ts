@@ -3,31 +3,20 @@ import { isIP } from 'node:net';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { plainToInstance, Transform } from 'class-transformer';
-import { IsBoolean, IsIn, IsString, Matches, Max, Min, validateSync } from 'class-validator';
+import { IsBoolean, IsIn, Matches, validateSync } from 'class-validator';
+import leven from 'leven';
 import { OperatorError } from '../errors/operator-error.js';
 import { LOG_LEVELS, type LogLevel } from '../logging/logger.js';
-import { AllOf, MayBeOmitted, Satisfies } from '../validation/decorators.js';
+import { AllOf, MayBeOmitted, Satisfies, WholeNumber } from '../validation/decorators.js';
 import { DatabaseUrl } from './database-url.js';
 import { PROJECT_ROOT } from './project-root.js';
-import { ignoredIn, warningsOf } from './warnings.js';
-
-const AnyText = () => AllOf(MayBeOmitted(), IsString());
 
 const OneOf = (values: readonly string[]) =>
   AllOf(MayBeOmitted(), IsIn(values, { message: `$property must be one of ${values.join(', ')}` }));
 
-/** The property is a whole number in plain digits. */
-function WholeNumber(least: number, most: number): PropertyDecorator {
-  const message = `$property must be a whole number from ${least} to ${most}`;
-  return AllOf(
-    MayBeOmitted(),
-    Transform(({ value }) => (/^[0-9]{1,9}$/.test(value) ? Number(value) : value)),
-    Min(least, { message }),
-    Max(most, { message }),
-  );
-}
+const OptionalNumber = (least: number, most: number) =>
+  AllOf(MayBeOmitted(), WholeNumber(least, most));
 
-/** The property is a base URL that ends in `/v1`. */
 function BaseUrl(): PropertyDecorator {
   const message = '$property must be an http(s):// URL that ends in /v1, in ASCII';
   return AllOf(
@@ -58,83 +47,57 @@ function isSubnet(text: string): boolean {
   return version !== 0 && Number(prefix) <= (version === 4 ? 32 : 128);
 }
 
-/**
- * The kind of pooler between the service and PostgreSQL. `transaction` is a pooler that gives each transaction any of
- * its sessions. The settings of such a session are the role's, and the service prepares no statements.
- */
-export type Pooler = 'transaction';
-
-const NODE_ENVS = ['production', 'development', 'test'] as const;
-
-const DEPLOYMENT_ENVIRONMENTS = ['production', 'staging', 'development'] as const;
-
-export type DeploymentEnvironment = (typeof DEPLOYMENT_ENVIRONMENTS)[number];
-
-/**
- * Every environment variable that the service reads; `LOCAL_API_KEY` is read by `animal-store keys` alone. Read once, at
- * start. `.env.example` says what each means, and what follows if it is not set.
- */
+/** Every variable that the service reads, at the start. `.env.example` says what each means, and its default. */
 export class Environment {
   /** Other spellings of `production` are rejected: they would start the embedded PostgreSQL. */
-  @OneOf(NODE_ENVS)
-  NODE_ENV: (typeof NODE_ENVS)[number] = 'development';
+  @OneOf(['production', 'development', 'test'])
+  NODE_ENV: 'production' | 'development' | 'test' = 'development';
 
-  /** {@link deployment} is this, or what `NODE_ENV` implies. */
-  @OneOf(DEPLOYMENT_ENVIRONMENTS)
-  DEPLOYMENT_ENVIRONMENT?: DeploymentEnvironment;
+  @OneOf(['production', 'staging', 'development'])
+  DEPLOYMENT_ENVIRONMENT?: 'production' | 'staging' | 'development';
 
-  @AnyText()
+  @MayBeOmitted()
   HOST = '127.0.0.1';
 
-  /** 0 picks a free port. */
-  @WholeNumber(0, 65535)
+  @OptionalNumber(0, 65535)
   PORT = 3000;
 
-  /** 0 picks a free port. Without it, nothing is measured. */
-  @WholeNumber(0, 65535)
+  @OptionalNumber(0, 65535)
   METRICS_PORT?: number;
 
-  /** Set in production. Without it, the embedded PostgreSQL runs. */
   @DatabaseUrl('one')
   DATABASE_URL?: string;
 
-  /** The file that `DATABASE_URL` was read from. */
-  @AnyText()
+  @MayBeOmitted()
   DATABASE_URL_FILE?: string;
 
-  /** The hot standbys that reads go to; without it, they go to the primary. */
   @DatabaseUrl('each')
   DATABASE_READ_URL?: string;
 
-  /** The file that `DATABASE_READ_URL` was read from. */
-  @AnyText()
+  @MayBeOmitted()
   DATABASE_READ_URL_FILE?: string;
 
-  /** The maximum number of connections of this process to the database, and to each standby. */
-  @WholeNumber(2, 100)
+  @OptionalNumber(2, 100)
   DATABASE_POOL_SIZE = 10;
 
+  /** Set if a pooler gives transactions any of its sessions. These have the role's settings, and prepare nothing. */
   @OneOf(['transaction'])
-  DATABASE_POOLER?: Pooler;
+  DATABASE_POOLER?: 'transaction';
 
-  /** Seconds for which the service still serves after SIGTERM, while readiness is 503 already. */
-  @WholeNumber(0, 60)
+  @OptionalNumber(0, 60)
   DRAIN_SECONDS = 2;
 
-  /** Whether the service applies pending migrations at start. Otherwise it does not start while some are pending. */
   @Transform(({ value }) => ({ true: true, false: false })[value as string] ?? value)
   @IsBoolean({ message: '$property must be true or false' })
   MIGRATE_ON_START = false;
 
-  /** Where clients reach the service. With it, URLs in responses are absolute. */
   @BaseUrl()
   PUBLIC_BASE_URL?: string;
 
   @BaseUrl()
   STAGING_BASE_URL?: string;
 
-  /** Requests that an API key may make a minute, in this process; without it, any number. */
-  @WholeNumber(1, 1_000_000)
+  @OptionalNumber(1, 1_000_000)
   RATE_LIMIT_PER_MINUTE?: number;
 
   @MayBeOmitted()
@@ -144,7 +107,6 @@ export class Environment {
   })
   CORS_ORIGINS?: string[];
 
-  /** How many proxies are in front of this process, or their addresses and subnets, separated by commas. */
   @MayBeOmitted()
   @Transform(({ value }) => (/^[0-9]{1,2}$/.test(value) ? Number(value) : value))
   @Satisfies(areProxies, {
@@ -162,7 +124,7 @@ export class Environment {
   @Matches(/^[0-9a-f]{7,64}$/, { message: '$property must be a commit, in hexadecimal' })
   COMMIT?: string;
 
-  get deployment(): DeploymentEnvironment {
+  get deployment() {
     const implied = this.NODE_ENV === 'production' ? 'production' : 'development';
     return this.DEPLOYMENT_ENVIRONMENT ?? implied;
   }
@@ -178,13 +140,7 @@ export class Environment {
   }
 }
 
-/**
- * The value of the variable `name`, or the content of the file that `${name}_FILE` names, as Docker and Kubernetes give
- * secrets. A newline at the end of the file is removed.
- *
- * @returns `undefined` if neither is set.
- * @throws OperatorError if both are set, or the file is empty or cannot be read.
- */
+/** The value of a variable, or the content of the file that `${name}_FILE` names. @throws OperatorError */
 export function secretOf(name: string, variables: NodeJS.ProcessEnv): string | undefined {
   const { [name]: value, [`${name}_FILE`]: file } = variables;
   if (!file) {
@@ -197,7 +153,7 @@ export function secretOf(name: string, variables: NodeJS.ProcessEnv): string | u
   try {
     content = readFileSync(file, 'utf8').replace(/\r?\n$/, '');
   } catch (error) {
-    // The error's message contains the path. It is not used, because an operator may have put the secret there by mistake.
+    // The error's message contains the path, where an operator may have put the secret by mistake.
     const { code } = error as NodeJS.ErrnoException;
     throw new OperatorError(`${name}_FILE must name a file that this process can read: ${code}`);
   }
@@ -209,76 +165,67 @@ export function secretOf(name: string, variables: NodeJS.ProcessEnv): string | u
 
 /** @throws OperatorError with a line for each invalid variable. Values are not in it: they may be secret. */
 export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
-  // An empty variable counts as one that is not set: Compose passes those.
-  const set = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== ''));
   const faults = new Map<string, string>();
+  const rule = (isBroken: boolean, name: string, must: string) =>
+    isBroken && !faults.has(name) && faults.set(name, `${name} ${must}`);
+  const given = { ...variables };
   for (const name of ['DATABASE_URL', 'DATABASE_READ_URL']) {
     try {
-      const url = secretOf(name, set);
-      if (url !== undefined) {
-        set[name] = url;
-      }
+      given[name] = secretOf(name, variables);
     } catch (error) {
       faults.set(name, (error as OperatorError).message);
     }
   }
+  // An empty variable counts as one that is not set: Compose passes those.
+  const set = Object.fromEntries(Object.entries(given).filter(([, value]) => value));
   const environment = plainToInstance(Environment, set);
   // `whitelist` removes the variables that the service does not read.
   const errors = validateSync(environment, { stopAtFirstError: true, whitelist: true });
-  const messages = errors.map(({ property, constraints }) => [
-    property,
-    Object.values(constraints!)[0]!,
-  ]);
-  for (const [name, message] of [...messages, ...contradictionsIn(environment, set)]) {
-    // One line for each variable.
-    faults.set(name!, faults.get(name!) ?? message!);
+  for (const { property, constraints } of errors) {
+    faults.set(property, faults.get(property) ?? Object.values(constraints!)[0]!);
   }
+  const { NODE_ENV, PORT, METRICS_PORT, DATABASE_URL, DATABASE_READ_URL } = environment;
+  const isEmbedded = DATABASE_URL === undefined && environment.DATABASE_URL_FILE === undefined;
+  const isProduction = NODE_ENV === 'production';
+  rule(isEmbedded && isProduction, 'DATABASE_URL', 'must be set when NODE_ENV is production');
+  rule(isEmbedded && !!environment.DATABASE_POOLER, 'DATABASE_POOLER', 'requires DATABASE_URL');
+  rule(isEmbedded && !!DATABASE_READ_URL, 'DATABASE_READ_URL', 'requires DATABASE_URL');
+  rule(PORT !== 0 && PORT === METRICS_PORT, 'METRICS_PORT', 'must not be the same as PORT');
+  // What it was to encrypt must not be sent in clear.
+  const isClear = (url?: string) => url !== undefined && !/[?&]ssl/.test(url);
+  rule(
+    /^(require|verify)/.test(set['PGSSLMODE'] ?? '') &&
+      [DATABASE_URL, DATABASE_READ_URL].some(isClear),
+    'PGSSLMODE',
+    'is ignored: set the parameter sslmode of DATABASE_URL and DATABASE_READ_URL instead',
+  );
+  rule(
+    environment.deployment !== 'staging' && environment.baseUrl === environment.STAGING_BASE_URL,
+    'DEPLOYMENT_ENVIRONMENT',
+    'must be staging when PUBLIC_BASE_URL and STAGING_BASE_URL are the same',
+  );
   if (faults.size > 0) {
     throw new OperatorError([...faults.values()].join('\n'));
   }
   return environment;
 }
 
-/** The variables that do not go with others, each with a message. */
-function contradictionsIn(environment: Environment, set: NodeJS.ProcessEnv): string[][] {
-  const { NODE_ENV, PORT, METRICS_PORT, PUBLIC_BASE_URL, STAGING_BASE_URL } = environment;
-  const { DATABASE_URL, DATABASE_URL_FILE, DATABASE_READ_URL, DATABASE_POOLER } = environment;
-  const found: string[][] = [];
-  const rule = (isBroken: boolean, name: string, must: string) =>
-    isBroken && found.push([name, `${name} ${must}`]);
-  const isEmbedded = DATABASE_URL === undefined && DATABASE_URL_FILE === undefined;
-  const isProduction = NODE_ENV === 'production';
-  rule(isEmbedded && isProduction, 'DATABASE_URL', 'must be set when NODE_ENV is production');
-  rule(isEmbedded && !!DATABASE_POOLER, 'DATABASE_POOLER', 'requires DATABASE_URL');
-  rule(isEmbedded && !!DATABASE_READ_URL, 'DATABASE_READ_URL', 'requires DATABASE_URL');
-  rule(PORT !== 0 && PORT === METRICS_PORT, 'METRICS_PORT', 'must not be the same as PORT');
-  // It is ignored (see `warningsOf`), but what it was to encrypt must not be sent in clear.
-  const isClear = (url?: string) =>
-    url !== undefined && !/[?&]ssl(mode|rootcert|cert|key)?=/.test(url);
-  rule(
-    /^(require|verify|no-v)/.test(set['PGSSLMODE'] ?? '') &&
-      [DATABASE_URL, DATABASE_READ_URL].some(isClear),
-    'PGSSLMODE',
-    'is ignored: set the parameter sslmode of DATABASE_URL and DATABASE_READ_URL instead',
-  );
-  const [own, staging] = [PUBLIC_BASE_URL, STAGING_BASE_URL].map(
-    (url = '') => URL.canParse(url) && new URL(url).href,
-  );
-  rule(
-    own !== false && own === staging && environment.deployment !== 'staging',
-    'DEPLOYMENT_ENVIRONMENT',
-    'must be staging when PUBLIC_BASE_URL and STAGING_BASE_URL are the same address',
-  );
-  return found;
+/** @returns a sentence for each variable of libpq for TLS, and for each whose name is almost that of one that is read. */
+export function warningsOf(variables: NodeJS.ProcessEnv): string[] {
+  const names = [...Object.keys(new Environment()), 'LOCAL_API_KEY', 'LOCAL_API_KEY_FILE'];
+  return Object.keys(variables).flatMap((given) => {
+    if (given.startsWith('PGSSL')) {
+      return `${given} is ignored: only the parameters of DATABASE_URL configure TLS.`;
+    }
+    // Many names are near a short one.
+    const meant = names.find((name) => leven(given, name) <= (name.length < 8 ? 1 : 2));
+    return meant === undefined || names.includes(given)
+      ? []
+      : `${given} is not read. Is it meant to be ${meant}?`;
+  });
 }
 
-/**
- * Adds the variables of the project's `.env`, if there is one, to those of this process; those already set stay. Prints
- * {@link warningsOf} on standard error.
- *
- * @returns the validated environment.
- * @throws OperatorError as {@link readEnvironment} does.
- */
+/** Reads the variables of this process, and of `.env` those that are not set. @throws as {@link readEnvironment}. */
 export function loadEnvironment(): Environment {
   const file = join(PROJECT_ROOT, '.env');
   if (existsSync(file)) {
@@ -288,10 +235,11 @@ export function loadEnvironment(): Environment {
       process.env[name] ??= value;
     }
   }
-  const names = [...Object.keys(new Environment()), 'LOCAL_API_KEY', 'LOCAL_API_KEY_FILE'];
-  warningsOf(process.env, names).forEach((warning) => console.error(warning));
+  warningsOf(process.env).forEach((warning) => console.error(warning));
   const environment = readEnvironment(process.env);
-  // pg would read two of them.
-  ignoredIn(process.env).forEach((name) => delete process.env[name]);
+  // pg would read two of them, and those in part.
+  for (const name of Object.keys(process.env).filter((one) => one.startsWith('PGSSL'))) {
+    delete process.env[name];
+  }
   return environment;
 }

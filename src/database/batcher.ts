@@ -1,8 +1,6 @@
-import { channel } from 'node:diagnostics_channel';
 import { ApiError } from '../errors/api-error.js';
 import { isRefusedValue } from '../errors/database-error.js';
 
-/** The limits of one batcher. */
 export const BATCH_LIMITS = {
   /** The maximum number of requests in one statement. */
   size: 256,
@@ -16,16 +14,6 @@ export const BATCH_LIMITS = {
   waitingTime: 750,
 } as const;
 
-/** Publishes a {@link SentBatch} for each batch that is sent. */
-export const SENT_BATCHES = channel('animal-store:sent-batch');
-
-export interface SentBatch {
-  /** The batcher's name. */
-  name: string;
-  /** The number of its requests. */
-  size: number;
-}
-
 interface Waiting<Request, Result> {
   request: Request;
   /** `performance.now()` */
@@ -34,23 +22,18 @@ interface Waiting<Request, Result> {
   reject: (error: unknown) => void;
 }
 
-/** The error if a request cannot get a statement: the database is too slow for its load, or does not respond. */
 const noStatement = () =>
   new ApiError('unavailable', 'The database did not respond in time; try again.');
 
 /**
- * Runs one statement for all requests that wait.
+ * Runs one statement for all requests that wait, so that no result is older than its request.
  *
- * At the end of a turn of the event loop, the requests that wait are sent as a batch, if the last batch was answered.
- * Few large batches cost less than many small ones. If the last batch is not answered within
- * {@link BATCH_LIMITS.patience}, its session may hang or wait for a lock. The next batches then do not wait for it, and
- * use other sessions, up to {@link BATCH_LIMITS.inFlight}.
+ * At the end of a turn of the event loop, they are sent as a batch, if the last batch was answered: few large batches
+ * cost less than many small ones. After {@link BATCH_LIMITS.patience}, its session may hang or wait for a lock, and the
+ * next batches use other sessions.
  *
- * A batch is sent after its requests arrived, and its result is not cached. So a result is never older than its
- * request. A single request is a batch of one.
- *
- * If PostgreSQL rejects a value, only the request that has it fails: the requests of the batch are sent again one by
- * one. After any other error they are not sent again, because PostgreSQL may have executed the batch.
+ * If PostgreSQL rejects a value, the requests are sent again one by one, so that only the one that has it fails. After
+ * any other error they are not sent again, because PostgreSQL may have executed the batch.
  */
 export class Batcher<Request, Result> {
   private waiting: Waiting<Request, Result>[] = [];
@@ -61,22 +44,13 @@ export class Batcher<Request, Result> {
   /** Runs from the last batch on. */
   private patience?: NodeJS.Timeout;
 
-  /**
-   * @param name what the batcher reads or writes. The metrics show it.
-   * @param run runs a statement for `requests` and returns their results in the same order. It finds each result by a
-   *   key that it sent along, never by the position of a row: PostgreSQL promises no order.
-   * @param limits {@link BATCH_LIMITS} by default.
-   */
+  /** @param run returns the results in the order of the requests. PostgreSQL promises no order of rows. */
   constructor(
-    private readonly name: string,
     private readonly run: (requests: Request[]) => Promise<Result[]>,
     private readonly limits: Record<keyof typeof BATCH_LIMITS, number> = BATCH_LIMITS,
   ) {}
 
-  /**
-   * @throws ApiError `unavailable` if too many requests wait or this one waits too long; also throws whatever `run`
-   *   throws.
-   */
+  /** @throws ApiError `unavailable` if too many requests wait or this one waits too long, and what `run` throws. */
   ask(request: Request): Promise<Result> {
     if (this.waiting.length >= this.limits.waiting) {
       return Promise.reject(noStatement());
@@ -102,11 +76,8 @@ export class Batcher<Request, Result> {
     while (this.waiting.length > 0 && this.waiting[0]!.since < overdue) {
       this.waiting.shift()!.reject(noStatement());
     }
-    if (
-      this.waiting.length === 0 ||
-      this.awaited !== undefined ||
-      this.inFlight >= this.limits.inFlight
-    ) {
+    const maySend = this.awaited === undefined && this.inFlight < this.limits.inFlight;
+    if (this.waiting.length === 0 || !maySend) {
       return;
     }
     const batch = this.waiting.splice(0, this.limits.size);
@@ -115,9 +86,6 @@ export class Batcher<Request, Result> {
     this.patience =
       this.patience?.refresh() ??
       setTimeout(() => this.stopAwaiting(this.awaited), this.limits.patience).unref();
-    if (SENT_BATCHES.hasSubscribers) {
-      SENT_BATCHES.publish({ name: this.name, size: batch.length } satisfies SentBatch);
-    }
     void this.settle(batch).finally(() => {
       this.inFlight -= 1;
       this.stopAwaiting(batch);

@@ -1,19 +1,12 @@
 import { getMetadataArgsStorage } from 'typeorm';
 
-/** A column of an entity, from the entity's decorators. */
-export interface EntityColumn {
-  /** The property of the entity, and the member of its JSON. */
-  property: string;
-  name: string;
-  /** The SQL type without a length. */
-  type: string;
-  isOptional: boolean;
-  /** The value in JSON, as an SQL expression. */
-  json: string;
-}
+export type EntityColumn = ReturnType<typeof columnsOf>[number];
 
-/** The columns in the order in which the entity declares them. */
-export function columnsOf(entity: Function): EntityColumn[] {
+/**
+ * The columns of an entity's decorators, in their order. `property` is also the member of the entity's JSON, `type` the
+ * SQL type without a length, and `json` the value in JSON, as an SQL expression.
+ */
+export function columnsOf(entity: Function) {
   return getMetadataArgsStorage()
     .filterColumns(entity)
     .map(({ propertyName: property, options }) => {
@@ -38,10 +31,7 @@ function jsonValue(name: string, type: string, values: unknown): string {
   return `to_json(${name})`;
 }
 
-/**
- * A row of the entity's table as JSON text, as an SQL expression. PostgreSQL writes it, so every int64 is exact. An
- * optional column is left out if it is null. The first column must not be optional.
- */
+/** A row as JSON text, in SQL, without optional columns that are null. The first column must not be optional. */
 export function jsonOf(columns: readonly EntityColumn[]): string {
   const members = columns.map(({ property, json, isOptional }, i) => {
     const member = `'${i === 0 ? '{' : ','}"${property}":' || ${json}`;

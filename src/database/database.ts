@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { DataSource } from 'typeorm';
-import { type Environment, secretOf } from '../config/environment.js';
+import type { Environment } from '../config/environment.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
 import { isUnavailable } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
@@ -16,27 +16,14 @@ import {
 import { serversOf, writableOf } from './servers.js';
 
 /** PostgreSQL 14, as PostgreSQL numbers its versions. */
-export const OLDEST_VERSION = 140_000;
+const OLDEST_VERSION = 140_000;
 
-/** The folder of the embedded PostgreSQL and its files. */
 export const DATA_FOLDER = join(PROJECT_ROOT, '.data');
 
-/** The database that this process uses. */
-export interface Database {
-  /** A `postgres://` URL. */
-  url: string;
-  isEmbedded: boolean;
-}
-
-/**
- * Calls `work` with the database that `DATABASE_URL` names, without a check of its state. If the URL names several
- * servers, it is the one that accepts writes. Without `DATABASE_URL`, the embedded PostgreSQL runs while `work` runs.
- *
- * @throws OperatorError, and whatever `work` throws.
- */
+/** Calls `work` with the URL of the server that accepts writes, or of the embedded PostgreSQL, which runs meanwhile. */
 export async function onDatabase(
   { DATABASE_URL }: Environment,
-  work: (database: Database) => Promise<void>,
+  work: (database: { url: string; isEmbedded: boolean }) => Promise<void>,
 ): Promise<void> {
   if (DATABASE_URL !== undefined) {
     const servers = serversOf(DATABASE_URL);
@@ -52,18 +39,13 @@ export async function onDatabase(
   }
 }
 
-/**
- * Connects to the database at `url` while `work` runs.
- *
- * @param mapping the entities and migrations that `work` uses.
- * @throws OperatorError if it cannot be used.
- */
+/** Connects to the database at `url` while `work` runs. @throws OperatorError if it cannot be used. */
 export async function administer<T>(
   url: string,
   work: (dataSource: DataSource) => Promise<T>,
   mapping?: Mapping,
 ): Promise<T> {
-  const dataSource = await connected(() => administrativeDataSource(url, mapping));
+  const dataSource = await connected(administrativeDataSource(url, mapping));
   try {
     await requireFit(dataSource);
     return await work(dataSource);
@@ -72,73 +54,57 @@ export async function administer<T>(
   }
 }
 
-/**
- * @throws OperatorError if PostgreSQL is too old. Also if the encoding is not UTF-8: the length of names would be counted
- *   in bytes, or names could not be stored. Also if the role may use no schema of its search_path, because it would find
- *   no tables.
- */
+/** @throws OperatorError if PostgreSQL is too old, does not count and store all characters, or shows no schema. */
 async function requireFit(dataSource: DataSource): Promise<void> {
   const [{ encoding, schema, path, version, number }] = await dataSource.query(
     `select current_setting('server_encoding') as encoding, current_schema() as schema,
             current_setting('search_path') as path, current_setting('server_version') as version,
             current_setting('server_version_num')::int as number`,
   );
-  if (number < OLDEST_VERSION) {
-    throw new OperatorError(
-      `The server of DATABASE_URL is PostgreSQL ${version}; the service needs 14 or later.`,
-    );
-  }
-  if (encoding !== 'UTF8') {
-    throw new OperatorError(
-      `The database of DATABASE_URL has the encoding ${encoding}, and must have UTF8: ` +
-        `create database … encoding 'UTF8' template template0.`,
-    );
-  }
-  if (schema === null) {
-    throw new OperatorError(
-      `The role of DATABASE_URL may use no schema of its search_path, which is ${path}: ` +
-        'grant usage on schema public to it, or set its search_path.',
-    );
+  const fault =
+    number < OLDEST_VERSION
+      ? `The server of DATABASE_URL is PostgreSQL ${version}; the service needs 14 or later.`
+      : encoding !== 'UTF8'
+        ? `The database of DATABASE_URL has the encoding ${encoding}, and must have UTF8: create database … encoding 'UTF8' template template0.`
+        : schema === null
+          ? `The role of DATABASE_URL may use no schema of its search_path, which is ${path}: grant usage on schema public to it, or set its search_path.`
+          : undefined;
+  if (fault !== undefined) {
+    throw new OperatorError(fault);
   }
 }
 
-/** Milliseconds for which a start tries again to open its sessions. Their time-outs are as short as requests need. */
-const START_TIMEOUT = 10_000;
-
 /**
- * @returns the connections that serve requests.
- * @throws OperatorError if the database at `url` cannot be used, or if there is a pooler that `DATABASE_POOLER` does
- *   not name.
+ * The connections that serve requests. Their time-outs are as short as requests need, so this tries for 10 seconds.
+ *
+ * @throws OperatorError if there is an unexpected pooler or no usable database.
  */
 export async function connectToServe(
   url: string,
   environment: Environment,
   engineAndMapping: Engine & Mapping = {},
+  deadline = performance.now() + 10_000,
 ): Promise<DataSource> {
-  const { DATABASE_URL, DATABASE_URL_FILE, DATABASE_POOL_SIZE, DATABASE_POOLER } = environment;
+  const { DATABASE_URL, DATABASE_POOL_SIZE, DATABASE_POOLER } = environment;
   const known = serversOf(DATABASE_URL ?? '');
   const options: ServingOptions = {
     ...engineAndMapping,
     pooler: DATABASE_POOLER,
     servers: known.length > 0 ? [url, ...known.filter((server) => server !== url)] : [],
-    urlNow: () => secretOf('DATABASE_URL', { DATABASE_URL_FILE }) ?? url,
   };
-  const deadline = performance.now() + START_TIMEOUT;
-  for (;;) {
-    const dataSource = servingDataSource(url, DATABASE_POOL_SIZE, options);
-    try {
-      await dataSource.initialize();
-      await requireSettings(dataSource, options);
-      return dataSource;
-    } catch (error) {
-      if (dataSource.isInitialized) {
-        await dataSource.destroy();
-      }
-      if (!isUnavailable(error) || performance.now() > deadline) {
-        cannotBeUsed(error);
-      }
-      await wait(100);
+  const dataSource = servingDataSource(url, DATABASE_POOL_SIZE, options);
+  try {
+    await dataSource.initialize();
+    await requireSettings(dataSource, options);
+    return dataSource;
+  } catch (error) {
+    if (dataSource.isInitialized) {
+      await dataSource.destroy();
     }
+    if (!isUnavailable(error) || performance.now() > deadline) {
+      cannotBeUsed(error);
+    }
+    return wait(100).then(() => connectToServe(url, environment, engineAndMapping, deadline));
   }
 }
 
@@ -160,17 +126,9 @@ async function requireSettings(dataSource: DataSource, options: ServingOptions):
   }
 }
 
-/**
- * @returns the DataSource that `make` returns, connected.
- * @throws OperatorError if it cannot be used, whatever the cause: the operator must fix it.
- */
-export async function connected(make: () => DataSource): Promise<DataSource> {
-  try {
-    return await make().initialize();
-  } catch (error) {
-    return cannotBeUsed(error);
-  }
-}
+/** Connects the DataSource. @throws OperatorError if it cannot be used, whatever the cause. */
+const connected = (dataSource: DataSource): Promise<DataSource> =>
+  dataSource.initialize().catch(cannotBeUsed);
 
 function cannotBeUsed(error: unknown): never {
   if (error instanceof OperatorError) {

@@ -1,10 +1,10 @@
 import { Pool, type PoolClient, type PoolConfig } from 'pg';
 import { READ_ONLY, sqlState } from '../errors/database-error.js';
-import { run, type SessionTraits, Statement, type StatementForm } from './statement.js';
+import { run, type SessionTraits, Statement } from './statement.js';
 
 /**
- * Time-outs of the connections that serve requests, in milliseconds. A request waits for each of them for less than 2
- * seconds. So connections that still hang when the database responds again do not delay the service's recovery.
+ * Time-outs of the connections that serve requests, in milliseconds. All are under 2 seconds, so that connections that
+ * still hang when the database responds again do not delay the recovery.
  */
 export const DATABASE_TIMEOUTS = {
   /** For a connection, an idle one of the pool or a new one, and for the first response of a new one. */
@@ -19,10 +19,7 @@ export const DATABASE_TIMEOUTS = {
   keepAlive: 10_000,
 } as const;
 
-/**
- * The same for the connections to standbys. After a time-out, the primary serves the read. So these are shorter than
- * the time that a request may wait for its batch.
- */
+/** The same for standbys. The primary then serves the read, before its time in the queue of its batch is over. */
 export const STANDBY_TIMEOUTS = { connection: 250, use: 250 } as const;
 
 export interface ServingPoolConfig extends PoolConfig, SessionTraits {
@@ -41,21 +38,14 @@ export const END_SESSIONS = new Statement(
    where pid = any($1::int[]) and usename = current_user and query_start < now() - interval '1 second'`,
 );
 
-/**
- * A pool that closes a session that is in use for too long, because PostgreSQL does not respond. Idle sessions may hang
- * too: each is checked before a statement gets it.
- */
-export class ServingPool extends Pool implements SessionTraits {
-  readonly sharesSessions?: boolean;
-  readonly forms?: ReadonlyMap<string, StatementForm>;
+/** A pool that closes a session that is in use for too long, and then checks idle ones before a statement gets them. */
+export class ServingPool extends Pool {
   private readonly deadlines = new WeakMap<PoolClient, NodeJS.Timeout>();
   /** The process ids of the closed sessions that PostgreSQL may not have ended. */
   private readonly abandoned = new Set<number>();
 
-  constructor(private readonly config: ServingPoolConfig) {
+  constructor(readonly config: ServingPoolConfig) {
     super(config);
-    this.sharesSessions = config.sharesSessions;
-    this.forms = config.forms;
     // An idle session broke, which the pool replaces, or one that TypeORM has not added its listener to yet.
     this.on('error', () => {});
     this.on('connect', (client) => client.on('error', () => {}));
@@ -83,8 +73,8 @@ export class ServingPool extends Pool implements SessionTraits {
       void client.end();
       this.checkIdle();
       // A pooler reports numbers of its own.
-      if (!this.sharesSessions) {
-        this.abandoned.add((client as Session).processID);
+      if (!this.config.sharesSessions) {
+        this.abandoned.add((client as PoolClient & { processID: number }).processID);
         this.endAbandoned().catch(() => {});
       }
     };
@@ -103,16 +93,10 @@ export class ServingPool extends Pool implements SessionTraits {
     }
   }
 
-  /**
-   * PostgreSQL does not notice that the client of a session has left while the session waits. A commit may wait forever
-   * for a standby that is gone, so sessions would accumulate.
-   */
+  /** PostgreSQL does not notice that a client has left while its commit waits, perhaps forever, for a lost standby. */
   private async endAbandoned(): Promise<void> {
     const ids = [...this.abandoned];
     await run(this, END_SESSIONS, [ids]);
     ids.forEach((id) => this.abandoned.delete(id));
   }
 }
-
-/** A member that pg's types lack. */
-type Session = PoolClient & { processID: number };

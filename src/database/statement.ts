@@ -1,10 +1,7 @@
 import { Pool, type PoolClient, type QueryArrayConfig } from 'pg';
 import { isRefusedValue } from '../errors/database-error.js';
 
-/**
- * A statement that is prepared under its name once per connection. Without a name, PostgreSQL would parse and plan it
- * each time, which takes longer than running it. If a pooler shares the sessions, the statement is not prepared.
- */
+/** A statement that is prepared once per connection, unless a pooler shares it. Planning takes longer than running it. */
 export class Statement {
   /** Each row is an array of its columns. */
   readonly rowMode = 'array';
@@ -15,9 +12,7 @@ export class Statement {
   ) {}
 }
 
-/**
- * Another form of a statement, for an engine that does not run its text: takes the same values, returns the same rows.
- */
+/** A statement for an engine that does not run its text: takes the same values, returns the same rows. */
 export type StatementForm = (pool: Pool, values: any) => Promise<unknown[][]>;
 
 /** How the sessions of a pool differ from PostgreSQL's own. */
@@ -28,24 +23,19 @@ export interface SessionTraits {
   readonly forms?: ReadonlyMap<string, StatementForm>;
 }
 
-/**
- * Runs `statement` on a free connection of a pool, or on one session. Rejects with pg's error.
- *
- * @returns its rows, each an array of its columns in the statement's order.
- */
+/** Runs `statement` on a free connection of a pool, or on one session. Rejects with pg's error. */
 export async function run<Columns extends unknown[]>(
-  sessions: (Pool | PoolClient) & SessionTraits,
+  sessions: (Pool | PoolClient) & { config?: SessionTraits },
   statement: Statement,
   values: unknown[] = [],
 ): Promise<Columns[]> {
-  const { forms, sharesSessions } = sessions;
-  const form = forms?.get(statement.name);
+  const form = sessions.config?.forms?.get(statement.name);
   if (form !== undefined) {
     return (await form(sessions as Pool, values)) as Columns[];
   }
   // pg copies a query's own members one by one, which takes long, and reads inherited ones where they are.
   const query: QueryArrayConfig = Object.create(statement);
-  if (sharesSessions) {
+  if (sessions.config?.sharesSessions) {
     query.name = undefined;
   }
   if (!(sessions instanceof Pool)) {
@@ -57,20 +47,14 @@ export async function run<Columns extends unknown[]>(
     session.release();
     return rows;
   } catch (error) {
-    // PostgreSQL reports an error before it rolls back. It responds to the next statement when the locks are free, so
-    // that the requests of a batch with a refused value can be sent again.
+    // PostgreSQL reports an error before it rolls back, and responds to the next statement when the locks are free.
     const isUsable = isRefusedValue(error) && (await session.query('').catch(() => undefined));
     session.release(isUsable ? undefined : (error as Error));
     throw error;
   }
 }
 
-/**
- * Runs a statement for several requests, each of whose rows begins with the position of its request, from 1.
- *
- * @param columns arrays with a value for each request.
- * @returns the rest of the row of each request; `undefined` if it has none.
- */
+/** Runs a statement whose rows begin with the position of their request, from 1. @returns the rest of each row, if any. */
 export async function runForEach<Columns extends unknown[]>(
   sessions: Pool | PoolClient,
   statement: Statement,

@@ -2,28 +2,25 @@ import {
   type CallHandler,
   type ExecutionContext,
   Inject,
-  mixin,
+  Injectable,
   type NestInterceptor,
-  UseInterceptors,
 } from '@nestjs/common';
 import type { Response } from 'express';
 import type { Observable } from 'rxjs';
 import { Environment } from '../config/environment.js';
-import { type Deprecation, deprecationHeaders } from './deprecation.js';
+import { deprecationHeaders } from './deprecation.js';
 
-/** Marks an operation as deprecated: each response of its handler has the headers, also if it throws an error. */
-export function Deprecated(deprecation: Deprecation): MethodDecorator {
-  class DeprecationInterceptor implements NestInterceptor {
-    private readonly headers: Record<string, string>;
+/** Gives each response of getPet's handler the headers of its deprecation, also if it throws an error. */
+@Injectable()
+export class DeprecationInterceptor implements NestInterceptor {
+  private readonly headers;
 
-    constructor(@Inject(Environment) environment: Environment) {
-      this.headers = deprecationHeaders(deprecation, environment);
-    }
-
-    intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-      context.switchToHttp().getResponse<Response>().set(this.headers);
-      return next.handle();
-    }
+  constructor(@Inject(Environment) environment: Environment) {
+    this.headers = deprecationHeaders(environment);
   }
-  return UseInterceptors(mixin(DeprecationInterceptor));
+
+  intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    context.switchToHttp().getResponse<Response>().set(this.headers);
+    return next.handle();
+  }
 }

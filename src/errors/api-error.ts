@@ -1,23 +1,46 @@
-import type { ErrorCode } from './errors.js';
+const CHALLENGE = 'Bearer realm="animal-store"';
+
+/** Seconds (RFC 9110, section 10.2.3). */
+const RETRY_SOON = { 'Retry-After': '1' };
+
+/** Every code with its HTTP status, and headers of every such response. Codes are stable and never reused. */
+export const ERRORS = {
+  invalid_json: { status: 400 },
+  invalid_request: { status: 400 },
+  missing_api_key: { status: 401, headers: { 'WWW-Authenticate': CHALLENGE } },
+  invalid_api_key: {
+    status: 401,
+    headers: { 'WWW-Authenticate': `${CHALLENGE}, error="invalid_token"` },
+  },
+  pet_not_found: { status: 404 },
+  route_not_found: { status: 404 },
+  method_not_allowed: { status: 405 },
+  request_timeout: { status: 408 },
+  idempotency_key_in_use: { status: 409, headers: RETRY_SOON },
+  payload_too_large: { status: 413 },
+  unsupported_media_type: { status: 415 },
+  idempotency_key_reused: { status: 422 },
+  rate_limited: { status: 429 },
+  headers_too_large: { status: 431 },
+  internal_error: { status: 500 },
+  unavailable: { status: 503, headers: RETRY_SOON },
+} as const satisfies Record<string, { status: number; headers?: Record<string, string> }>;
+
+export type ErrorCode = keyof typeof ERRORS;
 
 /**
- * An error that is sent to the client. `message` is sent too: it says what went wrong, and never contains a stack
- * trace, SQL or a message of the database driver. `cause` is for the log.
- *
- * @param options.headers response headers, in addition to those of the code.
- * @param options.isExpected whether an operator need not see it in the log.
+ * An error for the client, whose `message` never contains a stack trace, SQL or a message of the database driver. The
+ * `cause` is for the log. The `headers` are in addition to those of the code.
  */
 export class ApiError extends Error {
   readonly headers: Readonly<Record<string, string>>;
-  readonly isExpected: boolean;
 
   constructor(
     readonly code: ErrorCode,
     message: string,
-    options: { cause?: unknown; headers?: Record<string, string>; isExpected?: boolean } = {},
+    { cause, headers = {} }: { cause?: unknown; headers?: Record<string, string> } = {},
   ) {
-    super(message, { cause: options.cause });
-    this.headers = options.headers ?? {};
-    this.isExpected = options.isExpected ?? false;
+    super(message, { cause });
+    this.headers = headers;
   }
 }

@@ -9,17 +9,8 @@ import {
 } from '@nestjs/common';
 import type { Response } from 'express';
 import { LOGGER, type Logger } from '../logging/logger.js';
-import { ApiError } from './api-error.js';
-import { databaseUnavailable, isUnavailable } from './database-error.js';
-import { ERRORS } from './errors.js';
-
-/** What the response to an error says: the Error body (interface, part 2) and headers. */
-interface ErrorResponse {
-  code: string;
-  message: string;
-  status: number;
-  headers?: object;
-}
+import { ApiError, ERRORS } from './api-error.js';
+import { isUnavailable } from './database-error.js';
 
 /**
  * Turns every exception into a response with the body `{code, message, status}`. An exception that is neither an
@@ -43,21 +34,17 @@ export class ErrorFilter implements ExceptionFilter {
     for (const name of ['Content-Encoding', 'Content-Disposition', 'Transfer-Encoding']) {
       response.removeHeader(name);
     }
-    response.status(status).set({ ...headers });
-    response.setHeader('Content-Type', 'application/json; charset=utf-8');
+    response.status(status).set({ ...headers, 'Content-Type': 'application/json; charset=utf-8' });
     response.json({ code, message, status });
   }
 
-  /** Logs an error of the service with its stack, and a 503 with its reason, unless it is expected. */
+  /** Logs an error of the service with its stack, and a 503 with its reason. */
   private log(exception: unknown, status: number, response: Response): void {
     const request = response.getHeader('X-Request-Id');
-    const { isExpected, cause } = exception instanceof ApiError ? exception : {};
-    if (status === 503 && !isExpected) {
-      this.logger.warn(
-        { request, reason: reasonOf(cause ?? exception) },
-        'A request was rejected with 503',
-      );
-    } else if (status >= 500 && status !== 503) {
+    if (status === 503) {
+      const reason = reasonOf(Object(exception).cause ?? exception);
+      this.logger.warn({ request, reason }, 'A request was rejected with 503');
+    } else if (status >= 500) {
       this.logger.error({ request, err: exception }, 'The service failed');
     }
   }
@@ -72,12 +59,12 @@ function reasonOf(error: unknown): string {
 
 const TABLE: Readonly<Record<string, { status: number; headers?: object }>> = ERRORS;
 
-function responseTo(exception: unknown): ErrorResponse {
+/** What the response to an error says: the Error body (interface, part 2) and headers. */
+function responseTo(exception: unknown): ReturnType<typeof responseOf> {
   const { statusCode, expose, message } = Object(exception);
   if (exception instanceof ApiError) {
-    const { code } = exception;
-    const { status, headers } = TABLE[code]!;
-    return { code, message, status, headers: { ...headers, ...exception.headers } };
+    const { status, headers } = TABLE[exception.code]!;
+    return { code: exception.code, message, status, headers: { ...headers, ...exception.headers } };
   }
   if (exception instanceof HttpException) {
     const status = exception.getStatus();
@@ -90,16 +77,15 @@ function responseTo(exception: unknown): ErrorResponse {
     // An error of Express's middlewares, whose message is for the client.
     return responseOf(statusCode, String(message));
   } else if (isUnavailable(exception)) {
-    return responseTo(databaseUnavailable());
+    return responseOf(503, 'The database cannot be reached; try again.');
   }
   return responseTo(new ApiError('internal_error', 'The service failed; the fault is ours.'));
 }
 
 /** The last code of the table that has this status is its general one. Other statuses get their name as a code. */
-function responseOf(status: number, message: string): ErrorResponse {
-  const name = STATUS_CODES[status] ?? 'error';
+function responseOf(status: number, message: string) {
   const code =
     Object.keys(TABLE).findLast((one) => TABLE[one]!.status === status) ??
-    name.toLowerCase().replaceAll(/[^a-z]+/g, '_');
+    (STATUS_CODES[status] ?? 'error').toLowerCase().replaceAll(/[^a-z]+/g, '_');
   return { code, message, status, headers: TABLE[code]?.headers };
 }

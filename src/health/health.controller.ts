@@ -7,32 +7,15 @@ import { DataSource } from 'typeorm';
 import { Public } from '../auth/public.decorator.js';
 import type { ServingPool } from '../database/pool.js';
 import { ApiError } from '../errors/api-error.js';
-import { sqlState } from '../errors/database-error.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
 import { SchemaMonitor } from '../schema/schema.module.js';
 import { Standbys } from '../standbys/standbys.js';
 
-/** SQLSTATE of a statement for which the disk has no room (PostgreSQL, appendix A). */
-const DISK_FULL = '53100';
-
-/**
- * Milliseconds for which readiness is 503 after a statement failed because the database's disk was full. The time is
- * limited: only a write shows whether there is room again, and balancers may send none while readiness is 503.
- */
-const DISK_FULL_FOR = 1_500;
-
-/** Milliseconds after which a scrape of the metrics no longer waits for readiness: Prometheus would drop all of it. */
-const SCRAPE_WAIT = 1_000;
-
-/** Liveness and readiness, for supervisors, orchestrators and balancers. No key is needed. */
 @Public()
 @Controller('health')
 export class HealthController {
   /** What keeps the database from serving, while it is asked: probes that come meanwhile share the response. */
   private asked?: Promise<string[]>;
-
-  /** When a statement last failed because the disk was full: `performance.now()`. */
-  private diskFullAt = -Infinity;
 
   constructor(
     private readonly dataSource: DataSource,
@@ -43,25 +26,18 @@ export class HealthController {
     @Optional() registry?: Registry,
   ) {
     if (registry !== undefined) {
-      const isReady = () =>
-        this.ready().then(
-          () => 1,
-          () => 0,
-        );
+      const isReady = () => this.ready().then(Boolean, () => false);
+      // A scrape waits for 1 second at most: Prometheus would drop all of it.
+      const tooLate = () => wait(1_000, false, { ref: false });
       new Gauge({
         name: 'animal_store_ready',
         help: 'Whether the process is ready, as of this scrape: 1, or 0.',
         registers: [registry],
         async collect() {
-          this.set(await Promise.race([isReady(), wait(SCRAPE_WAIT, 0, { ref: false })]));
+          this.set(Number(await Promise.race([isReady(), tooLate()])));
         },
       });
     }
-    pool.on('release', (error: unknown) => {
-      if (sqlState(error) === DISK_FULL) {
-        this.diskFullAt = performance.now();
-      }
-    });
   }
 
   /** 200 whenever the process can respond. If there is no response, restart the process. */
@@ -70,14 +46,11 @@ export class HealthController {
     return { status: 'live' };
   }
 
-  /**
-   * 200 if listPets, createPet and getPet can be served: the service is not stopping, the database responds and accepts
-   * writes, and has the tables and rights that they need.
-   */
+  /** 200 if listPets, createPet and getPet can be served: by this process, and by the database's state, tables and rights. */
   @Get('ready')
   async ready() {
     if (this.host.httpAdapter.isStopping) {
-      throw new ApiError('unavailable', 'The service is stopping.', { isExpected: true });
+      throw new ApiError('unavailable', 'The service is stopping.');
     }
     const obstacles = await (this.asked ??= this.askDatabase());
     if (obstacles.length > 0) {
@@ -98,9 +71,6 @@ export class HealthController {
       if (transaction_read_only === 'on') {
         (this.pool as ServingPool).leaveReadOnly();
         return ['The database is read-only.'];
-      }
-      if (performance.now() - this.diskFullAt < DISK_FULL_FOR) {
-        return ["The database's disk is full."];
       }
       const findings = await this.schema.findings();
       return findings.filter(({ isError }) => isError).map(({ message }) => message);

@@ -7,25 +7,28 @@ import { KEY_PREFIX } from '../api-key.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import type { Request, Response } from './express-classes.js';
 
-/** The prefix of the paths of liveness and readiness. */
 export const PROBES = '/health/';
 
+export type LoggedResponse = ReturnType<typeof fieldsOf>;
+
 /** The fields of a response's line in the log. */
-export interface LoggedResponse {
-  request: string;
-  /** Missing for input that is not an HTTP request. */
-  method?: string;
-  /** The pattern of its path. */
-  route?: string;
-  /** Missing if the client disconnected before it got a response. */
-  status?: number;
-  code?: string;
-  /** Milliseconds from the arrival of the request's headers to the end of the response. */
-  ms: number;
-  /** The API key's id. */
-  key?: string;
-  client?: string;
-  trace?: string;
+function fieldsOf(request: Request, response: Response) {
+  const { ip = '' } = request;
+  return {
+    request: request.id,
+    /** Missing for input that is not an HTTP request. */
+    method: request.method as string | undefined,
+    // The route's pattern, not the path, so that no client input from the URL gets into the log.
+    route: request.route?.path as string | undefined,
+    /** Missing if the client disconnected before it got a response. */
+    status: response.headersSent ? response.statusCode : undefined,
+    code: response.locals?.['errorCode'] as string | undefined,
+    ms: Math.round((performance.now() - request.receivedAt) * 1000) / 1000,
+    key: request.user?.keyId,
+    // From `X-Forwarded-For` if a trusted proxy wrote it and it is an address.
+    client: isIP(ip) === 0 ? request.socket.remoteAddress : ip,
+    trace: traceIdOf(request.headers['traceparent']),
+  };
 }
 
 /** Gives each request its id and each response its common headers, and logs the response when it has ended. */
@@ -48,51 +51,27 @@ export class AccessLog {
 
   /** Logs probes at level `debug`: supervisors send them every few seconds, and their lines would hide the others. */
   private log(request: Request, response: Response): void {
-    const { ip = '' } = request;
-    const fields: LoggedResponse = {
-      request: request.id,
-      method: request.method,
-      // The route's pattern, not the path, so that no client input from the URL gets into the log.
-      route: request.route?.path,
-      status: response.headersSent ? response.statusCode : undefined,
-      code: response.locals?.['errorCode'],
-      ms: Math.round((performance.now() - request.receivedAt) * 1000) / 1000,
-      key: request.user?.keyId,
-      // From `X-Forwarded-For` if a trusted proxy wrote it and it is an address.
-      client: isIP(ip) === 0 ? request.socket.remoteAddress : ip,
-      trace: traceIdOf(request.headers['traceparent']),
-    };
+    const fields = fieldsOf(request, response);
     this.logger[fields.route?.startsWith(PROBES) ? 'debug' : 'info'](fields, 'request');
     this.observe?.(fields);
   }
 }
 
-/** Characters of an API key that follow its prefix: the secret and its checksum. */
-const SECRET_LENGTH = 48;
-
-/**
- * @returns the request's `X-Request-Id` if it may be logged, otherwise a new id. An id that contains an API key, or the
- *   secret of the key in `Authorization`, may not be logged.
- */
+/** The request's `X-Request-Id`, or a new id if it is malformed, or contains an API key or the 48 digits of its own. */
 function requestId({ 'x-request-id': id, authorization = '' }: IncomingHttpHeaders): string {
   const isAccepted =
     typeof id === 'string' &&
     /^[A-Za-z0-9._~:/+=@-]{1,128}$/.test(id) &&
     !id.toLowerCase().includes(KEY_PREFIX) &&
-    !(authorization.length > SECRET_LENGTH && id.includes(authorization.slice(-SECRET_LENGTH)));
+    !(authorization.length > 48 && id.includes(authorization.slice(-48)));
   return isAccepted ? id : randomUUID();
 }
 
-/** The version is not `ff`, and no id is all zeros. Versions after `00` may have more fields. */
+/** W3C Trace Context, section 3.2.2: no id is all zeros, and only versions after `00` may have more fields. */
 const TRACEPARENT =
   /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:(?<!^00.*)-.*)?$/;
 
-/**
- * The trace that a request belongs to, from its `traceparent` (W3C Trace Context, section 3.2.2).
- *
- * @returns 32 hexadecimal digits; `undefined` if the header is missing or malformed. Two headers, which the server
- *   joins with a comma, are malformed.
- */
+/** The 32 hexadecimal digits of the trace; `undefined` if the header is missing, malformed or repeated. */
 export function traceIdOf(traceparent: string | string[] = ''): string | undefined {
   return TRACEPARENT.exec(String(traceparent))?.[1];
 }

@@ -6,12 +6,9 @@ import type { Request, Response } from './express-classes.js';
 import { HttpLimits } from './limits.js';
 
 /**
- * Lets {@link HttpLimits.handled} requests into their handlers at a time, in the order in which they came. A request
- * holds more memory in its handler than in the queue. With hundreds of requests in handlers, V8 copies most of its
- * young generation at each collection, and throughput falls to two thirds.
- *
- * Requests in handlers may all wait for something that others do not need, such as a locked row. So a request that has
- * waited for {@link HttpLimits.queueTime} is let in, too.
+ * Lets {@link HttpLimits.handled} requests into their handlers at a time, in the order in which they came. With hundreds,
+ * V8 copies most of its young generation at each collection, and throughput falls to two thirds. They may all wait for
+ * something that others do not need, such as a locked row, so {@link HttpLimits.queueTime} lets others in too.
  */
 @Injectable()
 export class Admission {
@@ -21,7 +18,6 @@ export class Admission {
 
   constructor(private readonly limits: HttpLimits) {}
 
-  /** How many requests are in their handlers, and how many wait. */
   get load(): { handled: number; waiting: number } {
     return { handled: this.handled, waiting: this.waiting.size };
   }

@@ -2,25 +2,20 @@ import { type CanActivate, type ExecutionContext, Injectable } from '@nestjs/com
 import { parse } from 'lossless-json';
 import { ApiError } from '../errors/api-error.js';
 import { int64FromJson } from '../int64.js';
-import type { Request, Response } from './express-classes.js';
+import type { Request } from './express-classes.js';
 import { HttpLimits } from './limits.js';
 
 /**
- * Reads the request's JSON body into `request.body`, which `@Body()` takes. It is a guard, and runs after those that
- * check the API key, because a request without a valid key is rejected before its body is read. A middleware would run
- * before the guards.
- *
- * The body is `application/json` in UTF-8, without a content coding. A body on GET and HEAD is ignored. If there is no
- * body, `request.body` stays undefined.
+ * Reads the JSON body of a request, except GET and HEAD, into `request.body`; undefined if there is none. It is a guard,
+ * after those that check the API key, because a request without a valid key is rejected before its body is read.
  */
 @Injectable()
 export class BodyGuard implements CanActivate {
   constructor(private readonly limits: HttpLimits) {}
 
   /**
-   * @throws ApiError `unsupported_media_type`, `payload_too_large`, `invalid_json` or `request_timeout`. Or
-   *   `invalid_request` if the body is nested deeper than the limit, is not well-formed HTTP, or is incomplete when the
-   *   connection ends.
+   * @throws ApiError `unsupported_media_type`, `payload_too_large`, `invalid_json`, `request_timeout`, or
+   *   `invalid_request` if the body is nested too deep, is not well-formed HTTP, or is incomplete.
    */
   canActivate(context: ExecutionContext): boolean | Promise<boolean> {
     const request = context.getArgByIndex<Request>(0);
@@ -28,11 +23,9 @@ export class BodyGuard implements CanActivate {
   }
 
   private async read(request: Request): Promise<boolean> {
-    const { headers } = request;
-    const { 'content-type': type, 'content-encoding': coding = '' } = headers;
-    const transfer = headers['transfer-encoding'] ?? '';
-    const length = Number(headers['content-length'] ?? 0);
-    const hasBody = transfer !== '' || length > 0;
+    const { 'content-type': type, 'content-encoding': coding = '', expect } = request.headers;
+    const { 'transfer-encoding': transfer = '', 'content-length': length = 0 } = request.headers;
+    const hasBody = transfer !== '' || Number(length) > 0;
     if (type === undefined ? hasBody : !JSON_IN_UTF8.test(type)) {
       throw new ApiError(
         'unsupported_media_type',
@@ -53,14 +46,13 @@ export class BodyGuard implements CanActivate {
         { headers: { 'Accept-Encoding': 'identity' } },
       );
     }
-    if (length > this.limits.bodyBytes) {
+    if (Number(length) > this.limits.bodyBytes) {
       throw tooLarge(this.limits);
     }
     if (hasBody) {
-      if (headers.expect !== undefined) {
-        const response = request.res as unknown as Response;
-        response.removeHeader('Connection');
-        response.writeContinue();
+      if (expect !== undefined) {
+        request.res!.removeHeader('Connection');
+        request.res!.writeContinue();
       }
       request.body = parseJson(await readBody(request, this.limits), this.limits);
     }
@@ -70,10 +62,7 @@ export class BodyGuard implements CanActivate {
 
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 
-/**
- * `application/json`, where each `charset` among its parameters is UTF-8 (RFC 9110, sections 5.6.6 and 8.3.1). Two
- * Content-Type headers, which the server joins with a comma, do not match.
- */
+/** `application/json`, once, where each `charset` among its parameters is UTF-8 (RFC 9110, sections 5.6.6 and 8.3.1). */
 const JSON_IN_UTF8 = new RegExp(
   `^application/json[ \\t]*(?:;[ \\t]*(?:(?:charset=(?:utf-?8|"utf-?8")|` +
     `(?!charset=)${TOKEN}=(?:${TOKEN}|"(?:[^"\\\\]|\\\\.)*"))[ \\t]*)?)*$`,
@@ -110,14 +99,12 @@ function readBody(request: Request, limits: HttpLimits): Promise<Buffer> {
 const tooLarge = ({ bodyBytes }: HttpLimits) =>
   new ApiError('payload_too_large', `The body is over ${bodyBytes} bytes.`);
 
-/** Skips a leading BOM, and rejects bytes that are not UTF-8 (RFC 8259, section 8.1). */
+/** Skips a leading BOM (RFC 8259, section 8.1). */
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
- * Parses JSON. A number is a JavaScript number, or a bigint if it is an int64 that a JavaScript number might round. If
- * a key is repeated, its last value counts, as with JSON.parse.
- *
- * @throws ApiError `invalid_json`; `invalid_request` if the text is nested deeper than the limit.
+ * A number is a JavaScript number, or a bigint if it is an int64 that a JavaScript number might round. If a key is
+ * repeated, its last value counts, as with JSON.parse.
  */
 export function parseJson(bytes: Uint8Array, { jsonDepth }: HttpLimits): unknown {
   let text: string;
@@ -142,12 +129,8 @@ function depthOf(text: string): number {
   let depth = 0;
   let most = 0;
   for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"?|[[\]{}]/gs)) {
-    if (token === '[' || token === '{') {
-      depth += 1;
-      most = Math.max(most, depth);
-    } else if (token === ']' || token === '}') {
-      depth -= 1;
-    }
+    depth += '[{'.includes(token) ? 1 : ']}'.includes(token) ? -1 : 0;
+    most = Math.max(most, depth);
   }
   return most;
 }
@@ -156,8 +139,8 @@ function depthOf(text: string): number {
 function parseNumber(digits: string): number | bigint {
   const exact = int64FromJson(digits);
   const rounded = Number(digits);
-  if (exact === undefined) {
-    return Number.isSafeInteger(rounded) ? NaN : rounded;
+  if (Number.isSafeInteger(rounded)) {
+    return exact === undefined ? NaN : rounded;
   }
-  return Number.isSafeInteger(rounded) ? rounded : exact;
+  return exact ?? rounded;
 }

@@ -3,17 +3,12 @@ import type { Socket } from 'node:net';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express, type NextFunction } from 'express';
 import { ApiError } from '../errors/api-error.js';
-import { isAllowedPreflight } from './cors.js';
-import { classesFor, type Request, type Response } from './express-classes.js';
-import { JSON_MEDIA_TYPE, JsonText } from './json-text.js';
+import { classesFor, JsonText, type Request, type Response } from './express-classes.js';
 import type { HttpLimits } from './limits.js';
-import { type InputError, malformedHead, rejectedByNode } from './malformed.js';
 import { parseQuery, pathAndQuery } from './request-target.js';
 
 interface Connection {
-  /** The responses that have not ended. */
   open: Set<Response>;
-  /** The response to the latest request. */
   latest?: Response;
   /** Whether its input is not HTTP. Later input is ignored. */
   isRefused: boolean;
@@ -26,13 +21,9 @@ export class HttpAdapter extends ExpressAdapter {
   private readonly classes;
   private readonly connections = new Map<Socket, Connection>();
 
-  /** The methods of all routes, in alphabetical order, and OPTIONS, which every path supports. */
-  methods: ReadonlySet<string> = new Set();
-
-  /** Whether the service is stopping: readiness is then 503, so that proxies send further requests elsewhere. */
+  /** Readiness is then 503, so that proxies send further requests elsewhere. */
   isStopping = false;
 
-  /** @param trustProxy Express's setting `trust proxy`. */
   constructor(
     private readonly limits: HttpLimits,
     trustProxy: number | string | false = false,
@@ -76,8 +67,8 @@ export class HttpAdapter extends ExpressAdapter {
         socket.once('error', () => socket.destroy());
         this.refuse(request as Request, new ApiError('route_not_found', 'No such path.'));
       })
-      // BodyGuard sends 100 (Continue) when it reads the body. If it does not, the client need not send the body, so
-      // this request is the connection's last one (RFC 9110, section 10.1.1).
+      // BodyGuard sends 100 (Continue) when it reads the body. If it does not, the client need not send the body, and the
+      // connection ends (RFC 9110, section 10.1.1).
       .on('checkContinue', (request, response) => {
         response.setHeader('Connection', 'close');
         this.httpServer.emit('request', request, response);
@@ -93,17 +84,14 @@ export class HttpAdapter extends ExpressAdapter {
     return this.httpServer.listen(port, host, this.limits.backlog, callback);
   }
 
-  /**
-   * Sends prepared JSON as it is. Everything else is Nest's. Head and body go to the socket as one string: with
-   * `end(text)`, Node would use `writev`, which takes a sixth of a list's time.
-   */
+  /** Sends prepared JSON as it is, with its head as one string: `end(text)` uses `writev`, a sixth of a list's time. */
   override reply(response: Response, body: unknown, statusCode?: number): unknown {
     if (!(body instanceof JsonText)) {
       return super.reply(response, body, statusCode);
     }
     const bytes = Buffer.byteLength(body.text);
     response.statusCode = statusCode ?? response.statusCode;
-    response.setHeader('Content-Type', JSON_MEDIA_TYPE);
+    response.setHeader('Content-Type', 'application/json; charset=utf-8');
     response.setHeader('Content-Length', bytes);
     response.cork();
     // ASCII has the same bytes in both encodings, and Node writes latin1 faster.
@@ -121,56 +109,43 @@ export class HttpAdapter extends ExpressAdapter {
     next(error);
   };
 
-  /**
-   * Responds to a request that no route handles. If its path has routes for other methods, the response is 405, or the
-   * response to OPTIONS (RFC 9110, sections 9.3.7 and 15.5.6). Otherwise it is 404. Nest calls this after all routes
-   * are registered.
-   */
+  /** 404, or for a path with routes 405 or the response to OPTIONS (RFC 9110, sections 9.3.7 and 15.5.6). */
   override setNotFoundHandler(): void {
-    const { router } = this.instance as unknown as { router: Router };
-    const methodsOf = new Map<string | RegExp, string[]>();
+    // Express's types lack it.
+    const { router } = this.instance as unknown as {
+      router: { listRoutes(): { path: string; methods?: string[] }[] };
+    };
+    const methodsOf = new Map<string, string[]>();
     for (const { path, methods = [] } of router.listRoutes()) {
       methodsOf.set(path, [...(methodsOf.get(path) ?? ['OPTIONS']), ...methods]);
     }
-    this.methods = new Set([...methodsOf.values()].flat().toSorted());
     for (const [path, methods] of methodsOf) {
       const allow = [...new Set(methods)].toSorted().join(', ');
-      this.instance.all(path, ({ method }, response, next) => {
+      this.instance.all(path, ({ method }, response) => {
         response.setHeader('Allow', allow);
-        if (method === 'OPTIONS') {
-          response.status(204).end();
-        } else {
+        if (method !== 'OPTIONS') {
           const message = `${method} is not allowed. Allowed methods: ${allow}.`;
-          next(new ApiError('method_not_allowed', message));
+          throw new ApiError('method_not_allowed', message);
         }
+        response.status(204).end();
       });
     }
-    this.instance.use((_request, response, next) => {
-      if (isAllowedPreflight(response)) {
-        response.status(204).end();
-      } else {
-        next(new ApiError('route_not_found', 'No such path.'));
-      }
+    this.instance.use(() => {
+      throw new ApiError('route_not_found', 'No such path.');
     });
   }
 
-  /**
-   * Stops listening. Resolves when all connections are closed: idle ones at once, others with their response, and those
-   * that remain after {@link HttpLimits.stopTimeout}.
-   */
+  /** Resolves when all connections are closed: idle ones at once, others with their response or after the time limit. */
   override async close(): Promise<void> {
     this.isStopping = true;
     const closed = super.close();
     this.connections.forEach(({ open }) => open.forEach(endsConnection));
-    const destroyAfter = (milliseconds: number, isOver: (connection: Connection) => boolean) =>
+    const destroyAfter = (milliseconds: number, most: number) =>
       setTimeout(() => {
-        this.connections.forEach((connection, socket) => isOver(connection) && socket.destroy());
+        this.connections.forEach(({ open }, socket) => open.size <= most && socket.destroy());
       }, milliseconds);
-    const timers = [
-      // A request may be on its way.
-      destroyAfter(50, ({ open }) => open.size === 0),
-      destroyAfter(this.limits.stopTimeout, () => true),
-    ];
+    // Those without a request are not closed at once: it may be on its way.
+    const timers = [destroyAfter(50, 0), destroyAfter(this.limits.stopTimeout, Infinity)];
     await closed;
     timers.forEach((timer) => clearTimeout(timer));
   }
@@ -204,17 +179,16 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   /**
-   * Responds to input that Node's HTTP parser or its time limits reject. If it is the body of a request, the error is
-   * thrown when the body is read, so that earlier checks, such as that of the API key, decide the response. In any case
-   * the connection ends, because the start of the next request is unknown (RFC 9112, section 2.2).
+   * Responds to input that Node's parser or time limits reject, and ends the connection (RFC 9112, section 2.2). The error
+   * of a body is thrown when it is read, so that earlier checks, such as that of the API key, decide the response.
    */
-  private rejectInput(cause: InputError, socket: Socket): void {
+  private rejectInput({ code }: NodeJS.ErrnoException, socket: Socket): void {
     const connection = this.connections.get(socket);
-    if (cause.code === 'ECONNRESET' || !socket.writable || connection === undefined) {
+    if (code === 'ECONNRESET' || !socket.writable || connection === undefined) {
       socket.destroy();
     } else if (!connection.isRefused) {
       connection.isRefused = true;
-      const error = rejectedByNode(cause);
+      const error = rejectedByNode(code);
       const { latest } = connection;
       if (latest === undefined || latest.req.complete) {
         const request = new this.classes.IncomingMessage(socket);
@@ -259,10 +233,7 @@ export class HttpAdapter extends ExpressAdapter {
     }
   }
 
-  /**
-   * Ends a connection. What the client still sends is discarded for a while: an immediate close would reset the
-   * connection, and the client might miss the response (RFC 9112, section 9.6).
-   */
+  /** Discards what the client still sends: a reset might take the response from it (RFC 9112, section 9.6). */
   private endConnection(socket: Socket): void {
     socket.end();
     socket.resume();
@@ -270,14 +241,41 @@ export class HttpAdapter extends ExpressAdapter {
   }
 }
 
-/** Lets the client know that this response is its connection's last one. */
 function endsConnection(response: Response): void {
   if (!response.headersSent) {
     response.setHeader('Connection', 'close');
   }
 }
 
-/** Members of Express's router that its types lack. */
-interface Router {
-  listRoutes(): { path: string; methods?: string[] }[];
+const notHttp = () =>
+  new ApiError(
+    'invalid_request',
+    'The request is not well-formed HTTP 1.1 or 1.0. Check its method, version and Host; each line must end with CR LF.',
+  );
+
+const NODE_ERRORS: Readonly<Record<string, ConstructorParameters<typeof ApiError>>> = {
+  HPE_HEADER_OVERFLOW: ['headers_too_large', 'The request line and headers are too large.'],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: ['payload_too_large', 'The chunk extensions are too large.'],
+  ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'The request did not arrive in time.'],
+};
+
+function rejectedByNode(code = ''): ApiError {
+  const known = NODE_ERRORS[code];
+  return known === undefined ? notHttp() : new ApiError(...known);
+}
+
+/** The error of a request that Node accepted although its head is malformed; `undefined` if it is not. */
+function malformedHead(
+  { rawHeaders, httpVersion, headers }: Request,
+  { headerFields }: HttpLimits,
+): ApiError | undefined {
+  if (rawHeaders.length > 2 * headerFields) {
+    const message = `A request may have at most ${headerFields} header fields.`;
+    return new ApiError('headers_too_large', message);
+  }
+  // RFC 9112, section 3.2; RFC 3986, section 3.2. Node joins repeated headers with a comma and a space.
+  const isWellFormed =
+    httpVersion === '1.0' ||
+    (httpVersion === '1.1' && /^[\w.~!$&'()*+,;=:%[\]-]*$/.test(headers.host ?? ' '));
+  return isWellFormed ? undefined : notHttp();
 }

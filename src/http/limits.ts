@@ -1,9 +1,6 @@
 /** The limits of the HTTP server for every client and request. Times are in milliseconds. */
 export class HttpLimits {
-  /**
-   * Connections that the operating system holds until they are accepted. Node's 511 is less than a proxy may open at
-   * once; a connection beyond it waits for a second and more.
-   */
+  /** Connections not yet accepted. A proxy may open more than Node's 511 at once; those would wait for seconds. */
   backlog = 4096;
   /** Open connections; one more is closed at once. */
   connections = 10_000;
@@ -25,10 +22,7 @@ export class HttpLimits {
   headersTimeout = 10_000;
   /** From a request's first byte to the end of its body; then 408. */
   requestTimeout = 15_000;
-  /**
-   * Without data in either direction while a request is in progress; then its connection is closed. Node waits up to
-   * three times as long if it could write a part of a response. Longer than {@link requestTimeout}, so that 408 is sent.
-   */
+  /** Without data in either direction during a request; then its connection is closed. Longer than the time to 408. */
   socketTimeout = 17_000;
   /** For which a connection may be idle between two requests. */
   keepAliveTimeout = 65_000;

@@ -1,7 +1,6 @@
 import { decodeChecked, encodeChecked } from '../checked-text.js';
 import { INT64_MAX } from '../int64.js';
 
-/** The cursors of one list. */
 export class Cursors {
   /** @param list the name of the list. A cursor of a list with another name is not valid here. */
   constructor(private readonly list: string) {}
@@ -13,10 +12,7 @@ export class Cursors {
     return encodeChecked(this.list, bytes);
   }
 
-  /**
-   * @returns the id that {@link after} made `cursor` of; `undefined` if the text is not a cursor of this list. No
-   *   cursor has the greatest int64, because no id follows it.
-   */
+  /** @returns the id of a cursor; `undefined` if the text is not a cursor of this list. No id follows the greatest int64. */
   idBefore(cursor: string): bigint | undefined {
     const bytes = decodeChecked(this.list, cursor);
     const id = bytes?.length === 8 ? bytes.readBigInt64BE() : INT64_MAX;

@@ -6,11 +6,8 @@ import type { Standbys } from '../standbys/standbys.js';
 import { Cursors } from './cursors.js';
 
 /**
- * The condition for the rows of a list from the id `start` on, as SQL.
- *
- * @param filter the column that must have the value `wanted`. The condition is a range of it and the id, for which only
- *   their index can be used. With `filter = …`, the planner might read the primary key and filter the rows, which is slow
- *   for a rare value.
+ * The condition for the rows of a list from the id `start` on, as SQL: with a filter, a range of the filter and the id,
+ * for which only their index can be used. For `filter = …`, the planner might read the primary key and filter the rows.
  */
 export const rangeFrom = (start: string, filter?: string, wanted?: string) =>
   filter === undefined
@@ -18,22 +15,14 @@ export const rangeFrom = (start: string, filter?: string, wanted?: string) =>
     : `(${filter}, id) >= (${wanted}, ${start}) and (${filter}, id) <= (${wanted}, ${INT64_MAX})`;
 
 /**
- * The statement that reads pages. The parameters are arrays with an element for each page: `$1` its key, `$2` the value
- * of its filter, `$3` the id that it starts at, `$4` its size.
+ * The statement that reads pages. The parameters are arrays: the key of each page, the value of its filter, the id that
+ * it starts at, its size. Returns the key of each, and its items as lines of JSON (JSON escapes line breaks in strings);
+ * one more than its size if more items follow.
  *
- * Returns a row for each page: its key, and its items as lines of JSON (JSON escapes line breaks in strings). If more
- * items follow the page, it has one more item than its size.
- *
- * A page may contain an id that is higher than one that is not committed yet. It cannot end before the uncommitted id,
- * because it would then lack animals that were acknowledged. A snapshot does not show where to end either: PostgreSQL
- * assigns the id of a row and that of its transaction one after the other, so their orders may differ.
+ * A page may contain an id that is higher than one that is not committed yet: without it, acknowledged rows would lack.
  */
 export class PageStatement extends Statement {
-  /**
-   * @param table also the name of the list in its cursors.
-   * @param json an item as JSON text that begins with its `id`, in SQL.
-   * @param filter the column that the list is filtered by, if any. It has an index with `id`.
-   */
+  /** The table names the list in its cursors. The JSON begins with `id`. The filter is a column with an index. */
   constructor(
     name: string,
     readonly table: string,
@@ -59,7 +48,6 @@ export class PageStatement extends Statement {
 }
 
 export interface PageRequest {
-  /** 1 to 100. */
   limit: number;
   /** The id after which the page begins; `undefined` for the first page. */
   cursor?: bigint;
@@ -84,15 +72,12 @@ export class Pages {
     standbys: Standbys,
   ) {
     this.cursors = new Cursors(statement.table);
-    this.batcher = new Batcher(statement.name.replaceAll('-', '_'), (requests) =>
+    this.batcher = new Batcher((requests) =>
       standbys.read((sessions) => this.find(sessions, requests)),
     );
   }
 
-  /** Throws what `Batcher.ask` throws. */
-  ask(request: PageRequest): Promise<Page> {
-    return this.batcher.ask(request);
-  }
+  readonly ask = (request: PageRequest): Promise<Page> => this.batcher.ask(request);
 
   private async find(sessions: Pool | PoolClient, requests: PageRequest[]): Promise<Page[]> {
     const wanted = new Map(requests.map((request) => [keyOf(request), request]));

@@ -14,11 +14,7 @@ import { VERSION } from '../config/project-root.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { Metrics } from './metrics.js';
 
-/**
- * Serves the metrics in Prometheus's text format at `/metrics`, on a separate port. No key is needed. Connections and
- * requests that wait at the service's port do not block this port. During a stop, it responds until the last request
- * has its response.
- */
+/** Serves the metrics at `/metrics`, on a port of its own, which load on the service's port does not block. */
 @Injectable()
 export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutdown {
   private readonly server;
@@ -41,7 +37,6 @@ export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutd
     this.server = createServer(app);
   }
 
-  /** @throws OperatorError if it cannot listen. */
   async onApplicationBootstrap(): Promise<void> {
     const { METRICS_PORT, HOST } = this.environment;
     const { server } = this;
@@ -57,7 +52,6 @@ export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutd
     this.server.closeAllConnections();
   }
 
-  /** The port that it listens on. */
   get port(): number {
     return (this.server.address() as AddressInfo).port;
   }

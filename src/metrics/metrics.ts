@@ -1,25 +1,17 @@
-import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
-import { HttpAdapterHost } from '@nestjs/core';
+import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { Pool } from 'pg';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { SENT_BATCHES, type SentBatch } from '../database/batcher.js';
 import { AccessLog, type LoggedResponse } from '../http/access-log.js';
 import { Admission } from '../http/admission.js';
-import type { HttpAdapter } from '../http/http-adapter.js';
 import { OpenApiDocument, type Operation } from '../openapi/openapi-document.js';
 import { SchemaMonitor } from '../schema/schema.module.js';
 import { Standbys } from '../standbys/standbys.js';
 
-/**
- * Measures responses, connections to the database, and batches. Values of labels are ids of operations, patterns of
- * paths, methods that routes have, statuses, codes, ids of valid API keys, and names of servers: nothing that a
- * client can choose.
- */
+/** Measures responses, and connections to the database. A client can choose no value of a label. */
 @Injectable()
-export class Metrics implements OnModuleInit, OnModuleDestroy {
+export class Metrics implements OnModuleInit {
   readonly registry = new Registry();
 
-  /** By method and route. */
   private readonly operations = new Map<string, Operation>();
   private readonly requests = new Counter({
     name: 'animal_store_http_requests_total',
@@ -40,18 +32,10 @@ export class Metrics implements OnModuleInit, OnModuleDestroy {
     labelNames: ['operation', 'key'],
     registers: [this.registry],
   });
-  private readonly batchSizes = new Histogram({
-    name: 'animal_store_database_batch_size',
-    help: 'Requests that share a statement, by the kind of batch.',
-    labelNames: ['batch'],
-    buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256],
-    registers: [this.registry],
-  });
 
   constructor(
     private readonly accessLog: AccessLog,
     private readonly document: OpenApiDocument,
-    private readonly host: HttpAdapterHost<HttpAdapter>,
     admission: Admission,
     pool: Pool,
     standbys: Standbys,
@@ -104,11 +88,6 @@ export class Metrics implements OnModuleInit, OnModuleDestroy {
       }
     }
     this.accessLog.observe = this.observeResponse;
-    SENT_BATCHES.subscribe(this.observeBatch);
-  }
-
-  onModuleDestroy(): void {
-    SENT_BATCHES.unsubscribe(this.observeBatch);
   }
 
   /** Adds a gauge. `read` returns its value or, if it has a label, the value for each of the label's values. */
@@ -132,11 +111,6 @@ export class Metrics implements OnModuleInit, OnModuleDestroy {
       },
     });
 
-  private readonly observeBatch = (batch: unknown): void => {
-    const { name, size } = batch as SentBatch;
-    this.batchSizes.observe({ batch: name }, size);
-  };
-
   private readonly observeResponse = (response: LoggedResponse): void => {
     const { route, status, code = '', ms, key } = response;
     if (status === undefined) {
@@ -144,11 +118,9 @@ export class Metrics implements OnModuleInit, OnModuleDestroy {
     }
     const known = this.operations.get(`${response.method} ${route}`);
     const operation = known?.operationId ?? route ?? 'none';
-    const method = this.host.httpAdapter.methods.has(response.method!) ? response.method! : 'other';
+    const { method = 'none' } = response;
     this.requests.inc({ operation, method, status, code });
-    if (ms !== undefined) {
-      this.durations.observe({ operation, method }, ms / 1000);
-    }
+    this.durations.observe({ operation, method }, ms / 1000);
     if (known?.deprecated && key !== undefined) {
       this.deprecated.inc({ operation, key });
     }

@@ -10,7 +10,6 @@ const SERVERS = /^servers:\n(?: .*\n)+/m;
 /** The paragraphs of descriptions that refer to a guide. */
 const GUIDE_REFERENCES = /\n\n *More in \[.+\]\(\/docs\/.+\)\.$/gm;
 
-/** An operation of the document. */
 export interface Operation {
   operationId: string;
   method: string;

@@ -1,6 +1,5 @@
 import { Cursor, DEFAULT_LIMIT, Limit } from '../listing/list-query.js';
 
-/** The query of listOrders. */
 export class ListOrdersQuery {
   @Limit()
   limit = DEFAULT_LIMIT;

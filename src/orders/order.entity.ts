@@ -13,7 +13,6 @@ import { Pet } from '../pets/pet.entity.js';
 )
 @Index('orders_pet_id_idx', ['petId'])
 export class Order {
-  /** An int64 in decimal. */
   @PrimaryGeneratedColumn('identity', {
     type: 'bigint',
     generatedIdentity: 'ALWAYS',

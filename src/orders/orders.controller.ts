@@ -1,7 +1,7 @@
 import { Controller, Get, Inject, Query, Res } from '@nestjs/common';
 import type { Response } from 'express';
 import { Environment } from '../config/environment.js';
-import type { JsonText } from '../http/json-text.js';
+import type { JsonText } from '../http/express-classes.js';
 import { pageResponse } from '../listing/list-query.js';
 import { ListOrdersQuery } from './list-orders-query.dto.js';
 import { OrdersService } from './orders.service.js';

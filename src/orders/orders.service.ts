@@ -12,7 +12,6 @@ export class OrdersService {
     this.pages = new Pages(ORDER_PAGES, standbys);
   }
 
-  /** The orders that follow `cursor`, by id. */
   list(query: ListOrdersQuery): Promise<Page> {
     return this.pages.ask(query);
   }

@@ -29,23 +29,19 @@ type Outcome = [id: string | null, json: string, bodyHash: string, isReplayed: b
 const SWEEP_EVERY = 10 * 60_000;
 
 /**
- * createPet with an `Idempotency-Key`. The first request with the key creates a pet. In the next 24 hours, a request
- * with the same key and body gets the same pet, and one with a different body is rejected with 422.
- *
- * One statement writes the pet and the record of its key, so neither is written without the other. If a second request
- * comes while the first is in progress in the same process, it gets the result of the first. If the first is in
- * progress in another process, the second is rejected with 409.
+ * createPet with an `Idempotency-Key`. The first request with the key creates a pet. For 24 hours, a request with the
+ * same key and body gets the same pet, and one with another body 422. While the first is in progress, a second request
+ * gets its result if the process is the same, and 409 otherwise.
  */
 @Injectable()
 export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   private sweeping?: NodeJS.Timeout;
   private readonly inProgress = new Map<string, Promise<Outcome>>();
   /** Its batches are small: each request takes a lock, and PostgreSQL has room for only a few thousand locks. */
-  private readonly creations = new Batcher(
-    'idempotent_creations',
-    (creations: Creation[]) => this.insert(creations),
-    { ...BATCH_LIMITS, size: 64 },
-  );
+  private readonly creations = new Batcher((creations: Creation[]) => this.insert(creations), {
+    ...BATCH_LIMITS,
+    size: 64,
+  });
 
   constructor(
     private readonly pool: Pool,
@@ -60,11 +56,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     clearInterval(this.sweeping);
   }
 
-  /**
-   * @param apiKeyId `api_keys.id`. API keys use the same `Idempotency-Key` independently.
-   * @throws ApiError `idempotency_key_reused` if the key was used with a different body; `idempotency_key_in_use` if
-   *   another process handles the first request. Also throws what `Batcher.ask` throws.
-   */
+  /** @throws ApiError `idempotency_key_reused` or `idempotency_key_in_use`, and what `Batcher.ask` throws. */
   async create(apiKeyId: string, key: string, pet: NewPet): Promise<StoredPet> {
     const bodyHash = hash('sha256', contentOf(pet), 'hex');
     const scopedKey = `${apiKeyId} ${key}`;

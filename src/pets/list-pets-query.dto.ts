@@ -3,7 +3,6 @@ import { Cursor, DEFAULT_LIMIT, Limit } from '../listing/list-query.js';
 import { MayBeOmitted } from '../validation/decorators.js';
 import { PET_STATUSES, type PetStatus } from './pet.entity.js';
 
-/** The query of listPets (interface, part 4.1). */
 export class ListPetsQuery {
   @Limit()
   limit = DEFAULT_LIMIT;

@@ -2,10 +2,7 @@ import { IsIn, Matches } from 'class-validator';
 import { IsInt64 } from '../validation/decorators.js';
 import { NAME_LENGTH, PET_STATUSES, type PetStatus } from './pet.entity.js';
 
-/**
- * 1 to {@link NAME_LENGTH} code points, at least one of which is not white space. PostgreSQL's text cannot hold U+0000
- * and lone surrogates.
- */
+/** At least one code point is not white space. PostgreSQL's text cannot hold U+0000 and lone surrogates. */
 const NAME = new RegExp(
   `^(?=\\p{White_Space}*\\P{White_Space})[^\\0\\p{Surrogate}]{1,${NAME_LENGTH}}$`,
   'u',

@@ -8,10 +8,7 @@ export type PetStatus = (typeof PET_STATUSES)[number];
 /** The maximum number of code points of a name. */
 export const NAME_LENGTH = 255;
 
-/**
- * A pet as stored (interface, part 2). The statements in pets.sql.ts read and write every column that is declared here,
- * by the property of the same name in NewPet. The primary key serves listPets without `status`, the index the rest.
- */
+/** A pet (interface, part 2). pets.sql.ts reads and writes every column, by the property of the same name in NewPet. */
 @Entity('pets')
 @Check('pets_name_check', `name <> ''`)
 @Check('pets_status_check', `status in ('available', 'pending', 'sold')`)
@@ -28,7 +25,6 @@ export class Pet {
   @Column({ type: 'character varying', length: NAME_LENGTH })
   name!: string;
 
-  /** An int64 in decimal. */
   @Column({ name: 'category_id', type: 'bigint' })
   categoryId!: string;
 

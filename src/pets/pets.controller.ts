@@ -1,10 +1,19 @@
-import { Body, Controller, Get, Inject, Param, Post, Query, Req, Res } from '@nestjs/common';
+import {
+  Body,
+  Controller,
+  Get,
+  Inject,
+  Param,
+  Post,
+  Query,
+  Req,
+  Res,
+  UseInterceptors,
+} from '@nestjs/common';
 import type { Response } from 'express';
 import { Environment } from '../config/environment.js';
-import { Deprecated } from '../deprecation/deprecation.interceptor.js';
-import { GET_PET_DEPRECATION } from '../deprecation/deprecation.js';
-import type { Request } from '../http/express-classes.js';
-import { JsonText } from '../http/json-text.js';
+import { DeprecationInterceptor } from '../deprecation/deprecation.interceptor.js';
+import { JsonText, type Request } from '../http/express-classes.js';
 import { int64FromDecimal } from '../int64.js';
 import { pageResponse } from '../listing/list-query.js';
 import { IdempotencyKeyHeader } from './idempotency-key.decorator.js';
@@ -56,7 +65,7 @@ export class PetsController {
   }
 
   @Get(':petId')
-  @Deprecated(GET_PET_DEPRECATION)
+  @UseInterceptors(DeprecationInterceptor)
   async getPet(@Param('petId') petId: string): Promise<JsonText> {
     return new JsonText((await this.pets.get(int64FromDecimal(petId))).json);
   }

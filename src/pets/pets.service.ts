@@ -26,7 +26,7 @@ export interface StoredPet {
   isReplayed?: boolean;
 }
 
-/** The store of animals. Each operation serves all requests that wait for it with one statement. */
+/** The store's pets. Each operation serves all requests that wait for it with one statement. */
 @Injectable()
 export class PetsService {
   private readonly pages: Pages;
@@ -38,19 +38,17 @@ export class PetsService {
     this.pages = new Pages(PET_PAGES, standbys);
     this.pagesOfStatus = new Pages(PET_PAGES_OF_STATUS, standbys);
     const byId = petsById(pets);
-    this.ids = new Batcher('pets_by_id', (ids) =>
+    this.ids = new Batcher((ids) =>
       standbys.read(async (sessions) => {
         const rows = await run<[id: string, json: string]>(sessions, byId, [[...new Set(ids)]]);
         const found = new Map(rows.map(([id, json]) => [id, { id, json }]));
         return ids.map((id) => found.get(String(id)));
       }),
     );
-    this.additions = new Batcher('new_pets', (added) =>
-      runForEach(pool, INSERT_PETS, newPetArguments(added)),
-    );
+    this.additions = new Batcher((added) => runForEach(pool, INSERT_PETS, newPetArguments(added)));
   }
 
-  /** listPets: the animals that follow `cursor`, by id. */
+  /** listPets: the pets that follow `cursor`, by id. */
   list({ limit, cursor, status }: ListPetsQuery): Promise<Page> {
     const pages = status === undefined ? this.pages : this.pagesOfStatus;
     return pages.ask({ limit, cursor, filter: status });
@@ -66,16 +64,11 @@ export class PetsService {
     return { id, json };
   }
 
-  /**
-   * getPet.
-   *
-   * @param id `undefined` if the request's id is not an int64. No animal has such an id.
-   * @throws ApiError `pet_not_found`.
-   */
+  /** getPet; the `id` is `undefined` if it is not an int64. @throws ApiError `pet_not_found`. */
   async get(id: bigint | undefined): Promise<StoredPet> {
     const pet = id === undefined ? undefined : await this.ids.ask(id);
     if (pet === undefined) {
-      throw new ApiError('pet_not_found', 'No such animal.');
+      throw new ApiError('pet_not_found', 'No such pet.');
     }
     return pet;
   }

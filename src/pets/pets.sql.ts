@@ -24,8 +24,8 @@ const parametersFrom = (first: number) =>
   NEW_PET_COLUMNS.map(({ type }, i) => `$${first + i}::${type}[]`).join(', ');
 
 /**
- * @returns the content of a pet, as text. Its hash is stored with an Idempotency-Key. Hashes that an earlier version
- *   stored must still match, so optional fields are named, and are left out if the client did not send them.
+ * The content of a pet, as text, whose hash is stored with an Idempotency-Key. So that hashes of earlier versions match,
+ * optional fields are named, and left out if the client did not send them.
  */
 export function contentOf(pet: NewPet): string {
   const content: unknown[] = [];
@@ -61,9 +61,8 @@ export const PET_PAGES_OF_STATUS = new PageStatement(
 );
 
 /**
- * Inserts pets. The parameters are {@link newPetArguments}. Returns a row for each pet, in any order: its position
- * among the parameters, from 1, its id, and its JSON as it is stored. The ids are assigned before the insert, so that
- * each row finds its request.
+ * Inserts pets, from {@link newPetArguments}. Returns in any order the position of each among the parameters, from 1, its
+ * id, and its JSON as stored. The ids are assigned before the insert, so that each row finds its request.
  */
 export const INSERT_PETS = new Statement(
   'insert-pets',
@@ -85,16 +84,11 @@ export const INSERT_PETS = new Statement(
 const IS_OLD = `created_at < now() - interval '24 hours'`;
 
 /**
- * Inserts pets, and a record of the Idempotency-Key of each: for each request both or neither. If a key has a record of
- * the last 24 hours, nothing is inserted. The parameters are arrays with an element for each request: `$1` API key ids,
- * `$2` Idempotency-Keys, `$3` body hashes, then {@link newPetArguments}. No two requests may have the same API key and
- * Idempotency-Key.
- *
- * Returns a row for each request, in any order: its position among the parameters, from 1; the id and the JSON of the
- * pet of its key; the body hash that the key was used with; whether an earlier request created the pet.
- *
- * The id is null if another transaction is about to record the key, or has just recorded it. The statement does not
- * wait for that transaction, because that would delay all requests of the batch: it tries the key's advisory lock.
+ * Inserts pets, and a record of the Idempotency-Key of each: both or neither, and nothing if the key has a record of the
+ * last 24 hours. The parameters are arrays: API key ids, Idempotency-Keys, all different, body hashes, then
+ * {@link newPetArguments}. Returns in any order the position of each request, from 1; the id and the JSON of the pet of
+ * its key; the body hash that the key was used with; whether an earlier request created the pet. The id is null if
+ * another transaction records the key: the statement does not wait for it, but only tries the key's advisory lock.
  */
 export const INSERT_PETS_ONCE = new Statement(
   'insert-pets-once',

@@ -1,13 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { DataSource, QueryRunner } from 'typeorm';
-import type { Pooler } from '../config/environment.js';
+import type { Environment } from '../config/environment.js';
 import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 
-/**
- * The advisory lock under which migrations run (PostgreSQL, section 13.3.5), so that several instances starting at once
- * apply each migration once. The number is arbitrary and must never change.
- */
+/** The advisory lock under which migrations run (PostgreSQL, section 13.3.5). The number must never change. */
 export const MIGRATION_LOCK = 7_236_102_511;
 
 /** The statements around a migration. They override the limits that the role has for requests. */
@@ -18,10 +15,7 @@ export interface Frame {
   close: readonly string[];
 }
 
-/**
- * Requests for a table queue behind a migration that waits for it, and fail after 750 ms. The migration may wait for two
- * tables. At a stricter isolation level, its snapshot would not show what the previous holders of the locks committed.
- */
+/** Requests queue behind a migration that waits for their table, and fail after 750 ms. It may wait for two tables. */
 export const TRANSACTION: Frame = {
   open: [
     'begin isolation level read committed',
@@ -53,13 +47,13 @@ const PAUSES = { transaction: 300, advisoryLock: 100, look: 60 };
 const LOCK_NOT_AVAILABLE = '55P03';
 
 /**
- * Detects a pooler by the process id: a pooler gives its clients several sessions, so it reports a number of its own.
- *
- * @param pooler the pooler that the configuration names.
- * @throws OperatorError if there is a pooler: the next client of the session would get the settings and locks of a
- *   migration.
+ * @throws OperatorError if there is a pooler, which reports a process id of its own: the next client of the session would
+ *   get the settings and locks of a migration.
  */
-export async function requireDirect(dataSource: DataSource, pooler?: Pooler): Promise<void> {
+export async function requireDirect(
+  dataSource: DataSource,
+  pooler?: Environment['DATABASE_POOLER'],
+): Promise<void> {
   const session = dataSource.createQueryRunner();
   try {
     const { processID } = await session.connect();
@@ -76,17 +70,22 @@ export async function requireDirect(dataSource: DataSource, pooler?: Pooler): Pr
 }
 
 /**
- * Calls `work` in a frame, under the advisory lock. Prints which locks it waits for. A transaction that waits for too
- * long is rolled back and tried again.
- *
- * @throws OperatorError that names the lock and the sessions that block it.
+ * Calls `work` in a frame, under the advisory lock. A transaction that waits too long for a table is tried again, and in
+ * the end an OperatorError names the lock and the sessions that block it, which were printed meanwhile.
  */
 export async function underLock<T>(
   dataSource: DataSource,
   frame: Frame,
   work: (session: QueryRunner) => Promise<T>,
 ): Promise<T> {
-  const obstacle: Obstacle = { lock: 'A lock', blockers: ['sessions that have ended'] };
+  let obstacle = 'A lock is blocked by sessions that have ended';
+  const look = async (pid: number) => {
+    const [found] = await dataSource.query(OBSTACLE, [pid]).catch(() => []);
+    if (found !== undefined && found.obstacle !== obstacle) {
+      obstacle = found.obstacle;
+      console.error(`Waits: ${obstacle}.`);
+    }
+  };
   for (let attempt = 1; ; attempt += 1) {
     const session = dataSource.createQueryRunner();
     let looking: NodeJS.Timeout | undefined;
@@ -94,7 +93,7 @@ export async function underLock<T>(
       const [{ pid }] = await session.query('select pg_backend_pid() as pid');
       await runAll(session, frame.open);
       await takeLock(session, frame.lock);
-      looking = setInterval(() => void look(dataSource, pid, obstacle), PAUSES.look);
+      looking = setInterval(() => void look(pid), PAUSES.look);
       const result = await work(session);
       await runAll(session, frame.close);
       return result;
@@ -105,12 +104,10 @@ export async function underLock<T>(
         throw error;
       }
       if (attempt === ATTEMPTS) {
-        const message = [
-          `Nothing was changed. ${obstacle.lock} was not available for 300 ms in each of ${ATTEMPTS} attempts. It is blocked, by:`,
-          ...obstacle.blockers.map((blocker) => `  ${blocker}`),
-          'Wait until these sessions end, or end them with pg_terminate_backend(pid). Then run the command again.',
-        ];
-        throw new OperatorError(message.join('\n'), { cause: error });
+        const message =
+          `Nothing was changed. In each of ${ATTEMPTS} attempts of 300 ms, ${obstacle}.\n` +
+          'Wait until these sessions end, or end them with pg_terminate_backend(pid). Then run the command again.';
+        throw new OperatorError(message, { cause: error });
       }
     } finally {
       clearInterval(looking);
@@ -126,10 +123,7 @@ export async function runAll(session: QueryRunner, statements: readonly string[]
   }
 }
 
-/**
- * Waits for the advisory lock. The wait is not inside a statement: a statement has a snapshot, and a `create index
- * concurrently` of the other process would wait until that ends.
- */
+/** Does not wait inside a statement, for whose snapshot a `create index concurrently` of the other process would wait. */
 async function takeLock(session: QueryRunner, lock: string): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
     const [{ isOurs }] = await session.query(`select ${lock} as "isOurs"`);
@@ -143,28 +137,14 @@ async function takeLock(session: QueryRunner, lock: string): Promise<void> {
   }
 }
 
-/** What a session waits for, such as `SHARE on pets`. */
-interface Obstacle {
-  lock: string;
-  blockers: string[];
-}
-
 /** What session `$1` waits for, and the sessions that block it. A role sees only some columns of others. */
 const OBSTACLE = `
   select coalesce((select upper(regexp_replace(replace(mode, 'Lock', ''), '([a-z])([A-Z])', '\\1 \\2', 'g')) || ' on ' || relation::regclass
-                     from pg_locks where pid = $1 and not granted and relation is not null limit 1), 'A lock') as lock,
-         array_agg(concat_ws(', ', 'pid ' || pid, coalesce(nullif(application_name, ''), 'no application_name'), state,
-                   coalesce('query since ' || to_char(query_start at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
-                            'query start hidden from this role')) order by pid) as blockers
+                     from pg_locks where pid = $1 and not granted and relation is not null limit 1), 'A lock')
+         || ' is blocked by ' ||
+         string_agg(concat_ws(', ', 'pid ' || pid, coalesce(nullif(application_name, ''), 'no application_name'), state,
+                    coalesce('query since ' || to_char(query_start at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+                             'query start hidden from this role')), '; ' order by pid) as obstacle
     from pg_stat_activity
    where pid = any (pg_blocking_pids($1))
   having count(*) > 0`;
-
-/** Notes in `obstacle`, and prints, what the session `pid` waits for. Uses a second connection, if it can. */
-async function look(dataSource: DataSource, pid: number, obstacle: Obstacle): Promise<void> {
-  const [found] = await dataSource.query<Obstacle[]>(OBSTACLE, [pid]).catch(() => []);
-  if (found !== undefined && found.blockers.join() !== obstacle.blockers.join()) {
-    Object.assign(obstacle, found);
-    console.error(`Waits: ${found.lock} is blocked by ${found.blockers.join('; ')}.`);
-  }
-}

@@ -1,14 +1,10 @@
 import type { DataSource } from 'typeorm';
 import type { Migration, TableLocks } from '../../migrations/migration.js';
 import { VERSION } from '../config/project-root.js';
-import { BOOKKEEPING } from './bookkeeping.js';
+import { BOOKKEEPING } from './schema-state.js';
 import { frameOf, lastMigration, nextMigrations, statementsOf } from './migrations.js';
 
-/**
- * The SQL that `migrate run` or `migrate revert` would run now, as a script for psql. Nothing is changed.
- *
- * @throws OperatorError as {@link nextMigrations} and {@link lastMigration}.
- */
+/** The SQL that `migrate run` or `migrate revert` would run now, as a script for psql. Nothing is changed. */
 export async function scriptOf(dataSource: DataSource, way: 'up' | 'down'): Promise<string> {
   const all =
     way === 'up'
@@ -29,15 +25,9 @@ export async function scriptOf(dataSource: DataSource, way: 'up' | 'down'): Prom
     `${unless(isRight, message)};\n`,
   ];
   for (const [i, migration] of all.entries()) {
-    const title =
-      way === 'up'
-        ? `${i + 1} of ${all.length}: ${migration.name}`
-        : `Down migration of ${migration.name}`;
-    parts.push(
-      comment(title, ...effectsOf(migration, way)),
-      await textOf(migration, way, i === 0),
-      '',
-    );
+    const title = way === 'up' ? `${i + 1} of ${all.length}: ` : 'Down migration of ';
+    const about = comment(title + migration.name, ...effectsOf(migration, way));
+    parts.push(about, await textOf(migration, way, i === 0), '');
   }
   return parts.join('\n');
 }
@@ -54,10 +44,7 @@ async function textOf(migration: Migration, way: 'up' | 'down', isFirst: boolean
   const { name } = migration;
   const statements = [
     ...open,
-    unless(
-      lock,
-      `'Another session migrates this database; run the script again when it has ended.'`,
-    ),
+    unless(lock, `'Another session migrates this database; run this when it has ended.'`),
     ...(way === 'up' && isFirst ? [BOOKKEEPING] : []),
     // The database may have changed since the script was printed.
     unless(

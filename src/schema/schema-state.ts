@@ -1,10 +1,37 @@
 import type { DataSource, QueryRunner } from 'typeorm';
-import { migrations } from '../../migrations/index.js';
+import { MIGRATION_NAMES, migrations } from '../../migrations/index.js';
 import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
-import { pendingMigrations } from './bookkeeping.js';
 
-const INSUFFICIENT_PRIVILEGE = '42501';
+export type Session = DataSource | QueryRunner;
+
+/** Creates TypeORM's table of migrations. */
+export const BOOKKEEPING = `create table if not exists migrations (
+  id serial not null,
+  timestamp bigint not null,
+  name character varying not null,
+  constraint "PK_8c82d7f526340ab734260ea46be" primary key (id)
+)`;
+
+/** @returns the names of the applied migrations as they were applied, including those of later versions. */
+export async function appliedMigrations(session: Session): Promise<string[]> {
+  try {
+    const rows = await session.query('select name from migrations order by id');
+    return rows.map(({ name }: { name: string }) => name);
+  } catch (error) {
+    // There is no such table.
+    if (sqlState(error) === '42P01') {
+      return [];
+    }
+    throw error;
+  }
+}
+
+/** @returns the names of this code's migrations that are not applied, oldest first. */
+export async function pendingMigrations(session: Session): Promise<string[]> {
+  const applied = await appliedMigrations(session);
+  return MIGRATION_NAMES.filter((name) => !applied.includes(name));
+}
 
 /** A table or sequence, with privileges on it. */
 type Privileges = readonly [relation: string, ...privileges: string[]];
@@ -30,7 +57,6 @@ export interface Finding {
   about: 'schema' | 'migrations' | 'rights';
   /** Whether listPets, createPet or getPet fail because of it. */
   isError: boolean;
-  /** A sentence. */
   message: string;
 }
 
@@ -42,7 +68,8 @@ export async function findingsOf(dataSource: DataSource): Promise<Finding[]> {
   }
   const missing = await missingRights(dataSource);
   const pending = await pendingMigrations(dataSource).catch((error: unknown) => {
-    if (sqlState(error) === INSUFFICIENT_PRIVILEGE) {
+    // The role lacks the right.
+    if (sqlState(error) === '42501') {
       return [];
     }
     throw error;
@@ -55,21 +82,15 @@ export async function findingsOf(dataSource: DataSource): Promise<Finding[]> {
     const text = isError
       ? 'The database has pending migrations'
       : 'Migrations are pending that no pet needs';
-    const findings: Finding[] = [
-      {
-        about: 'migrations',
-        isError,
-        message: names.length === 0 ? '' : `${text}: ${names.join(', ')}.`,
-      },
-      {
-        about: 'rights',
-        isError,
-        message: lacking.length === 0 ? '' : `The database role lacks: ${lacking.join(', ')}.`,
-      },
+    return [
+      ...finding('migrations', isError, text, names),
+      ...finding('rights', isError, 'The database role lacks', lacking),
     ];
-    return findings.filter(({ message }) => message !== '');
   });
 }
+
+const finding = (about: Finding['about'], isError: boolean, text: string, list: string[]) =>
+  list.length === 0 ? [] : [{ about, isError, message: `${text}: ${list.join(', ')}.` }];
 
 const OPTIONAL = new Set(
   migrations.filter((Each) => new Each().isOptional).map(({ name }) => name),
@@ -100,19 +121,16 @@ function missingRights(
 }
 
 /** @throws OperatorError if the tables are in another schema than the one in which migrations would create them. */
-export async function requireOneSchema(session: DataSource | QueryRunner): Promise<void> {
+export async function requireOneSchema(session: Session): Promise<void> {
   const other = await otherSchema(session);
   if (other !== undefined) {
     throw new OperatorError(other.message);
   }
 }
 
-/**
- * Looks for the service's tables in another schema than the one in which the role creates tables, if that has none. It
- * must be in the search_path, or the role must have a right on its tables.
- */
+/** Looks for the tables in another schema than the one in which the role creates tables, if that has none. */
 async function otherSchema(
-  session: DataSource | QueryRunner,
+  session: Session,
 ): Promise<{ isVisible: boolean; message: string } | undefined> {
   const [row] = await session.query(
     `select quote_ident(nspname) as found, quote_ident(current_user) as role,
@@ -131,8 +149,8 @@ async function otherSchema(
     return undefined;
   }
   const { found, role, path, isVisible, isUsable } = row;
-  const message = isUsable
-    ? `The tables are in the schema ${found}, which is not first in the search_path of the role ${role} (${path}): alter role ${role} set search_path = ${found};`
-    : `The tables are in the schema ${found}, on which the role ${role} lacks usage: grant usage on schema ${found} to ${role};`;
-  return { isVisible, message };
+  const reason = isUsable
+    ? `which is not first in the search_path of the role ${role} (${path}): alter role ${role} set search_path = ${found}`
+    : `on which the role ${role} lacks usage: grant usage on schema ${found} to ${role}`;
+  return { isVisible, message: `The tables are in the schema ${found}, ${reason};` };
 }

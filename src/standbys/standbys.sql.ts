@@ -7,9 +7,8 @@ const IDENTITY = `(select concat_ws('/', system_identifier, current_database(), 
 export type PrimaryPosition = [lsn: string, timeline: number, identity: string];
 
 /**
- * The position of the primary's log: an LSN that is not before any acknowledged commit, its timeline, and the identity.
- * Returns no rows on a server in recovery. With `synchronous_commit = off`, commits are acknowledged before they are
- * flushed.
+ * An LSN that is not before any acknowledged commit, its timeline, and the identity. No rows on a server in recovery.
+ * With `synchronous_commit = off`, commits are acknowledged before they are flushed.
  */
 export const PRIMARY_POSITION = new Statement(
   'primary-position',
@@ -28,11 +27,8 @@ const HAS_REPLAYED = `pg_last_wal_replay_lsn() >= $1::pg_lsn
          and (select received_tli from pg_stat_wal_receiver) = $2::int`;
 
 /**
- * Whether a standby receives the timeline `$2` and has replayed it up to the LSN `$1`. Checks up to ten times, within
- * 36 ms. A statement that is sent afterwards sees all commits up to this LSN.
- *
- * The second column says why the service must not use the server: it has not the identity `$3`, or the role may not see
- * the timeline.
+ * Whether a standby receives the timeline `$2` and has replayed it up to the LSN `$1`, at the latest after 36 ms. The
+ * second column says why the service must not use the server, such as another identity than `$3`.
  */
 export const STANDBY_STATE = new Statement(
   'standby-state',

@@ -1,26 +1,20 @@
 import { Inject, Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { Pool, type PoolClient } from 'pg';
 import { hostsOf } from '../config/database-url.js';
-import { Environment, secretOf } from '../config/environment.js';
+import { Environment } from '../config/environment.js';
 import { standbyPool } from '../database/data-source.js';
 import { run } from '../database/statement.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { PRIMARY_POSITION, type PrimaryPosition, STANDBY_STATE } from './standbys.sql.js';
 
-/** Milliseconds between two checks of the standbys. */
-const CHECK_EVERY = 1_000;
-
 /** A read: runs its statement on the primary's pool, or on a standby's session. */
 export type Read<T> = (sessions: Pool | PoolClient) => Promise<T>;
 
 /**
- * Reads on the hot standbys of `DATABASE_READ_URL`. Each read asks the primary for the position of its log, and runs on
- * a standby that has replayed the log up to it. So a read sees every commit that was acknowledged before it began. That
- * holds for the commits of every process, and for synchronous and asynchronous replication.
- *
- * If a standby is behind, fails or takes too long, the read runs on the primary. The standby is not used again until a
- * check of it succeeds.
+ * Reads on the hot standbys of `DATABASE_READ_URL`. Each read asks the primary for the position of its log, and runs on a
+ * standby that has replayed the log up to it, so it sees every commit that was acknowledged before it began. If a standby
+ * is behind, fails or takes too long, the read runs on the primary, as do others until a check of the standby succeeds.
  */
 @Injectable()
 export class Standbys implements OnModuleInit, OnApplicationShutdown {
@@ -37,14 +31,13 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
     const { DATABASE_READ_URL: url } = environment;
-    this.standbys =
-      url === undefined ? [] : hostsOf(url).map((one) => new Standby(one, environment));
+    this.standbys = url ? hostsOf(url).map((one) => new Standby(one, environment)) : [];
   }
 
   /** @throws OperatorError if a server is not a standby of this primary, or the role lacks `pg_read_all_stats`. */
   async onModuleInit(): Promise<void> {
     if (this.standbys.length > 0) {
-      this.checking = setInterval(() => void this.check(), CHECK_EVERY).unref();
+      this.checking = setInterval(() => void this.check(), 1_000).unref();
       await this.check();
       const refusal = this.standbys.find(({ reason }) => reason instanceof OperatorError)?.reason;
       if (refusal !== undefined) {
@@ -70,7 +63,7 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
     const inUse = this.standbys.filter(({ reason }) => reason === undefined);
     const standby = inUse[this.turn++ % inUse.length];
     const position = standby && (await this.position());
-    if (standby !== undefined && position !== undefined) {
+    if (standby && position) {
       try {
         const result = await standby.read(position, work);
         this.reads.standby += 1;
@@ -109,8 +102,7 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
     if (reason === undefined && before !== undefined) {
       this.logger.info({ standby: server }, 'Reads go to the standby');
     } else if (reason !== undefined && (before === undefined || before === NOT_CHECKED)) {
-      const { message, code } = reason as NodeJS.ErrnoException;
-      const fields = { standby: server, reason: message || code };
+      const fields = { standby: server, reason: reason.message || String(Object(reason).code) };
       this.logger.warn(fields, 'Reads do not go to the standby');
     }
   }
@@ -125,11 +117,10 @@ class Standby {
   /** Why the standby is not used. */
   reason: Error | undefined = NOT_CHECKED;
 
-  constructor(url: string, { DATABASE_READ_URL_FILE, DATABASE_POOL_SIZE }: Environment) {
+  constructor(url: string, { DATABASE_POOL_SIZE }: Environment) {
     const { host, searchParams } = new URL(url);
     this.server = searchParams.get('host') ?? host;
-    const urlNow = () => secretOf('DATABASE_READ_URL', { DATABASE_READ_URL_FILE }) ?? url;
-    this.pool = standbyPool(url, DATABASE_POOL_SIZE, urlNow);
+    this.pool = standbyPool(url, DATABASE_POOL_SIZE);
   }
 
   /** @throws if `work` may not run on this standby, and whatever `work` throws. */

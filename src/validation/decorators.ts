@@ -1,5 +1,5 @@
 import { Transform } from 'class-transformer';
-import { ValidateBy, ValidateIf, type ValidationOptions } from 'class-validator';
+import { Max, Min, ValidateBy, ValidateIf, type ValidationOptions } from 'class-validator';
 
 /** The property may be omitted. Unlike class-validator's `@IsOptional`, this does not accept `null`. */
 export const MayBeOmitted = () => ValidateIf((_object, value) => value !== undefined);
@@ -8,19 +8,26 @@ export const MayBeOmitted = () => ValidateIf((_object, value) => value !== undef
 export const Satisfies = (test: (value: any) => boolean, options: ValidationOptions) =>
   ValidateBy({ name: 'satisfies', validator: { validate: (value) => test(value) } }, options);
 
-/**
- * Combines decorators into one, as Nest's `applyDecorators` does. It does not import Nest, so that the program's
- * commands start without loading it.
- */
+/** Nest's `applyDecorators`, without Nest, which the program's commands would load. */
 export const AllOf =
   (...decorators: PropertyDecorator[]): PropertyDecorator =>
   (target, property) =>
     decorators.forEach((decorate) => decorate(target, property));
 
+/** The property is a number that is sent as text: in plain decimal digits. */
+export const WholeNumber = (least: number, most: number, how = '') => {
+  const message = `$property must be a whole number from ${least} to ${most}${how}`;
+  return AllOf(
+    // Any other text stays a string, which `Min` and `Max` reject.
+    Transform(({ value }) => (/^(?:0|[1-9][0-9]*)$/.test(value) ? Number(value) : value)),
+    Min(least, { message }),
+    Max(most, { message }),
+  );
+};
+
 /**
- * The property is an int64, as a bigint. A body has it as a number if a double holds it exactly, else as a bigint, which
- * bodies and cursors contain only in the range of int64. For an integer that stays a number, use class-validator's
- * `@IsInt`, `@Min` and `@Max`.
+ * The property is an int64, as a bigint. A body has it as a number if a double holds it exactly, else as a bigint. For an
+ * integer that stays a number, use class-validator's `@IsInt`, `@Min` and `@Max`.
  */
 export const IsInt64 = (options: ValidationOptions) =>
   AllOf(

@@ -15,13 +15,7 @@ export class RequestValidationPipe extends ValidationPipe {
     super({ stopAtFirstError: true, transform: true });
   }
 
-  /**
-   * As Nest's, which also looks for nested objects, copies and binary values. These steps take half of the time of a
-   * validation, so they are left out for a value without nested objects.
-   *
-   * @throws ApiError `invalid_json` if there is no body; `invalid_request` if the body is not an object where the
-   *   handler takes a class, or if a field is invalid.
-   */
+  /** As Nest's, without its search for nested objects where there are none: that takes half of a validation's time. */
   override async transform(value: any, metadata: ArgumentMetadata): Promise<any> {
     const { metatype, type } = metadata;
     if (metatype === undefined || !this.toValidate(metadata)) {
@@ -46,12 +40,10 @@ export class RequestValidationPipe extends ValidationPipe {
   protected override flattenValidationErrors(errors: ValidationError[], parent = ''): string[] {
     return errors.flatMap(({ property, constraints = {}, children = [] }) => {
       const field = `${parent}${property}`;
-      const messages = Object.values(constraints).map((message) =>
-        // class-validator's messages begin with `$property`.
-        message.startsWith(`${property} `) ? message.slice(property.length + 1) : message,
-      );
+      // class-validator's messages begin with `$property`.
+      const own = (text: string) => (text.startsWith(`${property} `) ? property.length + 1 : 0);
       return [
-        ...messages.map((message) => `${field}: ${message}`),
+        ...Object.values(constraints).map((text) => `${field}: ${text.slice(own(text))}`),
         ...this.flattenValidationErrors(children, `${field}.`),
       ];
     });

@@ -1,10 +1,9 @@
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer, type RequestListener } from 'node:http';
+import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import supertest from 'supertest';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { Program } from '../support/program.js';
 import { exchange, request } from '../support/raw-http.js';
@@ -101,26 +100,13 @@ describe('holding an answer against the document', () => {
     expect(faultsOf(answer).join()).toMatch(fault);
   });
 
-  it.each<[string, RequestListener, RegExp]>([
-    [
-      'from the application',
-      (_request, response) =>
-        response.writeHead(200, { ...HEADERS, 'content-length': 2 }).end('{}'),
-      /array/,
-    ],
-    [
-      'on the bare socket',
-      ({ socket }) => socket.end('HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}'),
-      / 404: .*required property 'code'/,
-    ],
-  ])('happens to every answer of a server %s', async (_title, listener, fault) => {
-    const server = createServer(listener).listen(0, '127.0.0.1');
-    const faults = holdToDocument(server);
+  it('happens to every answer of a server', async () => {
+    const headers = { ...HEADERS, 'content-length': 2 };
+    const server = createServer((_request, response) => response.writeHead(200, headers).end('{}'));
+    const faults = holdToDocument(server.listen(0, '127.0.0.1'));
     await once(server, 'listening');
-    const { port } = server.address() as AddressInfo;
-    await supertest(`http://127.0.0.1:${port}`).get('/v1/pets');
-    await exchange(port, request('GET /v1/pets'));
-    expect(faults.filter((one) => fault.test(one))).toHaveLength(2);
+    await exchange((server.address() as AddressInfo).port, request('GET /v1/pets'));
+    expect(faults).toEqual([expect.stringMatching(/array/)]);
     server.close();
   });
 

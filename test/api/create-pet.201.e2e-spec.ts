@@ -14,7 +14,6 @@ describe('createPet 201', () => {
     expect({ status, text }).toEqual({ status: 201, text: expect.stringMatching(/^\{"id":\d+,/) });
     return text.replace(/^\{"id":\d+,/, '');
   };
-  const named = (name: string) => JSON.stringify({ name, categoryId: 1 });
 
   it('answers with the pet and its address, where the pet then is', async () => {
     const { body, text, headers } = await service.api
@@ -29,28 +28,11 @@ describe('createPet 201', () => {
     expect(rows).toEqual([{ name: 'Rex' }]);
   });
 
-  it('assigns a new id to each animal, whatever id it was sent with', async () => {
-    const [first, second] = [
-      await service.api.post('/v1/pets').send({ id: 4711, name: 'a', categoryId: 1 }),
-      await service.api.post('/v1/pets').send({ id: 4711, name: 'a', categoryId: 1 }),
-    ];
-    expect(first.body.id).not.toBe(4711);
-    expect(second.body.id).toBeGreaterThan(first.body.id);
-  });
-
-  it.each(['available', 'pending', 'sold'])('stores the status %s', async (status) => {
-    expect(await create(JSON.stringify({ name: 'a', categoryId: 1, status }))).toBe(
-      `"name":"a","categoryId":1,"status":"${status}"}`,
-    );
-  });
-
   it.each([
     ['-0', '0'],
     ['3.0', '3'],
     ['1e2', '100'],
     ['9007199254740993', '9007199254740993'],
-    ['9223372036854775807', '9223372036854775807'],
-    ['-9223372036854775808', '-9223372036854775808'],
   ])('stores the categoryId %s exactly, as %s', async (sent, stored) => {
     expect(await create(`{"name":"a","categoryId":${sent}}`)).toBe(
       `"name":"a","categoryId":${stored},"status":"available"}`,
@@ -59,47 +41,41 @@ describe('createPet 201', () => {
 
   // pets.roundtrip.property.e2e-spec.ts has more.
   it.each([
-    ['255 characters outside the BMP', '😀'.repeat(255)],
     ['white space around', ' \t a\n '],
-    ['white space and one letter', `${' '.repeat(254)}a`],
     ['a decomposed and a composed letter', 'e\u0301\u00e9'],
     ['quotes, backslashes and SQL', `"\\'\\u0041\\n'); drop table pets; --`],
-    ['control characters', '\u0001\b\f\u001f\u007f\u0080'],
     ['joiners, marks and separators', '👩‍👩‍👧‍👦\u202eكلب\u200f\u2028\u2029'],
-    ['noncharacters', '\ufffe\uffff\u{1fffe}\u{10ffff}\ufffd'],
   ])('stores a name exactly as sent: %s', async (_what, name) => {
-    const stored = JSON.parse(`{${await create(named(name))}`);
+    const stored = JSON.parse(`{${await create(JSON.stringify({ name, categoryId: 1 }))}`);
     expect(stored).toEqual({ name, categoryId: 1, status: 'available' });
   });
 
-  it('reads escapes in a name', async () => {
-    expect(await create('{"name":"\\ud83d\\ude00\\u0041\\/","categoryId":1}')).toContain(
-      '"name":"😀A/"',
-    );
+  it.each([
+    ['ignores unknown fields', '{"access_token":"x","Name":1,"STATUS":1,"a":1e999,'],
+    [
+      'takes the last value of a repeated key',
+      '{"name":null,"categoryId":[],"n\\u0061me":"other",',
+    ],
+  ])('%s', async (_title, start) => {
+    expect(await create(`${start}${REX.slice(1)}`)).toBe(STORED_REX);
   });
 
-  it.each([
-    '{"access_token":"x","name":"Rex","categoryId":1}',
-    '{"Name":1,"STATUS":1,"name":"Rex","categoryId":1}',
-    '{"a":1e999,"b":0.5,"name":"Rex","categoryId":1}',
-  ])('ignores unknown fields: %s', async (body) => {
-    expect(await create(body)).toBe(STORED_REX);
-  });
-
-  it.each([
-    '{"name":"other","name":"Rex","categoryId":1}',
-    '{"name":null,"categoryId":[],"categoryId":1,"name":"Rex"}',
-    '{"name":"Rex","categoryId":1,"status":null,"status":"available"}',
-    '{"n\\u0061me":"other","name":"Rex","categoryId":1}',
-  ])('takes the last value of a repeated key: %s', async (body) => {
-    expect(await create(body)).toBe(STORED_REX);
+  // They mean something to JavaScript, to class-transformer or to class-validator.
+  it.each(
+    'constructor __proto__ prototype toString valueOf hasOwnProperty then toJSON length __defineGetter__ categoryId.constructor'.split(
+      ' ',
+    ),
+  )('ignores the unknown field %s, whatever its value', async (key) => {
+    for (const value of '"x" 1 null {} [] {"name":"x"} {"constructor":"x"} {"then":1}'.split(' ')) {
+      const member = `"${key}":${value}`;
+      expect(await create(`{${member},${REX.slice(1)}`)).toBe(STORED_REX);
+      expect(await create(`{"unknown":[[{${member}}]],${REX.slice(1)}`)).toBe(STORED_REX);
+    }
   });
 
   it.each([
     'application/json',
     'Application/JSON',
-    'application/json;charset=utf-8',
-    'application/json; charset="utf-8"',
     'application/json ; Charset=Utf-8',
     'application/json; ; \t;charset=utf-8 ;',
     'application/json; charset="utf-8"; a=";\\""',
@@ -111,17 +87,35 @@ describe('createPet 201', () => {
     expect(await create(REX, { ...JSON_TYPE, 'Content-Encoding': coding })).toBe(STORED_REX);
   });
 
-  const nested = (value: string) => `{"x":${value},"name":"Rex","categoryId":1}`;
   const chunked = { ...JSON_TYPE, 'Transfer-Encoding': 'chunked' };
   it.each<[string, string, Record<string, string>?]>([
     ['with a leading BOM', `\ufeff${REX}`],
-    ['with white space around', `\r\n\t ${REX} \n`],
-    ['with keys beyond ASCII', `{"Ünïcödé 😀":1,${REX.slice(1)}`],
     ['of 16,384 bytes with its length', REX.padEnd(16_384)],
     ['of 16,384 bytes in chunks', REX.padEnd(16_384), chunked],
-    ['nested 32 levels deep in arrays', nested('['.repeat(31) + ']'.repeat(31))],
-    ['nested 32 levels deep in objects', nested('{"a":'.repeat(30) + '{}' + '}'.repeat(30))],
   ])('takes a body %s', async (_what, body, headers = JSON_TYPE) => {
     expect(await create(Buffer.from(body), headers)).toBe(STORED_REX);
   });
+
+  it.each<[string, (i: number) => object]>([
+    ['identical', () => ({ name: 'twin', categoryId: 1, status: 'pending' })],
+    ['different', (i) => ({ name: `pet ${i}`, categoryId: i - 150, status: 'sold' })],
+  ])(
+    'gives each of 300 %s animals at once its own content and id, whatever id was sent',
+    async (_what, pet) => {
+      await service.query('truncate pets cascade');
+      const answers = await Promise.all(
+        Array.from({ length: 300 }, (_, i) =>
+          service.api.post('/v1/pets').send({ id: 4711, ...pet(i) }),
+        ),
+      );
+      answers.forEach(({ status, body, headers }, i) => {
+        expect([status, body]).toEqual([201, { id: expect.any(Number), ...pet(i) }]);
+        expect(headers['location']).toBe(`/v1/pets/${body.id}`);
+      });
+      const rows = await service.query(
+        'select id::int, name, category_id::int as "categoryId", status from pets order by id',
+      );
+      expect(rows).toEqual(answers.map(({ body }) => body).toSorted((a, b) => a.id - b.id));
+    },
+  );
 });

@@ -31,10 +31,6 @@ describe('createPet with an Idempotency-Key', () => {
 
   const count = async (table: 'pets' | 'idempotency_keys') =>
     (await service.query(`select count(*)::int from ${table}`))[0].count;
-  const age = (interval: string, condition = 'true') =>
-    service.query(
-      `update idempotency_keys set created_at = now() - interval '${interval}' where ${condition}`,
-    );
 
   /** Calls `work` with another session, which is in a transaction and has run `statement`. Rolls it back. */
   async function whileHeld<T>(statement: string, work: (holder: Client) => Promise<T>): Promise<T> {
@@ -67,66 +63,42 @@ describe('createPet with an Idempotency-Key', () => {
   });
 
   it('knows the body that another version of the service recorded', async () => {
-    const recorded = createHash('sha256').update('["Rex","1","available"]').digest();
     await service.query(
       `with pet as (insert into pets (name, category_id) values ('Rex', 1) returning id)
        insert into idempotency_keys (api_key_id, key, body_hash, pet_id)
        select api_keys.id, 'earlier', $1, pet.id from api_keys, pet`,
-      [recorded],
+      [createHash('sha256').update('["Rex","1","available"]').digest()],
     );
     expect(isReplayed(await create('earlier').expect(201))).toBe(true);
     expect(await count('pets')).toBe(1);
   });
 
-  it('creates one animal for twenty twins at once', async () => {
-    const twins = await Promise.all(Array.from({ length: 20 }, () => create('twin')));
-    expect(new Set(twins.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
-    expect(twins[0]!.status).toBe(201);
-    expect(twins.filter(isReplayed)).toHaveLength(19);
-    expect(await count('pets')).toBe(1);
-  });
-
-  it('gives each of hundreds at once its own animal, and the same again', async () => {
+  it('creates one animal for each of a hundred keys, however many requests with it come at once', async () => {
+    const bodies = Array.from({ length: 300 }, (_, n) => ({ ...REX, categoryId: n % 100 }));
     const createAll = () =>
-      Promise.all(
-        Array.from({ length: 300 }, (_, n) => create(`many-${n}`, { name: `${n}`, categoryId: n })),
-      );
+      Promise.all(bodies.map((body) => create(`many-${body.categoryId}`, body)));
     const answers = await createAll();
-    expect(answers.map(({ status, body }) => [status, body.name, body.categoryId])).toEqual(
-      answers.map((_, n) => [201, `${n}`, n]),
-    );
+    expect(answers).toMatchObject(bodies.map((body) => ({ status: 201, body })));
+    expect(answers.filter(isReplayed)).toHaveLength(200);
     expect((await createAll()).map(({ text }) => text)).toEqual(answers.map(({ text }) => text));
-    expect(await count('pets')).toBe(300);
+    expect(await count('pets')).toBe(100);
   });
 
-  it('answers hundreds of other bodies at once with 422', async () => {
-    await create('used').expect(201);
-    const answers = await Promise.all(
-      Array.from({ length: 300 }, (_, n) => create('used', { name: `${n}`, categoryId: n })),
-    );
-    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 422));
-    expect(await count('pets')).toBe(1);
-  });
-
-  it('neither waits for a record that someone holds, nor lets others wait', async () => {
-    const first = await create('held').expect(201);
-    await whileHeld(`select from idempotency_keys for update`, async () => {
-      const [again, other] = await Promise.all([create('held'), create('free')]);
-      expect([again.text, other.status]).toEqual([first.text, 201]);
-    });
-  });
-
-  it('keeps no API key waiting while someone holds the row of another', async () => {
-    const other = await service.keys.issue('other');
-    await whileHeld(`select from api_keys where id <> ${other.id} for update`, async () => {
-      const answers = await Promise.all(
-        Array.from({ length: 40 }, (_, n) =>
-          create(`key-${n}`, REX, n % 2 === 0 ? service.key : other.key),
-        ),
-      );
-      expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 201));
-    });
-  });
+  it.each(['idempotency_keys', 'api_keys'])(
+    'keeps no request waiting while someone holds the rows of %s',
+    async (table) => {
+      const other = await service.keys.issue('other');
+      const first = await create('held').expect(201);
+      await whileHeld(`select from ${table} for update`, async () => {
+        const answers = await Promise.all([
+          create('held'),
+          ...[service.key, other.key].map((apiKey) => create('free', REX, apiKey)),
+        ]);
+        expect(answers.map(({ status }) => status)).toEqual([201, 201, 201]);
+        expect(answers[0]!.text).toBe(first.text);
+      });
+    },
+  );
 
   it('creates a pet or says 401, while a process still trusts an API key that was deleted', async () => {
     const { id, key } = await service.keys.issue('deleted');
@@ -141,43 +113,23 @@ describe('createPet with an Idempotency-Key', () => {
     });
   });
 
-  it('takes a body of the same meaning for the same body', async () => {
+  it('takes a body of the same meaning for the same body, and rejects one with another field', async () => {
     const first = await create('k').expect(201);
     const again = await create('k', { status: 'available', categoryId: 1, name: 'Rex', x: 'red' });
     expect(again.text).toBe(first.text);
+    for (const field of [{ name: 'Max' }, { categoryId: 2 }, { status: 'sold' }]) {
+      expectError(await create('k', { ...REX, ...field }), 422, 'idempotency_key_reused');
+    }
+    expect(await count('pets')).toBe(1);
   });
 
-  it.each([{ name: 'Max' }, { categoryId: 2 }, { status: 'sold' }])(
-    'refuses a used key with another field, and creates nothing: %j',
-    async (field) => {
-      await create('used').expect(201);
-      expectError(await create('used', { ...REX, ...field }), 422, 'idempotency_key_reused');
-      expect(await count('pets')).toBe(1);
-    },
-  );
-
-  it('scopes a key to the API key', async () => {
+  it('scopes a key to the API key, also at once', async () => {
     const other = await service.keys.issue('other');
-    await create('shared').expect(201);
-    expect(isReplayed(await create('shared', MAX, other.key).expect(201))).toBe(false);
-    expect(await count('pets')).toBe(2);
-  });
-
-  it('remembers a key for 24 hours and no longer', async () => {
-    const first = await create('old').expect(201);
-    await age('23 hours 59 minutes');
-    expect((await create('old').expect(201)).text).toBe(first.text);
-    await age('24 hours 1 minute');
-    const later = await create('old', MAX).expect(201);
-    expect(isReplayed(later)).toBe(false);
-    expect((await create('old', MAX)).text).toBe(later.text);
-    expect(await count('pets')).toBe(2);
-  });
-
-  it('does not use a key up for a request that is refused', async () => {
-    expectError(await create('retry', { ...REX, name: '' }), 400, 'invalid_request');
-    expect(await count('idempotency_keys')).toBe(0);
-    await create('retry').expect(201);
+    await create('earlier', REX, other.key).expect(201);
+    const answers = await Promise.all([create('shared'), create('shared', MAX, other.key)]);
+    expect(answers.map(({ status }) => status)).toEqual([201, 201]);
+    expect(answers.filter(isReplayed)).toEqual([]);
+    expect(await count('pets')).toBe(3);
   });
 
   describeNotOnCitus('while another process works on the first request', () => {
@@ -262,8 +214,6 @@ describe('createPet with an Idempotency-Key', () => {
     },
   );
 
-  const sweep = () => new IdempotentCreation(service.pool, createLogger('silent'))['sweep']();
-
   itNotOnCitus('deletes old records while others are in use, and waits for nobody', async () => {
     await service.query(
       `with pets as (
@@ -274,21 +224,12 @@ describe('createPet with an Idempotency-Key', () => {
     );
     const oldest = `select from idempotency_keys where key = (select min(key) from idempotency_keys) for update`;
     await whileHeld(oldest, async (holder) => {
-      await sweep();
+      await new IdempotentCreation(service.pool, createLogger('silent'))['sweep']();
       expect(await count('idempotency_keys')).toBe(1);
       // Another process's round, not committed yet, keeps no request with another key waiting.
       await holder.query('delete from idempotency_keys');
       await create('new').expect(201);
     });
-  });
-
-  it('deletes records that are older than 24 hours, and no others', async () => {
-    await create('young').expect(201);
-    await create('old').expect(201);
-    await age('25 hours', `key = 'old'`);
-    await sweep();
-    expect(await service.query('select key from idempotency_keys')).toEqual([{ key: 'young' }]);
-    expect(await count('pets')).toBe(2);
   });
 
   it('looks for old records every ten minutes, until it stops', () => {
@@ -300,7 +241,6 @@ describe('createPet with an Idempotency-Key', () => {
       clock.tick(10 * 60_000 - 1);
       expect(query).toHaveBeenCalledTimes(0);
       clock.tick(1);
-      expect(query).toHaveBeenCalledTimes(1);
       creation.onModuleDestroy();
       clock.tick(10 * 60_000);
       expect(query).toHaveBeenCalledTimes(1);
@@ -317,31 +257,29 @@ describe('createPet with an Idempotency-Key', () => {
     ['an empty quoted string', '""'],
     ['an open quoted string', '"a'],
     ['with a wrong escape', '"a\\b"'],
-  ])('refuses a key that is %s', async (_title, key) => {
+  ])('rejects a key that is %s', async (_title, key) => {
     expectError(await create(key), 400, 'invalid_request', ['Idempotency-Key']);
-    expect(await count('pets')).toBe(0);
   });
 
-  it.each([
-    ['255 characters', 'x'.repeat(255)],
-    ['all punctuation', "!#$%&'()*+,-./:;<=>?@[]^_`{|}~"],
-    ['a quoted string with escapes', '"a\\"b\\\\c"', 'a"b\\c'],
-  ])('takes a key of %s', async (_title, key, same = key) => {
-    await create(key).expect(201);
-    expect(isReplayed(await create(same).expect(201))).toBe(true);
+  it('takes a key of 255 characters, of any punctuation, and one in quotes as without them', async () => {
+    for (const [key, same, other] of [
+      ['x'.repeat(255), `"${'x'.repeat(255)}"`, 'x'],
+      ["!#$%&'()*+,-./:;<=>?@[]^_`{|}~", "!#$%&'()*+,-./:;<=>?@[]^_`{|}~", '!'],
+      ['"a\\"b\\\\c"', 'a"b\\c', 'c'],
+      ['x"y"', '"x\\"y\\""', 'y'],
+    ] as const) {
+      await create(key).expect(201);
+      expect(isReplayed(await create(same).expect(201))).toBe(true);
+      expect(isReplayed(await create(other).expect(201))).toBe(false);
+    }
   });
 
-  it('takes a key with quotes inside for itself', async () => {
-    await create('x"y"').expect(201);
-    expect(isReplayed(await create('y').expect(201))).toBe(false);
-  });
-
-  it('never keeps an animal without its key, or a key without its animal', async () => {
-    await service.query(
-      `alter table pets add constraint refused check (name <> 'refused') not valid`,
-    );
-    await create('half', { ...REX, name: 'refused' }).expect(500);
+  it('is not used up by a request that fails, and then creates nothing', async () => {
+    const refusal = `alter table pets add constraint refused check (name <> 'refused') not valid`;
+    await service.query(refusal);
+    expectError(await create('retry', { ...REX, name: '' }), 400, 'invalid_request');
+    await create('retry', { ...REX, name: 'refused' }).expect(500);
     expect([await count('pets'), await count('idempotency_keys')]).toEqual([0, 0]);
-    await service.query('alter table pets drop constraint refused');
+    await create('retry').expect(201);
   });
 });

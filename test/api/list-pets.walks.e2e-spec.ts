@@ -50,18 +50,18 @@ describe('a walk through the pages of listPets', () => {
     const writer = new Client({ connectionString: service.databaseUrl });
     await writer.connect();
     await writer.query('begin');
-    const {
-      rows: [{ id }],
-    } = await writer.query(`insert into pets (name, category_id) values ('Mia', 1) returning id`);
+    const { rows } = await writer.query(
+      `insert into pets (name, category_id) values ('Mia', 1) returning id::int`,
+    );
+    const [{ id }] = rows;
     const created = [await create(service), await create(service)];
-    const all = await walk(service, '/v1/pets?limit=100');
-    expect(idsOf(all)).toEqual(expect.arrayContaining(created));
-    expect(idsOf(all)).not.toContain(Number(id));
+    const ids = idsOf(await walk(service, '/v1/pets?limit=100'));
+    expect(ids).toEqual(expect.arrayContaining(created));
+    expect(ids).not.toContain(id);
 
     const first = await service.api.get('/v1/pets?limit=1').expect(200);
     await writer.query('commit');
     await writer.end();
-    expect(idsOf(await walk(service, nextPage(first)!))).toContain(Number(id));
-    expect(idsOf(await walk(service, '/v1/pets?limit=100'))).toContain(Number(id));
+    expect(idsOf(await walk(service, nextPage(first)!))).toContain(id);
   });
 });

@@ -16,19 +16,13 @@ const STATUSES =
 
 /** Ways to send a parameter NAME that are no value. ENCODED is its name with a percent-encoded letter. */
 const FORMS = [
-  'NAME=VALUE&NAME=VALUE',
   'NAME=VALUE&ENCODED=VALUE',
-  'NAME&NAME=VALUE',
   'NAME=VALUE&NAME[]=VALUE',
   'NAME[]=VALUE&NAME=VALUE',
   'NAME=',
   'NAME',
-  'NAME[]',
-  'NAME[]=VALUE',
-  'NAME[0]=VALUE',
   'NAME[gt]=VALUE',
   'NAME%5B%5D=VALUE',
-  'NAME[=VALUE',
 ];
 
 describe.each(LISTS)('$operation 400', ({ path, parameters }) => {
@@ -77,15 +71,8 @@ describe.each(LISTS)('$operation 400', ({ path, parameters }) => {
   it.each<[string, (cursor: string) => string]>([
     ['an empty one', () => ''],
     ['an id', () => '1'],
-    ['12 bytes of zero', () => 'A'.repeat(16)],
     ['one with padding', (cursor) => `${cursor}=`],
-    ['one with a space before it', (cursor) => `%20${cursor}`],
     ['one with a line feed after it', (cursor) => `${cursor}%0A`],
-    ['one with a NUL after it', (cursor) => `${cursor}%00`],
-    [
-      'one with its last character changed',
-      (cursor) => cursor.replace(/.$/, (it) => (it === 'B' ? 'C' : 'B')),
-    ],
     ['one of the other list', () => cursorOfOtherList],
     ['one of 8,000 characters', () => 'A'.repeat(8000)],
     [
@@ -96,12 +83,8 @@ describe.each(LISTS)('$operation 400', ({ path, parameters }) => {
     refuses(`cursor=${change(cursor)}`, ['cursor']),
   );
 
-  it('names every fault', () => {
-    const query = parameters.map((name) => `${name}=x`).join('&');
-    return refuses(query, parameters);
-  });
-
-  it('names only faults', async () => {
+  it('names every error, and nothing else', async () => {
+    await refuses(parameters.map((name) => `${name}=x`).join('&'), parameters);
     const answer = await service.api.get(`${path}?limit=0&cursor=${cursor}`);
     expect(answer.body.message).not.toMatch(/status|cursor/);
   });

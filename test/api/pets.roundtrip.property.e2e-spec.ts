@@ -61,14 +61,13 @@ describe('what is stored', () => {
   });
 
   it('is never a name that cannot be one', async () => {
-    const countPets = () => service.query('select count(*) from pets');
-    const before = await countPets();
+    await service.query('truncate pets cascade');
     await fc.assert(
       fc.asyncProperty(badName, async (name) => {
         expectError(await post(name, 1n, 'sold'), 400, 'invalid_request', ['name']);
       }),
       { numRuns: 300 },
     );
-    expect(await countPets()).toEqual(before);
+    expect(await service.query('select from pets')).toEqual([]);
   });
 });

@@ -24,30 +24,13 @@ describe('the database itself', () => {
   const HASH = `decode(repeat('00', 32), 'hex')`;
 
   it.each([
-    ['a pet at the limits', pet(`repeat('🐈', 255), 9223372036854775807, 'sold'`)],
-    ['a pet at the other limits', pet(`' ', -9223372036854775808, 'pending'`)],
-    ['an order of the year 1', order(`1000, 'placed', '0001-01-01T00:00:00Z'`)],
-    ['an order of the year 9999', order(`1000, 'approved', '9999-12-31T23:59:59.999999Z'`)],
-    ['a hash of 32 bytes', key(HASH)],
-  ])('accepts %s', async (_what, sql) => {
-    expect((await client.query(sql)).rowCount).toBe(1);
-  });
-
-  it.each([
     ['a status that does not exist', pet(`'Rex', 1, 'lost'`), 'pets_status_check'],
-    ['no status', pet(`'Rex', 1, null`), 'null value'],
     ['an empty name', pet(`'', 1, 'sold'`), 'pets_name_check'],
-    ['no name', pet(`null, 1, 'sold'`), 'null value'],
     ['a name that is too long', pet(`repeat('x', 256), 1, 'sold'`), 'too long'],
-    ['no category', pet(`'Rex', null, 'sold'`), 'null value'],
     ['an order of no such animal', order(`-1, 'placed', now()`), 'orders_pet_id_fkey'],
-    ['an order of no animal', order(`null, 'placed', now()`), 'null value'],
     ['an order of no such status', order(`1000, 'lost', now()`), 'orders_status_check'],
-    ['an order without a status', order(`1000, null, now()`), 'null value'],
-    ['an order of no moment', order(`1000, 'placed', null`), 'null value'],
     ['an order before the year 1', order(`1000, 'placed', '0001-12-31 BC'`), 'placed_at_check'],
     ['an order after the year 9999', order(`1000, 'placed', '10000-01-01Z'`), 'placed_at_check'],
-    ['an order at infinity', order(`1000, 'placed', 'infinity'`), 'placed_at_check'],
     [
       'an order with a chosen id',
       'insert into orders (id, pet_id) values (1, 1000)',
@@ -55,21 +38,21 @@ describe('the database itself', () => {
     ],
     ['a hash twice', `${key(HASH)}; ${key(HASH)}`, 'api_keys_hash_key'],
     ['a hash of 31 bytes', key(`decode(repeat('00', 31), 'hex')`), 'api_keys_hash_check'],
-    ['no hash', key('null'), 'null value'],
   ])('rejects %s', async (_what, sql, reason) => {
     await expect(client.query(sql)).rejects.toThrow(reason);
   });
 
   it('has defaults: a pet is available, and an order placed now', async () => {
-    const inserted = async (sql: string) => (await client.query(sql)).rows[0];
-    expect(
-      await inserted(`insert into pets (name, category_id) values ('Rex', 1) returning status`),
-    ).toEqual({ status: 'available' });
-    expect(
-      await inserted(
-        `insert into orders (pet_id) values (1000) returning status, placed_at = now() as is_now`,
-      ),
-    ).toEqual({ status: 'placed', is_now: true });
+    const { rows: pets } = await client.query(
+      `insert into pets (name, category_id) values ('Rex', 1) returning status`,
+    );
+    const { rows: orders } = await client.query(
+      `insert into orders (pet_id) values (1000) returning status, placed_at = now() as is_now`,
+    );
+    expect([...pets, ...orders]).toEqual([
+      { status: 'available' },
+      { status: 'placed', is_now: true },
+    ]);
   });
 
   it('keeps an animal that has orders, until they are deleted', async () => {

@@ -1,12 +1,12 @@
 import { Client } from 'pg';
 import { newApiKey } from '../../src/api-key.js';
 import { type Answer, expectError } from '../support/answers.js';
+import { query } from '../support/ask.js';
 import { createGrantedRole, dropGrantedRole, roleOf } from '../support/granted-role.js';
 import { until } from '../support/until.js';
 import {
   createMigratedDatabase,
   dropDatabase,
-  onServer,
   startService,
   type TestService,
 } from '../support/service.js';
@@ -18,12 +18,11 @@ describe('while the database cannot serve', () => {
   let service: TestService;
   let wire: Wire;
   let owner: string;
-  let operator: Client;
-  /** Holds a lock: another session, because PostgreSQL shows a transaction one state of its activity. */
-  let locker: Client;
+  let database: string;
   beforeAll(async () => {
     wire = await Wire.to(process.env['TEST_DATABASE_URL']!);
     owner = await createMigratedDatabase(wire.url);
+    database = new URL(owner).pathname.slice(1);
     service = await startService({}, await createGrantedRole(owner), { owner });
     await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
   });
@@ -33,24 +32,29 @@ describe('while the database cannot serve', () => {
     wire.cut();
     await dropDatabase(owner);
   });
-  beforeEach(async () => {
-    [operator, locker] = [0, 1].map(() =>
-      new Client({ connectionString: owner }).on('error', () => {}),
-    ) as [Client, Client];
-    await operator.connect();
-    await locker.connect();
-  });
-  afterEach(() => Promise.all([operator.end(), locker.end()]));
 
-  const lockPets = () => locker.query('begin; lock table pets in access exclusive mode');
+  /** Runs statements on another database of the server. @returns the rows of the last one. */
+  const onServer = (...statements: string[]) =>
+    query(process.env['TEST_DATABASE_URL']!, ...statements);
 
-  const terminate = (where: string) =>
-    operator.query(
+  /** Changes the database or the role, and ends the sessions of the service, which do not have the change. */
+  const change = (sql: string) =>
+    onServer(
+      sql.replace('DB', database).replace('ROLE', roleOf(owner)),
       `select pg_terminate_backend(pid) from pg_stat_activity
-        where datname = current_database() and application_name = 'animal-store' and ${where}`,
+        where datname = '${database}' and application_name = 'animal-store'`,
     );
 
+  /** @returns what ends the lock. */
+  async function lockPets(): Promise<() => Promise<void>> {
+    const locker = new Client({ connectionString: owner });
+    await locker.connect();
+    await locker.query('begin; lock table pets in access exclusive mode');
+    return () => locker.end();
+  }
+
   const create = () => service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 });
+  const ready = () => service.anonymous.get('/health/ready');
 
   function expectUnavailable(answer: Answer): void {
     expectError(answer, 503, 'unavailable', ['database', 'try again']);
@@ -67,7 +71,7 @@ describe('while the database cannot serve', () => {
     });
     await service.api.get('/v1/pets/1').expect(200);
     await create().expect(201);
-    await service.anonymous.get('/health/ready').expect(200);
+    await ready().expect(200);
   }
 
   it('out of reach: what needs it is 503 with a warning, what does not is answered, and all recovers', async () => {
@@ -78,7 +82,7 @@ describe('while the database cannot serve', () => {
       service.api.get('/v1/pets/1'),
       create(),
       service.anonymous.get('/v1/pets').set('Authorization', `Bearer ${newApiKey()}`),
-      service.anonymous.get('/health/ready'),
+      ready(),
     ]) {
       expectUnavailable(await request);
     }
@@ -110,25 +114,19 @@ describe('while the database cannot serve', () => {
   });
 
   it('read-only: lists are answered, createPet is 503, and readiness says no', async () => {
-    const database = new URL(owner).pathname.slice(1);
-    await operator.query(`alter database ${database} set default_transaction_read_only = on`);
-    await terminate('true');
+    await change('alter database DB set default_transaction_read_only = on');
     await until(
       'the sessions are new',
       async () => (await service.api.get('/v1/pets')).status === 200,
     );
     expectUnavailable(await create());
-    const ready = await service.anonymous.get('/health/ready');
-    expectError(ready, 503, 'unavailable', ['read-only']);
-    await service.anonymous.get('/health/live').expect(200);
-    await operator.query('set default_transaction_read_only = off');
-    await operator.query(`alter database ${database} reset default_transaction_read_only`);
-    await terminate('true');
+    expectError(await ready(), 503, 'unavailable', ['read-only']);
+    await change('alter database DB reset default_transaction_read_only');
     await expectRecovery();
   });
 
   it('slow: each answer is 503 within 5 seconds', async () => {
-    await lockPets();
+    const unlock = await lockPets();
     const since = performance.now();
     const answers = await Promise.all(
       Array.from({ length: 50 }, (_, i) =>
@@ -137,26 +135,23 @@ describe('while the database cannot serve', () => {
     );
     expect(performance.now() - since).toBeLessThan(5_000);
     answers.forEach(expectUnavailable);
-    await locker.query('rollback');
+    await unlock();
     await expectRecovery();
   });
 
   it('ending connections, idle or under a statement: 503, and they are replaced', async () => {
     await Promise.all(Array.from({ length: 20 }, () => service.api.get('/v1/pets').expect(200)));
-    await lockPets();
+    const unlock = await lockPets();
     const answers = ['/v1/pets', '/v1/pets/1'].map((path) =>
       service.api.get(path).then((it) => it),
     );
     await until('both wait', async () => {
-      const { rowCount } = await operator.query(
-        `select from pg_stat_activity
-          where datname = current_database() and wait_event_type = 'Lock'`,
-      );
-      return rowCount === answers.length;
+      const waiting = `select from pg_stat_activity where datname = '${database}' and wait_event_type = 'Lock'`;
+      return (await onServer(waiting)).length === answers.length;
     });
-    await terminate('true');
+    await change('select');
     (await Promise.all(answers)).forEach(expectUnavailable);
-    await locker.query('rollback');
+    await unlock();
     await expectRecovery();
   });
 
@@ -166,46 +161,29 @@ describe('while the database cannot serve', () => {
     ['taking another password of the role', 'alter role ROLE password', `'other'`, `'sekrit'`],
     ['no longer letting the role connect', '', REVOKE, 'grant connect on database DB to public'],
   ])('%s: what needs it is 503, readiness too, and all recovers', async (_what, sql, on, off) => {
-    const database = new URL(owner).pathname.slice(1);
-    const change = (end: string) =>
-      onServer(`${sql} ${end}`.replace('DB', database).replace('ROLE', roleOf(owner)));
-    await change(on);
-    await terminate('true');
-    for (const request of [
-      service.api.get('/v1/pets/1'),
-      create(),
-      service.anonymous.get('/health/ready'),
-    ]) {
+    await change(`${sql} ${on}`);
+    for (const request of [service.api.get('/v1/pets/1'), create(), ready()]) {
       expectUnavailable(await request);
     }
-    await change(off);
+    await change(`${sql} ${off}`);
     await expectRecovery();
   });
 
   it('with other defaults for its sessions: they have what the service relies on', async () => {
-    const name = new URL(owner).pathname.slice(1);
-    const settings = { jit: 'off', default_transaction_isolation: 'read committed' };
-    await operator.query(
-      `alter database ${name} set default_transaction_isolation = 'serializable'`,
-    );
-    await terminate('true');
+    await change(`alter database DB set default_transaction_isolation = 'serializable'`);
     await expectRecovery();
-    for (const [setting, value] of Object.entries(settings)) {
-      expect(await service.query(`show ${setting}`)).toEqual([{ [setting]: value }]);
-    }
-    await operator.query(`alter database ${name} reset default_transaction_isolation`);
+    const settings = `select current_setting('jit') as jit, current_setting('transaction_isolation') as level`;
+    expect(await service.query(settings)).toEqual([{ jit: 'off', level: 'read committed' }]);
+    await change('alter database DB reset default_transaction_isolation');
+    await expectRecovery();
   });
 
   it('busy beyond statement_timeout, as in a commit: it is told to give up', async () => {
-    const error = await service
-      .query('set statement_timeout = 0; select pg_sleep(60)')
-      .catch((cause: Error) => cause);
-    expect(error).toHaveProperty('message', 'Connection terminated');
+    const busy = service.query('set statement_timeout = 0; select pg_sleep(60)');
+    await expect(busy).rejects.toThrow('Connection terminated');
     await until('no session is left with it', async () => {
-      const { rowCount } = await operator.query(
-        `select from pg_stat_activity where query like 'set %; select pg_sleep(60)'`,
-      );
-      return rowCount === 0;
+      const left = `select from pg_stat_activity where query like 'set %; select pg_sleep(60)'`;
+      return (await onServer(left)).length === 0;
     });
     await expectRecovery();
   });

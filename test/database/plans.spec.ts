@@ -12,16 +12,8 @@ import { createMigratedDatabase, dropDatabase } from '../support/service.js';
 /** Of each table. */
 const ROWS = 50_000;
 
-interface Node {
-  'Node Type': string;
-  'Index Name'?: string;
-  'Actual Rows': number;
-  'Actual Loops': number;
-  'Rows Removed by Filter'?: number;
-  'Shared Hit Blocks': number;
-  'Shared Read Blocks': number;
-  Plans?: Node[];
-}
+/** A node of a plan, as PostgreSQL explains it. */
+type Node = Record<string, any>;
 
 /** What the statements cost must not depend on how many rows there are. */
 describe.each([

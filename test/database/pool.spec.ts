@@ -5,26 +5,14 @@ import type { PoolClient } from 'pg';
 import { poolOf, servingDataSource } from '../../src/database/data-source.js';
 import { ServingPool } from '../../src/database/pool.js';
 
-/** A message of PostgreSQL's protocol (PostgreSQL, section 55.7). */
-function message(type: string, content: Buffer): Buffer {
-  const length = Buffer.alloc(4);
-  length.writeInt32BE(content.length + 4);
-  return Buffer.concat([Buffer.from(type), length, content]);
-}
-
-const AUTHENTICATION_OK = message('R', Buffer.alloc(4));
-const READY_FOR_QUERY = message('Z', Buffer.from('I'));
-const TERMINATED = message(
-  'E',
-  Buffer.from('SFATAL\0C57P01\0Mterminating connection due to administrator command\0\0'),
-);
+/** AuthenticationOk, ReadyForQuery, and the ErrorResponse to a session that is terminated (PostgreSQL, section 55.7). */
+const GREETING_AND_END =
+  'R\0\0\0\x08\0\0\0\0' + 'Z\0\0\0\x05I' + 'E\0\0\0\x1fSFATAL\0C57P01\0Mterminated\0\0';
 
 describe('ServingPool', () => {
   it('outlives a session that is terminated right after it was opened', async () => {
     const server = createServer((socket) => {
-      socket.once('data', () =>
-        socket.end(Buffer.concat([AUTHENTICATION_OK, READY_FOR_QUERY, TERMINATED])),
-      );
+      socket.once('data', () => socket.end(GREETING_AND_END, 'latin1'));
     }).listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;

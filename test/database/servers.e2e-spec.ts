@@ -6,7 +6,7 @@ import { serversOf, writableOf } from '../../src/database/servers.js';
 import { expectError } from '../support/answers.js';
 import { until } from '../support/until.js';
 import { startService, type TestService } from '../support/service.js';
-import { ask } from '../support/ask.js';
+import { ask, query } from '../support/ask.js';
 import { Postgres, systemBinaries } from '../support/postgres.js';
 
 const BINARIES = await systemBinaries();
@@ -18,12 +18,8 @@ describe('a URL of several servers', () => {
   it.each([
     ['postgres://u:p%2C@a:1,b:2/db?target_session_attrs=read-write', ['a:1/db?', 'b:2/db?']],
     [
-      'postgres://u:p%2C@a,b/db?sslmode=disable&target_session_attrs=read-write',
-      ['a/db?sslmode=disable&', 'b/db?sslmode=disable&'],
-    ],
-    [
-      'postgres://u:p%2C@a/db?target_session_attrs=read-write&sslmode=disable',
-      ['a/db?sslmode=disable'],
+      'postgres://u:p%2C@a,b/db?target_session_attrs=read-write&sslmode=disable',
+      ['a/db?sslmode=disable', 'b/db?sslmode=disable'],
     ],
     ['postgres://u:p%2C@a/db?sslmode=disable', []],
   ])('is one URL for each, if target_session_attrs is set: %s', (url, ends) => {
@@ -67,6 +63,12 @@ describe('a URL of several servers', () => {
       }
       return answer.status === 201;
     });
+  const setReadOnly = ({ url }: Postgres, state: 'on' | 'off') =>
+    query(
+      url,
+      `alter system set default_transaction_read_only = ${state}`,
+      'select pg_reload_conf()',
+    );
   const portInUse = async () => (await service.query('select inet_server_port() as port'))[0].port;
 
   it('a start finds the one that takes writes', async () => {
@@ -88,8 +90,7 @@ describe('a URL of several servers', () => {
     const sessions = await Promise.all(Array.from({ length: 5 }, () => service.pool.connect()));
     sessions.forEach((session) => session.release());
     expect(service.pool.idleCount).toBe(5);
-    await ask(primary.url, 'alter system set default_transaction_read_only = on');
-    await ask(primary.url, 'select pg_reload_conf()');
+    await setReadOnly(primary, 'on');
     await until('the sessions are read-only', async () => {
       const [row] = await service.query('show transaction_read_only');
       return row.transaction_read_only === 'on';
@@ -109,13 +110,8 @@ describe('a URL of several servers', () => {
       [standby, primary],
       [primary, standby],
     ] as const) {
-      for (const [{ url }, state] of [
-        [to, 'off'],
-        [from, 'on'],
-      ] as const) {
-        await ask(url, `alter system set default_transaction_read_only = ${state}`);
-        await ask(url, 'select pg_reload_conf()');
-      }
+      await setReadOnly(to, 'off');
+      await setReadOnly(from, 'on');
       await until('it is not ready', async () => (await readiness()) === 503);
       await until('it is ready', async () => (await readiness()) === 200);
       expect(await portInUse()).toBe(to.port);
@@ -123,8 +119,7 @@ describe('a URL of several servers', () => {
   });
 
   it('after a crash of the one in use, the other is found', async () => {
-    await ask(primary.url, 'alter system reset all');
-    await ask(primary.url, 'select pg_reload_conf()');
+    await setReadOnly(primary, 'off');
     await standby.stop();
     await createdAgain();
     expect(await portInUse()).toBe(primary.port);

@@ -5,7 +5,7 @@ import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { APPLICATION_NAME } from '../../src/database/data-source.js';
 import { END_SESSIONS } from '../../src/database/pool.js';
 
-import { runMigrations, withoutIndent } from '../../src/schema/migrations.js';
+import { runMigrations } from '../../src/schema/migrations.js';
 import { DELETE_OLD_IDEMPOTENCY_KEYS } from '../../src/pets/pets.sql.js';
 import { Project } from '../support/project.js';
 import { until } from '../support/until.js';
@@ -31,7 +31,8 @@ const STATEMENTS: Readonly<Record<string, string>> = {
   'end-sessions': 'Ends sessions that the service closed because they did not respond.',
   'show transaction_read_only': 'Readiness: whether the database takes writes.',
   "select privilege || ' on '": 'Readiness: which rights the role lacks.',
-  'select name, (to_jsonb(migrations)': 'Readiness, and a start: which migrations are applied.',
+  'select name from migrations order by id':
+    'Readiness, and a start: which migrations are applied.',
   'select quote_ident(nspname) as found':
     'Readiness, and a start: whether the tables are in another schema than the one that the role uses.',
   "select current_setting('server_encoding')": 'A start: whether the database can hold the tables.',
@@ -45,20 +46,16 @@ const STATEMENTS: Readonly<Record<string, string>> = {
 
 // A developer's machine may have no PostgreSQL of its own; in CI, where these tests must run, systemBinaries() fails then.
 (binaries ? describe : describe.skip)('the SQL files of docs', () => {
-  let project: Project;
+  const project = Project.ofTests();
   let server: Postgres;
   beforeAll(async () => {
-    project = await Project.create();
     server = await Postgres.start(
       ['log_statement=all', 'log_line_prefix=%a|', 'log_min_error_statement=panic'],
       binaries!,
     );
     await runMigrations(server.url);
   });
-  afterAll(async () => {
-    await project.remove();
-    await server.stop();
-  });
+  afterAll(() => server.stop());
 
   /** With WRITE_SQL_FILES, as `npm run sql-files` sets it, the file is written instead. */
   async function expectFile(name: string, text: string): Promise<void> {
@@ -126,7 +123,7 @@ const STATEMENTS: Readonly<Record<string, string>> = {
     );
     const parts = Object.entries(STATEMENTS).map(([statement, purpose]) => {
       const prepared = isBeginning(statement) ? '' : ` Prepared as ${statement}.`;
-      return `-- ${purpose}${prepared}\n${withoutIndent(sent.get(statement)!)};\n`;
+      return `-- ${purpose}${prepared}\n${sent.get(statement)!.trim()};\n`;
     });
     await expectFile(
       'statements.sql',
@@ -141,19 +138,15 @@ const STATEMENTS: Readonly<Record<string, string>> = {
 
 /** The entries of {@link STATEMENTS} that a log shows, with their texts. One that is not listed has its own name. */
 function statementsIn(log: string): Map<string, string> {
-  const entries = log.matchAll(
-    new RegExp(
-      `^${APPLICATION_NAME}\\|LOG:  (?:statement|execute ([^:]+)): ([^]*?)\\n(?=[^\\t]|$(?![^]))`,
-      'gm',
-    ),
-  );
+  const logged = '(?:statement|execute ([^:]+)): ([^]*?)\\n(?=[^\\t]|$(?![^]))';
+  const entries = log.matchAll(new RegExp(`^${APPLICATION_NAME}\\|LOG:  ${logged}`, 'gm'));
   const sent = new Map<string, string>();
-  for (const [, name = '<unnamed>', logged] of entries) {
-    const text = logged!.replaceAll('\n\t', '\n');
+  for (const [, name = '<unnamed>', lines] of entries) {
+    const text = lines!.replaceAll('\n\t', '\n');
     const begins = (statement: string) => isBeginning(statement) && text.startsWith(statement);
     if (name !== '<unnamed>') {
       sent.set(name, text);
-    } else if (!ofTypeOrm(text)) {
+    } else if (!OF_TYPEORM.test(text)) {
       sent.set(Object.keys(STATEMENTS).find(begins) ?? text, text);
     }
   }
@@ -177,8 +170,5 @@ async function namesInSource(): Promise<string[]> {
 }
 
 /** What TypeORM asks when it connects. */
-function ofTypeOrm(statement: string): boolean {
-  return /^(SELECT version\(\)|SHOW server_version|SELECT \* FROM current_(schema|database)\(\))/i.test(
-    statement,
-  );
-}
+const OF_TYPEORM =
+  /^(SELECT version\(\)|SHOW server_version|SELECT \* FROM current_(schema|database)\(\))/i;

@@ -26,17 +26,6 @@ describe('docker-compose.yml', () => {
     expect(services.migrate.environment).toEqual(environment);
   });
 
-  it('names no image of its own, so that two checkouts do not share one', () => {
-    const built = Object.values<{ build?: unknown; image?: string; container_name?: string }>(
-      services,
-    ).filter(({ build }) => build !== undefined);
-    expect(built.length).toBe(2);
-    for (const service of built) {
-      expect(service).not.toHaveProperty('image');
-      expect(service).not.toHaveProperty('container_name');
-    }
-  });
-
   /** Where a container has the files of the project that are mounted in it. */
   const mounts = Object.fromEntries(
     Object.values<{ volumes?: string[] }>(services)

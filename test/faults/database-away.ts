@@ -33,13 +33,12 @@ interface Parts {
   wire: Wire;
   /** A file that says what is added to the time of the service. */
   clock: string;
-  /** The service's. */
-  origin: string;
+  service: Service;
 }
 
 interface Fault {
   name: string;
-  /** Begins it. @returns what ends it, and may return what tidies up later; or why it cannot begin here. */
+  /** Begins it. @returns what ends it, or why it cannot begin here. */
   begin: (parts: Parts) => Promise<(() => unknown) | string>;
   /** Percent of all requests, or of those of a kind, that may fail meanwhile. */
   mayFail?: Record<string, number>;
@@ -71,11 +70,11 @@ const FAULTS: Fault[] = [
       const unlock = await lockPets(url);
       let pid = 0;
       await until('a session waits', async () => {
-        const waiting = await query(
+        const [waiting] = await query(
           url,
           `select pid from pg_stat_activity where application_name = 'animal-store' and wait_event_type = 'Lock'`,
         );
-        return (pid = waiting[0]?.pid) !== undefined;
+        return (pid = waiting?.pid) !== undefined;
       });
       process.kill(pid, 'SIGSTOP');
       await unlock();
@@ -87,7 +86,7 @@ const FAULTS: Fault[] = [
     mayFail: { orders: 0 },
     begin: ({ postgres }) => lockPets(postgres.url),
   },
-  { name: 'the disk is full', isUnready: true, mayFail: { lists: 0, orders: 0 }, begin: fillDisk },
+  { name: 'the disk is full', mayFail: { lists: 0, orders: 0 }, begin: fillDisk },
   {
     name: 'connections to PostgreSQL are cut and refused',
     isUnready: true,
@@ -105,7 +104,7 @@ const FAULTS: Fault[] = [
   {
     name: 'the clock of the service is set back by an hour, and forward again',
     mayFail: { requests: 0 },
-    begin: async ({ clock, origin }) => {
+    begin: async ({ clock, service: { origin } }) => {
       if (LIBFAKETIME === undefined) {
         return 'faketime is not installed';
       }
@@ -128,11 +127,8 @@ async function lockPets(url: string): Promise<() => Promise<void>> {
 }
 
 export async function setStandbyNames(url: string, names: string): Promise<void> {
-  await query(
-    url,
-    `alter system set synchronous_standby_names = ${names}`,
-    'select pg_reload_conf()',
-  );
+  const setting = `alter system set synchronous_standby_names = ${names}`;
+  await query(url, setting, 'select pg_reload_conf()');
 }
 
 /** Fills the disk of the tables, a small one that is made for them, but not that of the log: PostgreSQL would stop. */
@@ -151,17 +147,16 @@ async function fillDisk({ postgres: { url } }: Parts) {
     `create tablespace small location '${folder}'`,
     'alter table pets set tablespace small',
   );
-  // Also if the run is ended.
-  process.once('exit', () => spawnSync('umount', ['--lazy', folder]));
+  // Although PostgreSQL may have a file of it open.
+  const unmount = () => spawnSync('umount', ['--lazy', folder]);
+  process.once('exit', unmount);
   const { bavail, bsize } = await statfs(folder);
   await writeFile(join(folder, 'filler'), Buffer.alloc(bavail * bsize));
   return async () => {
     await rm(join(folder, 'filler'));
-    return async () => {
-      await query(url, 'alter table pets set tablespace pg_default', 'drop tablespace small');
-      spawnSync('umount', [folder]);
-      await rm(folder, { recursive: true });
-    };
+    await query(url, 'alter table pets set tablespace pg_default', 'drop tablespace small');
+    unmount();
+    await rm(folder, { recursive: true });
   };
 }
 
@@ -184,8 +179,7 @@ export async function databaseAway({ postgres, key, count }: Run): Promise<void>
   const service = await Service.start(wire.url, { env: env || {} });
   try {
     for (const fault of FAULTS) {
-      const parts = { postgres, wire, clock, origin: service.origin };
-      await endure(fault, parts, key, count.seconds * 1_000);
+      await endure(fault, { postgres, wire, clock, service }, key, count.seconds * 1_000);
     }
   } finally {
     await service.kill();
@@ -200,7 +194,7 @@ async function endure(
   key: string,
   milliseconds: number,
 ): Promise<void> {
-  const { origin } = parts;
+  const { origin } = parts.service;
   const kinds = Object.entries(KINDS);
   const of = (n: number) => kinds[n % kinds.length]!;
   const requests = new Stream(origin, 10, (n) => ({ ...of(n)[1](key, n), kind: of(n)[0] }));
@@ -214,16 +208,11 @@ async function endure(
     return skip(name, end);
   }
   await wait(milliseconds);
-  const tidyUp: unknown = await end();
+  await end();
   const ended = performance.now();
-  // Every kind of request succeeds, one after the other.
   const isBack = async () => {
-    for (const [, question] of kinds) {
-      if (!isServed(await ask(origin, question(key, 0)))) {
-        return false;
-      }
-    }
-    return true;
+    const all = kinds.map(([, question]) => ask(origin, question(key, 0)));
+    return (await Promise.all(all)).every(isServed);
   };
   await until('all succeed again', isBack, 15).catch(() => undefined);
   const back = performance.now() - ended;
@@ -257,7 +246,4 @@ async function endure(
     ['requests that failed after that', late.length, '= 0'],
     ['sessions of the service', await sessions(parts.postgres.url), `≤ ${POOL}`],
   );
-  if (typeof tidyUp === 'function') {
-    await tidyUp();
-  }
 }

@@ -25,10 +25,9 @@ export async function failovers({ count }: Run): Promise<void> {
     const { key } = await administerKeys(primary.url, (keys) => keys.issue('failovers'));
     standby = await primary.standby();
     await replicate(primary);
-    const url = new URL(primary.url);
     const hosts = `127.0.0.1:${primary.port},127.0.0.1:${standby.port}`;
     service = await Service.start(
-      `postgres://postgres:${primary.password}@${hosts}${url.pathname}?target_session_attrs=read-write`,
+      `postgres://postgres:${primary.password}@${hosts}/postgres?target_session_attrs=read-write`,
     );
     creators = new Creators(service.origin, key);
     for (let failover = 0; failover < count.failovers; failover += 1) {

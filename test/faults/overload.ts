@@ -63,7 +63,7 @@ export async function overload({ postgres, key }: Run): Promise<void> {
 
 async function tenTimes(peak: Load): Promise<void> {
   const answers: Answer[] = [];
-  const [peaks, crowds] = (await inTurns(
+  const [peaks, crowds] = await inTurns(
     5,
     () => wrk(peak),
     async () => {
@@ -72,7 +72,7 @@ async function tenTimes(peak: Load): Promise<void> {
       answers.push(...(await clients.stop()));
       return found;
     },
-  )) as [Result[], Result[]];
+  );
   const served = answers.filter(isServed);
   const refused = answers.length - served.length;
   note(
@@ -94,11 +94,11 @@ async function farBeyond(peak: Load, spared: Load, connections: number): Promise
   const found = await wrk({ ...peak, seconds: 6, connections });
   const answers = await clients.stop();
   const lives = await live.stop();
-  const [afterwards, unharmed] = (await inTurns(
+  const [afterwards, unharmed] = await inTurns(
     2,
     () => wrk(peak),
     () => wrk(spared),
-  )) as [Result[], Result[]];
+  );
   const longest = most(lives.map(({ status, ms }) => (status === 200 ? ms : Infinity)));
   note(
     `${connections} connections send lists without pause`,
@@ -118,13 +118,14 @@ async function farBeyond(peak: Load, spared: Load, connections: number): Promise
   );
 }
 
-/** The machine's speed varies, so what is to be compared is measured in turns. @returns the results of each load. */
-async function inTurns(rounds: number, ...loads: (() => Promise<Result>)[]): Promise<Result[][]> {
-  const results: Result[][] = loads.map(() => []);
+type Measure = () => Promise<Result>;
+
+/** The machine's speed varies, so what is to be compared is measured in turns. @returns the results of each. */
+async function inTurns(rounds: number, one: Measure, other: Measure) {
+  const results: [Result[], Result[]] = [[], []];
   for (let round = 0; round < rounds; round += 1) {
-    for (const [i, load] of loads.entries()) {
-      results[i]!.push(await load());
-    }
+    results[0].push(await one());
+    results[1].push(await other());
   }
   return results;
 }

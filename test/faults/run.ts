@@ -4,7 +4,7 @@
  * a figure is beyond its limit.
  */
 import os from 'node:os';
-import { parseArgs } from 'node:util';
+import { Command, InvalidArgumentError } from 'commander';
 import { administerKeys } from '../../src/auth/api-keys.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { Postgres } from '../support/postgres.js';
@@ -24,15 +24,23 @@ const PARTS: Record<string, (run: Run) => Promise<void>> = {
   slowClients,
 };
 
-const USAGE = `Usage: npm run test:faults -- [options]
-  --only LIST      some of ${Object.keys(PARTS).join(', ')}
-  --kills N        of the service and PostgreSQL, in turns (100; short: 3)
-  --failovers N    to the standby (20; short: 1)
-  --seconds N      how long each other fault of the database lasts (10; short: 3)
-  --short          about a minute, as part of npm run check: without overload.
-                   Times and shares are measured, and not compared with their limits.`;
-
-const { short: isShort, only, count } = options();
+const options = new Command('npm run test:faults --')
+  .option('--only <list>', `some of ${Object.keys(PARTS)}`, someParts)
+  .option('--kills <n>', 'of the service and PostgreSQL, in turns (100; short: 3)', wholeNumber)
+  .option('--failovers <n>', 'to the standby (20; short: 1)', wholeNumber)
+  .option('--seconds <n>', 'of each other fault of the database (10; short: 3)', wholeNumber)
+  .option('--short', 'about a minute, without overload; times and shares have no limits', false)
+  .parse()
+  .opts<{ only?: string[]; short: boolean } & Partial<Run['count']>>();
+const { only, short: isShort, ...given } = options;
+const count = {
+  ...(isShort
+    ? { kills: 3, failovers: 1, seconds: 3 }
+    : { kills: 100, failovers: 20, seconds: 10 }),
+  ...given,
+};
+// Overload is judged by times and shares alone.
+const parts = only ?? Object.keys(PARTS).filter((part) => !isShort || part !== 'overload');
 const since = performance.now();
 setTimeout(() => leave('Ended after 90 minutes.'), 90 * 60_000).unref();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
@@ -46,7 +54,7 @@ const postgres = await Postgres.start(['fsync=on']);
 try {
   await runMigrations(postgres.url);
   const { key } = await administerKeys(postgres.url, (keys) => keys.issue('faults'));
-  for (const part of only) {
+  for (const part of parts) {
     await PARTS[part]!({ postgres, key, isShort, count });
   }
 } finally {
@@ -65,38 +73,17 @@ function leave(why: string): never {
   process.exit(1);
 }
 
-function options() {
-  try {
-    const { values } = parseArgs({
-      options: {
-        short: { type: 'boolean', default: false },
-        only: { type: 'string' },
-        kills: { type: 'string' },
-        failovers: { type: 'string' },
-        seconds: { type: 'string' },
-      },
-    });
-    const number = (value: string | undefined, short: number, full: number) => {
-      const result = Number(value ?? (values.short ? short : full));
-      if (!(Number.isInteger(result) && result > 0)) {
-        throw new Error(`${value} is not a whole number above 0`);
-      }
-      return result;
-    };
-    const count = {
-      kills: number(values.kills, 3, 100),
-      failovers: number(values.failovers, 1, 20),
-      seconds: number(values.seconds, 3, 10),
-    };
-    // Overload is judged by times and shares alone.
-    const all = Object.keys(PARTS).filter((part) => !values.short || part !== 'overload');
-    const only = values.only?.split(',') ?? all;
-    const unknown = only.filter((part) => !Object.hasOwn(PARTS, part));
-    if (unknown.length > 0) {
-      throw new Error(`${unknown.join()} is none of ${Object.keys(PARTS).join()}`);
-    }
-    return { short: values.short, only, count };
-  } catch (error) {
-    return leave(`${(error as Error).message}\n${USAGE}`);
+function wholeNumber(value: string): number {
+  if (!/^[1-9]\d*$/.test(value)) {
+    throw new InvalidArgumentError('It is not a whole number above 0.');
   }
+  return Number(value);
+}
+
+function someParts(list: string): string[] {
+  const unknown = list.split(',').filter((part) => !Object.hasOwn(PARTS, part));
+  if (unknown.length > 0) {
+    throw new InvalidArgumentError(`There is no ${unknown}.`);
+  }
+  return list.split(',');
 }

@@ -61,20 +61,14 @@ export class Service {
       if (program.hasEnded) {
         throw new Error(`The service did not start: ${program.stderr}`);
       }
-      return service.isLive();
+      const response = await fetch(`${service.origin}/health/live`).catch(() => undefined);
+      return response?.ok === true;
     });
     return service;
   }
 
   get origin(): string {
     return `http://127.0.0.1:${this.port}`;
-  }
-
-  private async isLive(): Promise<boolean> {
-    return fetch(`${this.origin}/health/live`).then(
-      ({ ok }) => ok,
-      () => false,
-    );
   }
 
   async kill(): Promise<void> {

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
-import { ApiError } from '../../src/errors/api-error.js';
 import { Admission } from '../../src/http/admission.js';
 import { HttpLimits } from '../../src/http/limits.js';
+import { until } from '../support/until.js';
 
 const upTo = (count: number) => Array.from({ length: count }, (_, i) => i);
 
@@ -56,9 +56,7 @@ describe('Admission', () => {
   it('lets in requests that have waited long, although none ends', async () => {
     come(5);
     const start = performance.now();
-    while (started.length < 5) {
-      await new Promise(setImmediate);
-    }
+    await until('they are in', () => started.length === 5);
     expect(performance.now() - start).toBeGreaterThanOrEqual(limits.queueTime - 1);
     expect(started).toEqual(upTo(5));
     expect(admission.load).toEqual({ handled: 5, waiting: 0 });
@@ -71,8 +69,7 @@ describe('Admission', () => {
     come(10);
     expect(rejected).toEqual([]);
     come(1);
-    expect(rejected).toEqual([expect.any(ApiError)]);
-    expect(rejected[0]).toMatchObject({ code: 'unavailable' });
+    expect(rejected).toMatchObject([{ code: 'unavailable' }]);
     end(0);
     come(1);
     expect(rejected).toHaveLength(1);
@@ -80,7 +77,7 @@ describe('Admission', () => {
 
   it('lets in every probe', () => {
     come(10);
-    come(5, '/health/ready');
-    expect(started).toEqual([0, 1, 2, 10, 11, 12, 13, 14]);
+    come(1, '/health/ready');
+    expect(started).toEqual([...upTo(3), 10]);
   });
 });

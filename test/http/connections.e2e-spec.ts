@@ -64,17 +64,13 @@ describe('a connection', () => {
   });
 
   it.each<[number, string, () => string[], string?]>([
-    [200, 'GET /v1/pets', () => [authorization], '{"limit":0}'],
     [200, 'GET /v1/pets', () => [authorization, 'Content-Type: x'], 'y'],
-    [401, 'GET /v1/pets', () => [], 'body'],
     [401, 'POST /v1/pets', () => [json], 'x'.repeat(100_000)],
     [413, 'POST /v1/pets', () => [authorization, json], 'x'.repeat(100_000)],
-    [415, 'POST /v1/pets', () => [authorization, 'Content-Type: x'], 'y'],
     [400, 'POST /v1/pets', () => [authorization, json], '{'],
     [405, 'PUT /v1/pets', () => [json], '{}'],
     [404, 'POST /nowhere', () => [json], '{}'],
     [204, 'OPTIONS /v1/pets', () => [json], '{}'],
-    [200, 'GET /health/live', () => [json], '{}'],
   ])('stays usable after %i to %s with a body', async (status, line, headers, body = '') => {
     connection.send(request(line, headers(), body));
     await expectStatus(status);
@@ -95,66 +91,47 @@ describe('a connection', () => {
   });
 
   it.each([
-    [401, 'without a key', () => [json]],
-    [413, 'with a body over the limit', () => [authorization, json]],
-    [415, 'of another media type', () => [authorization]],
-  ])(
-    'gets its %i in place of the 100 (Continue) that it waits for: a request %s',
-    async (status, _title, headers) => {
-      const all = [...headers(), 'Content-Length: 20000', 'Expect: 100-continue'];
-      connection.send(request('POST /v1/pets', all));
-      const answer = await connection.answer();
-      expect([answer.status, answer.headers['connection']]).toEqual([status, 'close']);
-      expect(await connection.rest()).toBe('');
-    },
-  );
-
-  it.each([
-    'Expect: 200-ok',
-    'Expect: x',
-    'TE: trailers',
-    'Range: bytes=0-1',
-    'If-None-Match: *',
-    'If-Modified-Since: Thu, 05 Dec 2030 00:00:00 GMT',
-    'Accept-Encoding: gzip',
-  ])('ignores %j', async (header) => {
-    connection.send(list(header));
-    const { status, headers } = await connection.answer();
-    expect(status).toBe(200);
-    expect(headers).not.toHaveProperty('content-encoding');
-    await expectUsable();
-  });
-
-  it.each([
-    [
-      'of HTTP/1.0, which needs no Host,',
-      () => `GET /v1/pets HTTP/1.0\r\n${authorization}\r\n\r\n`,
-    ],
-    ['whose client says so', () => list('Connection: close')],
-  ])('%s ends after its answer', async (_title, bytes) => {
-    connection.send(bytes());
-    const headers = { connection: 'close', 'content-type': 'application/json; charset=utf-8' };
-    expect(await connection.answer()).toMatchObject({ status: 200, headers });
+    [401, () => [json]],
+    [413, () => [json, authorization]],
+    [415, () => [authorization]],
+  ])('gets its %i in place of the 100 (Continue) that it waits for', async (status, headers) => {
+    const all = [...headers(), 'Content-Length: 20000', 'Expect: 100-continue'];
+    connection.send(request('POST /v1/pets', all));
+    const answer = await connection.answer();
+    expect([answer.status, answer.headers['connection']]).toEqual([status, 'close']);
     expect(await connection.rest()).toBe('');
   });
 
+  it('ignores other expectations, TE, Range and Accept-Encoding', async () => {
+    const headers = ['Expect: x', 'TE: trailers', 'Range: bytes=0-1', 'Accept-Encoding: gzip'];
+    connection.send(list(...headers));
+    const answer = await connection.answer();
+    expect(answer.status).toBe(200);
+    expect(answer.headers).not.toHaveProperty('content-encoding');
+    await expectUsable();
+  });
+
+  it('of HTTP/1.0, which needs no Host, or whose client says so, ends after its answer', async () => {
+    for (const bytes of [
+      `GET /v1/pets HTTP/1.0\r\n${authorization}\r\n\r\n`,
+      list('Connection: close'),
+    ]) {
+      const last = await RawConnection.open(service.port);
+      last.send(bytes);
+      const headers = { connection: 'close', 'content-type': 'application/json; charset=utf-8' };
+      expect(await last.answer()).toMatchObject({ status: 200, headers });
+      expect(await last.rest()).toBe('');
+    }
+  });
+
   it.each([
-    ['before a byte', () => ''],
-    ['amid the request line', () => 'GET /v1/p'],
     ['amid the headers', () => 'GET /v1/pets HTTP/1.1\r\nHost: te'],
-    ['before its answer', () => list()],
     ['before many answers', () => list().repeat(20)],
     ['after garbage', () => 'garbage\r\n\r\n'],
-    ['after garbage behind a request', () => `${list()}garbage\r\n\r\n`],
-    ['after CONNECT', () => request('CONNECT test:443')],
     ['after CONNECT behind a request', () => list() + request('CONNECT test:443')],
     ['amid a body', () => create(rex).slice(0, -9)],
     ['amid a chunk', () => `${create(undefined, chunked)}64\r\n{`],
     ['amid a body over the limit', () => create('x'.repeat(100_000)).slice(0, -9)],
-    [
-      'amid the body of a refused request',
-      () => request('POST /v1/pets', [json], 'x'.repeat(99)).slice(0, -9),
-    ],
   ])('that vanishes %s leaves no request behind, and no connection', async (_title, bytes) => {
     const before = await service.connections();
     for (let i = 0; i < 10; i += 1) {

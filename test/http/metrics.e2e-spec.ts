@@ -1,8 +1,7 @@
 import { Client } from 'pg';
-import { newApiKey } from '../../src/api-key.js';
 import { VERSION } from '../../src/config/project-root.js';
-import { SENT_BATCHES } from '../../src/database/batcher.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
+import { operations } from '../support/contract.js';
 import { RawConnection, request } from '../support/raw-http.js';
 import { until } from '../support/until.js';
 import { serviceOfTests, startService } from '../support/service.js';
@@ -10,7 +9,6 @@ import { serviceOfTests, startService } from '../support/service.js';
 it('nothing is measured without METRICS_PORT', async () => {
   const service = await startService();
   expect(service.observesResponses()).toBe(false);
-  expect(SENT_BATCHES.hasSubscribers).toBe(false);
   await service.stop();
 });
 
@@ -27,7 +25,7 @@ describe('the metrics', () => {
   }
 
   /** How much `work` adds to a sample. */
-  async function added(sample: string, work: () => Promise<unknown>): Promise<number> {
+  async function added(sample: string, work: () => PromiseLike<unknown>): Promise<number> {
     const before = await valueOf(sample);
     await work();
     return (await valueOf(sample)) - before;
@@ -37,54 +35,42 @@ describe('the metrics', () => {
     `animal_store_http_requests_total{operation="${operation}",method="${method}",status="${status}",code="${code}"}`;
 
   /** Sends a request, malformed or not, with a valid key. */
-  async function send(line: string, headers: string[] = [], body?: string): Promise<void> {
+  async function send(line: string, headers: string[] = []): Promise<void> {
     const connection = await RawConnection.open(service.port);
-    connection.send(request(line, [`Authorization: Bearer ${service.key}`, ...headers], body));
+    connection.send(request(line, [`Authorization: Bearer ${service.key}`, ...headers]));
     await connection.answer(line.split(' ')[0]);
     connection.vanish();
   }
 
-  const create = () =>
-    send('POST /v1/pets', ['Content-Type: application/json'], '{"name":"Rex","categoryId":1}');
-
   it.each([
     ['GET /v1/pets', requests('listPets', 'GET', 200)],
-    ['GET /v1/pets', 'animal_store_database_batch_size_sum{batch="pet_pages"}'],
     ['HEAD /v1/pets', requests('listPets', 'HEAD', 200)],
     ['GET /v1/pets?limit=0', requests('listPets', 'GET', 400, 'invalid_request')],
     ['GET /v1/pets/987654321', requests('getPet', 'GET', 404, 'pet_not_found')],
-    ['GET /v1/store/orders', requests('listOrders', 'GET', 200)],
     ['GET /health/ready', requests('/health/ready', 'GET', 200)],
     ['OPTIONS /v1/pets', requests('/v1/pets', 'OPTIONS', 204)],
     ['GET /nowhere', requests('none', 'GET', 404, 'route_not_found')],
-    ['PROPFIND /v1/pets/1', requests('/v1/pets/:petId', 'other', 405, 'method_not_allowed')],
-    ['hello /', requests('none', 'other', 400, 'invalid_request')],
+    ['PROPFIND /v1/pets/1', requests('/v1/pets/:petId', 'PROPFIND', 405, 'method_not_allowed')],
+    ['hello /', requests('none', 'none', 400, 'invalid_request')],
+    ['CONNECT /', requests('none', 'CONNECT', 404, 'route_not_found')],
   ])('count %s once: %s', async (line, sample) =>
     expect(await added(sample, () => send(line))).toBe(1),
   );
 
-  it('have the errors of the service for each operation from the start, so that the first is an increase', async () => {
-    const samples = ['listPets', 'getPet', 'listOrders'].map((operation) =>
-      requests(operation, 'GET', 500, 'internal_error'),
+  it('have the errors of the service from the start, so that the first is an increase', async () => {
+    const errors = operations().map(({ operationId, method }) =>
+      requests(operationId, method, 500, 'internal_error'),
     );
-    for (const sample of [...samples, requests('createPet', 'POST', 500, 'internal_error')]) {
-      expect(await text()).toContain(`${sample} 0\n`);
-    }
+    const lines = (await text()).split('\n');
+    expect(lines).toEqual(expect.arrayContaining(errors.map((sample) => `${sample} 0`)));
   });
 
   it('time each request by operation and method', async () => {
     const labels = 'operation="createPet",method="POST"';
     const duration = 'animal_store_http_request_duration_seconds';
+    const create = () => service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 });
     expect(await added(`${duration}_bucket{le="+Inf",${labels}}`, create)).toBe(1);
-    expect(await added(`${duration}_count{${labels}}`, create)).toBe(1);
     expect(await added(`${duration}_sum{${labels}}`, create)).toBeGreaterThan(0);
-  });
-
-  it('count rejected keys, and never show one', async () => {
-    const refused = () =>
-      service.anonymous.get('/v1/pets').set('Authorization', `Bearer ${newApiKey()}`).expect(401);
-    expect(await added(requests('listPets', 'GET', 401, 'invalid_api_key'), refused)).toBe(1);
-    expect(await text()).not.toContain('animalstore_');
   });
 
   it('count who still uses getPet, by the id of the key', async () => {
@@ -123,38 +109,33 @@ describe('the metrics', () => {
   });
 
   it('have no label that a client chose', async () => {
-    for (const target of [
-      'GET /needle',
-      'GET /v1/pets/needle',
-      'GET /docs/guides/needle',
-      'GET /v1/pets?cursor=needle',
-      'PUT /v1/pets/needle',
-    ]) {
-      await send(target, ['X-Request-Id: needle']);
+    const targets = ['/needle', '/v1/pets/needle', '/docs/guides/needle', '/v1/pets?cursor=needle'];
+    for (const target of targets) {
+      await send(`GET ${target}`, ['X-Request-Id: needle', `X-API-Key: ${service.key}`]);
     }
-    expect(await text()).not.toContain('needle');
+    expect(await text()).not.toMatch(/needle|animalstore_/);
   });
 
   it('say which build runs, and have those of Node.js', async () => {
     const labels = `version="${VERSION}",commit="0123abc",node="${process.version}"`;
     expect(await valueOf(`animal_store_build_info{${labels}}`)).toBe(1);
-    for (const name of ['eventloop_lag_p99_seconds', 'heap_size_used_bytes', 'gc_duration']) {
-      expect(await text()).toContain(`nodejs_${name}`);
-    }
+    expect(await text()).toMatch(
+      /nodejs_eventloop_lag_p99_seconds [^]*nodejs_heap_size_used_bytes /,
+    );
   });
 
   it('are at /metrics in the text format, and nothing else is there', async () => {
     const { headers } = await fetch(address());
     expect(headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/);
     expect((await fetch(address().replace('metrics', 'v1/pets'))).status).toBe(404);
-    expect((await fetch(address(), { method: 'POST' })).status).toBe(404);
     await service.api.get('/metrics').expect(404);
   });
 
   it('keep a process from starting if their port is taken, and say so', async () => {
     const taken = { METRICS_PORT: String(service.metricsPort()) };
-    const start = startService(taken, service.databaseUrl);
-    await expect(start).rejects.toThrow(OperatorError);
-    await expect(start).rejects.toThrow(/METRICS_PORT/);
+    await expect(startService(taken, service.databaseUrl)).rejects.toMatchObject({
+      constructor: OperatorError,
+      message: expect.stringContaining('METRICS_PORT'),
+    });
   });
 });

@@ -14,13 +14,8 @@ describe('under overload', () => {
     const answer = await connection.answer();
     expectError(answer, 503, 'unavailable', ['overloaded']);
     expect(answer.headers['retry-after']).toBe('1');
-    expect(JSON.parse(service.log[0]!)).toEqual({
-      level: 'warn',
-      time: expect.any(String),
-      request: answer.headers['x-request-id'],
-      reason: 'The service is overloaded; try again.',
-      msg: 'A request was rejected with 503',
-    });
+    const reason = 'The service is overloaded; try again.';
+    expect(JSON.parse(service.log[0]!)).toMatchObject({ level: 'warn', reason });
     for (const path of ['/health/live', '/health/ready']) {
       connection.send(request(`GET ${path}`));
       expect((await connection.answer()).status).toBe(200);

@@ -2,49 +2,31 @@ import { serviceOfTests } from '../support/service.js';
 import { exchange, request } from '../support/raw-http.js';
 
 /** For each `TRUST_PROXY`: values of `X-Forwarded-For`, and the client that the log then names. */
-describe.each<[string | undefined, [forwardedFor: string[], client: string][]]>([
-  [
-    undefined,
-    [
-      [[], '127.0.0.1'],
-      [['203.0.113.7', '10.1.2.3'], '127.0.0.1'],
-    ],
-  ],
+describe.each<[string, [forwardedFor: string[], client: string][]]>([
+  ['', [[['203.0.113.7', '10.1.2.3'], '127.0.0.1']]],
   [
     '1',
     [
       [[], '127.0.0.1'],
-      [['203.0.113.7'], '203.0.113.7'],
       [['2001:db8::7'], '2001:db8::7'],
       [['198.51.100.1, 203.0.113.7'], '203.0.113.7'],
       [['198.51.100.1', '203.0.113.7'], '203.0.113.7'],
     ],
   ],
-  [
-    '2',
-    [
-      [['203.0.113.7'], '203.0.113.7'],
-      [['198.51.100.1, 203.0.113.7, 10.1.2.3'], '203.0.113.7'],
-    ],
-  ],
+  ['2', [[['198.51.100.1, 203.0.113.7, 10.1.2.3'], '203.0.113.7']]],
   [
     '127.0.0.1, 10.0.0.0/8',
     [
       [['198.51.100.1, 203.0.113.7, 10.1.2.3'], '203.0.113.7'],
       [['10.1.2.3'], '10.1.2.3'],
-      ...[
-        'not-an-address',
-        '203.0.113.7:4711',
-        'x'.repeat(1_000),
-        '"}\\n{"forged":true}',
-        '',
-        ', ,',
-      ].map((value): [string[], string] => [[value], '127.0.0.1']),
+      ...['not-an-address', '203.0.113.7:4711', '"}\\n{"forged":true}', '', ', ,'].map(
+        (value): [string[], string] => [[value], '127.0.0.1'],
+      ),
     ],
   ],
   ['10.0.0.0/8', [[['203.0.113.7'], '127.0.0.1']]],
-])('with TRUST_PROXY=%s', (trusted, cases) => {
-  const service = serviceOfTests(trusted === undefined ? {} : { TRUST_PROXY: trusted });
+])('with TRUST_PROXY=%s', (TRUST_PROXY, cases) => {
+  const service = serviceOfTests({ TRUST_PROXY });
 
   it.each(cases)('of X-Forwarded-For %j the log has %s', async (forwardedFor, client) => {
     service.log.length = 0;
@@ -53,13 +35,11 @@ describe.each<[string | undefined, [forwardedFor: string[], client: string][]]>(
     expect(service.log.map((line) => JSON.parse(line).client)).toEqual([client]);
   });
 
-  it('nothing that a client writes changes the addresses in answers', async () => {
-    await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
-    await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
+  it('nothing that a client writes changes the addresses in responses', async () => {
+    await service.query(`insert into pets (name, category_id) values ('Rex', 1), ('Max', 1)`);
     const { headers } = await service.api
       .get('/v1/pets?limit=1')
-      .set({ 'X-Forwarded-Proto': 'https', 'X-Forwarded-Host': 'elsewhere.example' })
-      .expect(200);
+      .set({ 'X-Forwarded-Proto': 'https', 'X-Forwarded-Host': 'elsewhere.example' });
     expect(headers['link']).toMatch(/^<\/v1\/pets\?/);
   });
 });

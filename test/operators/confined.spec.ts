@@ -35,24 +35,19 @@ function canConfine(): boolean {
   'as any user, without capabilities, on a read-only file system',
   () => {
     const project = Project.ofTests();
-    let DATABASE_URL: string;
+    const variables = { NODE_ENV: 'production' };
     beforeAll(async () => {
-      DATABASE_URL = await project.createDatabase();
+      Object.assign(variables, { DATABASE_URL: await project.createDatabase() });
     });
 
-    const start = (command: string, ...args: string[]) =>
-      project.start('unshare', [...CONFINED, command, ...args], {
-        NODE_ENV: 'production',
-        DATABASE_URL,
-      });
+    const start = (...command: string[]) =>
+      project.start('unshare', [...CONFINED, ...command], variables);
     const run = (...args: string[]) => start(process.execPath, 'dist/src/main.js', ...args);
 
     it('nothing can be written, and nothing is allowed', async () => {
-      const { stdout } = await start(
-        'sh',
-        '-c',
-        'touch x "$TMPDIR/x" /tmp/x 2>/dev/null; ls x "$TMPDIR/x" 2>/dev/null; id -u; grep CapBnd /proc/self/status',
-      ).outcome;
+      const script = `touch x "$TMPDIR/x" /tmp/x 2>/dev/null; ls x "$TMPDIR/x" 2>/dev/null
+        id -u; grep CapBnd /proc/self/status`;
+      const { stdout } = await start('sh', '-c', script).outcome;
       expect(stdout).toBe('10001\nCapBnd:\t0000000000000000\n');
     });
 

@@ -1,24 +1,18 @@
 import { cp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Client } from 'pg';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import { administer } from '../../src/database/database.js';
 import { requiredSettings } from '../../src/database/data-source.js';
 import { NEEDED_RIGHTS, OTHER_RIGHTS } from '../../src/schema/schema-state.js';
 import { Postgres, systemBinaries } from '../support/postgres.js';
-import { addPet, petNames, statusWith } from '../support/pets.js';
+import { query } from '../support/ask.js';
+import { runHere } from '../support/command.js';
 import { Project } from '../support/project.js';
+import { startService } from '../support/service.js';
 
 const binaries = await systemBinaries();
 const read = (file: string) => readFile(join(PROJECT_ROOT, file), 'utf8');
 const [guide, deployment] = await Promise.all([read('docs/dba.md'), read('docs/deploy.md')]);
-
-/** References to steps of docs/deploy.md, with their numbers: create roles; grant the rights and check. */
-const REFERENCES: [reference: string, first: number, last: number][] = [
-  ['[step 4](deploy.md#database)', 4, 4],
-  ['[steps 6 and 7](deploy.md#database)', 6, 7],
-];
 
 /** The numbered steps of a section, from their numbers to their ends. */
 const stepsOf = (document: string, title: string) =>
@@ -31,8 +25,11 @@ const stepsOf = (document: string, title: string) =>
 /** The code blocks of a section's steps, in their order. References to steps of docs/deploy.md are resolved. */
 function blocksOf(title: string, language: 'sh' | 'sql', document = guide): string[] {
   const steps = stepsOf(document, title).flatMap((step) => {
-    const [, first, last] = REFERENCES.find(([reference]) => step.includes(reference)) ?? [];
-    return first === undefined ? step : stepsOf(deployment, 'Database').slice(first - 1, last);
+    const [, first, last = first] =
+      /\[steps? (\d)(?: and (\d))?\]\(deploy\.md#database\)/.exec(step) ?? [];
+    return first === undefined
+      ? step
+      : stepsOf(deployment, 'Database').slice(Number(first) - 1, Number(last));
   });
   const blocks = steps.join('').matchAll(/^( {3,})```(\w+)\n([^]*?)^\1```$/gm);
   return [...blocks]
@@ -51,11 +48,10 @@ const [CREATE_ROLES] = INSTALLATION[0]!.split('\n') as [string];
     KEYS_PASSWORD: 'keyspassword',
   };
   const READER_PASSWORD = 'readerpassword';
-  let project: Project;
+  const project = Project.ofTests();
   let server: Postgres;
   let fresh: Postgres;
   beforeAll(async () => {
-    project = await Project.create();
     for (const file of ['docs/roles.sql', 'docs/grants.sql']) {
       await cp(join(PROJECT_ROOT, file), join(project.folder, file));
     }
@@ -67,10 +63,7 @@ const [CREATE_ROLES] = INSTALLATION[0]!.split('\n') as [string];
       Postgres.start([], binaries!),
     ]);
   });
-  afterAll(async () => {
-    await project.remove();
-    await Promise.all([server, fresh].map((each) => each.stop()));
-  });
+  afterAll(() => Promise.all([server, fresh].map((each) => each.stop())));
 
   /** Runs a step's commands on `on`. @returns their standard output. */
   async function run(on: Postgres, commands: string): Promise<string> {
@@ -106,19 +99,14 @@ const [CREATE_ROLES] = INSTALLATION[0]!.split('\n') as [string];
 
   const urlOf = (role: string, password: string, { port }: Postgres) =>
     `postgres://${role}:${password}@127.0.0.1:${port}/animals`;
-  const asService = (on: Postgres) => ({
-    DATABASE_URL: urlOf('animals', PASSWORDS.SERVICE_PASSWORD, on),
-  });
   const asKeys = (on: Postgres) => urlOf('animals_keys', PASSWORDS.KEYS_PASSWORD, on);
+  const serve = (on: Postgres) =>
+    startService({}, urlOf('animals', PASSWORDS.SERVICE_PASSWORD, on), { owner: asKeys(on) });
 
   async function queryAs(role: string, password: string, sql: string): Promise<unknown[]> {
-    const client = new Client({ connectionString: urlOf(role, password, server) });
-    await client.connect();
-    try {
-      return (await client.query({ text: sql, rowMode: 'array' })).rows;
-    } finally {
-      await client.end();
-    }
+    // Several statements have no rows.
+    const rows = (await query(urlOf(role, password, server), sql)) ?? [];
+    return rows.map((row) => Object.values(row));
   }
   const asSuperuser = (sql: string) => queryAs('postgres', server.password, sql);
 
@@ -128,8 +116,10 @@ const [CREATE_ROLES] = INSTALLATION[0]!.split('\n') as [string];
     expect(migrated).toMatch(/Applied .+\.\n$/);
     expect(check).toMatch(/^ok {4}rights: /m);
     expect(check).not.toMatch(/^FAIL/m);
-    const served = await project.serve(asService(server));
-    expect((await fetch(new URL('/health/ready', served.base))).status).toBe(200);
+    const service = await serve(server);
+    await service.anonymous.get('/health/ready').expect(200);
+    await service.stop();
+    await asSuperuser('delete from api_keys');
   });
 
   it('tells no password to the log', () => {
@@ -168,21 +158,21 @@ const [CREATE_ROLES] = INSTALLATION[0]!.split('\n') as [string];
   });
 
   it('backs up, and restores on a new server', async () => {
-    const DATABASE_URL = asKeys(server);
-    const created = await project.run('keys', ['create', '--name', 'x'], { DATABASE_URL });
-    const key = created.stdout.trim();
-    const before = await project.serve(asService(server));
-    await addPet(before.base, key, 'Rex');
+    const before = await serve(server);
+    const pet = { name: 'Rex', categoryId: 1 };
+    await before.api.post('/v1/pets').send(pet).expect(201);
+    await before.stop();
     expect(await follow('Back up', server)).toHaveLength(1);
 
     const restored = await follow('Restore', fresh);
     expect(restored).toHaveLength(4);
     expect(restored.at(-1)).not.toMatch(/^FAIL/m);
-    const after = await project.serve(asService(fresh));
-    expect((await fetch(new URL('/health/ready', after.base))).status).toBe(200);
-    expect(await statusWith(after.base, key)).toBe(200);
-    await addPet(after.base, key, 'Bello');
-    expect(await petNames(after.base, key)).toEqual(['Rex', 'Bello']);
+    const after = await serve(fresh);
+    const send = (method: 'get' | 'post') =>
+      after.anonymous[method]('/v1/pets').set('Authorization', `Bearer ${before.key}`);
+    await send('post').send(pet).expect(201);
+    expect((await send('get').expect(200)).body).toHaveLength(2);
+    await after.stop();
   });
 
   it('restores on the same server', async () => {
@@ -197,8 +187,8 @@ const [CREATE_ROLES] = INSTALLATION[0]!.split('\n') as [string];
     const [create] = blocksOf('Change the password of the service', 'sql');
     await asSuperuser(`${create}; alter role animals_b password 'other'`);
     const url = urlOf('animals_b', 'other', server);
-    const { code, stdout } = await project.run('check', [], { DATABASE_URL: url });
-    expect({ code, fails: /^FAIL/m.test(stdout) }).toEqual({ code: 0, fails: false });
+    const stdout = expect.not.stringMatching(/^FAIL/m);
+    expect(await runHere('check', { DATABASE_URL: url })).toMatchObject({ code: 0, stdout });
     await asSuperuser('drop role animals_b');
   });
 
@@ -214,47 +204,28 @@ const [CREATE_ROLES] = INSTALLATION[0]!.split('\n') as [string];
 
   it('gives each role its rights and no more', async () => {
     const all = await asSuperuser(
-      `select pg_get_userbyid(grantee), name, lower(privilege_type)
+      `select pg_get_userbyid(grantee) || ': ' || name || ' ' || lower(privilege_type)
          from (select oid, relname::text as name, relowner, relacl as acl from pg_class
                union all
                select pg_class.oid, relname || '.' || attname, relowner, attacl
                  from pg_attribute join pg_class on pg_class.oid = attrelid) as relations
          join pg_class using (oid), lateral aclexplode(acl)
-        where relnamespace = 'public'::regnamespace and grantee <> relations.relowner
-        order by 1, 2, 3`,
+        where relnamespace = 'public'::regnamespace and grantee <> relations.relowner`,
     );
-    const of = (role: string) =>
-      (all as string[][]).filter(([grantee]) => grantee === role).map((it) => it.slice(1));
     const service = [...NEEDED_RIGHTS, ...OTHER_RIGHTS].flatMap(([relation, ...privileges]) =>
-      privileges.map((privilege) => [relation, privilege]),
+      privileges.map((privilege) => `animals: ${relation} ${privilege}`),
     );
-    const rights = service.map((it) =>
-      it.join(' ').replace('api_keys update', 'api_keys.last_used_at update'),
-    );
-    expect(
-      of('animals')
-        .map((it) => it.join(' '))
-        .toSorted(),
-    ).toEqual(rights.toSorted());
-    expect(of('animals_keys').map((it) => it.join(' '))).toEqual([
-      'api_keys insert',
-      'api_keys select',
-      'api_keys.expires_at update',
-      'api_keys.revoked_at update',
-    ]);
-    expect(of('animals_reader').map((it) => it.join(' '))).toEqual([
-      'api_keys.created_at select',
-      'api_keys.expires_at select',
-      'api_keys.id select',
-      'api_keys.last_used_at select',
-      'api_keys.name select',
-      'api_keys.revoked_at select',
-      'migrations select',
-      'orders select',
-      'pets select',
-    ]);
-    const roles = ['animals', 'animals_keys', 'animals_reader'];
-    expect(all).toHaveLength(roles.flatMap(of).length);
+    const readable = ['created_at', 'expires_at', 'id', 'last_used_at', 'name', 'revoked_at'];
+    const expected = [
+      ...service.map((it) => it.replace('api_keys update', 'api_keys.last_used_at update')),
+      ...['api_keys insert', 'api_keys select', 'api_keys.revoked_at update'].map(
+        (it) => `animals_keys: ${it}`,
+      ),
+      ...[...readable.map((column) => `api_keys.${column}`), 'migrations', 'orders', 'pets'].map(
+        (it) => `animals_reader: ${it} select`,
+      ),
+    ];
+    expect(all.flat().toSorted()).toEqual(expected.toSorted());
     const owners = await asSuperuser(
       `select distinct pg_get_userbyid(relowner) from pg_class where relnamespace = 'public'::regnamespace`,
     );
@@ -271,14 +242,16 @@ const [CREATE_ROLES] = INSTALLATION[0]!.split('\n') as [string];
     }
     const read = (sql: string) => queryAs('animals_reader', READER_PASSWORD, sql);
     expect(await read('select name from pets')).toEqual([['Rex']]);
-    expect(await read('select name from api_keys')).toEqual([['x']]);
+    expect(await read('select name from api_keys')).toEqual([['test']]);
     await expect(read('select hash from api_keys')).rejects.toMatchObject(denied);
+    const served = await serve(server);
     const seen = await queryAs(
       'animals_migrator',
       PASSWORDS.MIGRATOR_PASSWORD,
       `select distinct query_start is not null from pg_stat_activity where usename = 'animals'`,
     );
     expect(seen).toEqual([[true]]);
+    await served.stop();
     await expect(read('delete from pets')).rejects.toMatchObject({ code: '25006' });
     await asSuperuser('create role stranger login password $$x$$');
     await expect(queryAs('stranger', 'x', 'select 1')).rejects.toMatchObject(denied);
@@ -306,30 +279,22 @@ const [CREATE_ROLES] = INSTALLATION[0]!.split('\n') as [string];
 
     // On a server that has a database and a role of these names.
     const other = await Postgres.start([], binaries!);
-    try {
-      await administer(other.url, async (dataSource) => {
-        await dataSource.query('create database animals');
-        await dataSource.query('create role animals_reader login');
-        const failed = await run(other, `${CREATE_ROLES} 2>&1 || echo "left with $?"`);
-        expect(failed).toMatch(
-          /ERROR: +the database animals belongs to another role\nHINT: .+\nleft with 3\n$/s,
-        );
-        const [, remedy] = /: (alter database .+);$/m.exec(failed)!;
-        await dataSource.query(remedy!);
-      });
-      await follow(INSTALLATION, other);
-    } finally {
-      await other.stop();
-    }
+    await query(other.url, 'create database animals', 'create role animals_reader login');
+    const failed = await run(other, `${CREATE_ROLES} 2>&1 || echo "left with $?"`);
+    expect(failed).toMatch(
+      /ERROR: +the database animals belongs to another role\nHINT: .+\nleft with 3\n$/s,
+    );
+    const [, remedy] = /: (alter database .+);$/m.exec(failed)!;
+    await query(other.url, remedy!);
+    await run(other, CREATE_ROLES);
+    await other.stop();
   });
 
   it('has queries that run', async () => {
-    await asSuperuser('create extension pg_stat_statements');
     const queries = (await read('docs/monitoring.sql')).split(/;\n\n/);
     expect(queries).toHaveLength(9);
-    for (const query of queries) {
-      await asSuperuser(query);
-    }
+    const url = urlOf('postgres', server.password, server);
+    await query(url, 'create extension pg_stat_statements', ...queries);
   });
 
   it('lists the settings of the sessions that serve requests', () => {

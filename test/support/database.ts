@@ -44,12 +44,9 @@ export async function createMigratedDatabase(address = serverUrl()): Promise<str
 export async function createTemplate(): Promise<string> {
   const url = await createDatabase();
   await runMigrations(url);
-  const { version } = await ask(
-    url,
-    `select current_setting('server_version_num')::int as version`,
-  );
+  const { server_version_num: version } = await ask(url, 'show server_version_num');
   // The other strategy, the default, writes each page to the log too.
-  const strategy = version < 150_000 ? '' : ' strategy file_copy';
+  const strategy = Number(version) < 150_000 ? '' : ' strategy file_copy';
   process.env['TEST_TEMPLATE'] = new URL(url).pathname.slice(1) + strategy;
   return url;
 }

@@ -1,7 +1,7 @@
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { postgresAccount } from '../../src/embedded-postgres/binaries.js';
+import { postgresAccount } from '../../src/embedded-postgres/embedded-postgres.js';
 import { freePort } from '../../scripts/free-port.mjs';
 import { areInstalled, PATH, Program } from './program.js';
 

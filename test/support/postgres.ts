@@ -4,7 +4,7 @@ import { chmod, chown, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/pr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { findBinaries, postgresAccount } from '../../src/embedded-postgres/binaries.js';
+import { findBinaries, postgresAccount } from '../../src/embedded-postgres/embedded-postgres.js';
 import { freePort } from '../../scripts/free-port.mjs';
 import { areInstalled, type Ids, Program } from './program.js';
 
@@ -143,11 +143,6 @@ export class Postgres {
   async kill(): Promise<void> {
     this.program.signalFamily('SIGKILL');
     await this.program.outcome;
-  }
-
-  /** PostgreSQL's fast shutdown. */
-  async shutDown(): Promise<void> {
-    await this.program.end('SIGINT');
   }
 
   /** Stops it in whatever state, and deletes its folder. */

@@ -110,13 +110,9 @@ export class Program {
 
   /** Sends a signal to the program and to its children, of whatever group: PostgreSQL's have groups of their own. */
   signalFamily(signal: NodeJS.Signals): void {
-    [this.processId, ...this.children()].forEach((pid) => sendTo(pid, signal));
-  }
-
-  /** The ids of its children that run. */
-  children(): number[] {
     const pgrep = spawnSync('pgrep', ['-P', String(this.processId)], { encoding: 'utf8' });
-    return pgrep.stdout.split('\n').filter(Boolean).map(Number);
+    const children = pgrep.stdout.split('\n').filter(Boolean).map(Number);
+    [this.processId, ...children].forEach((pid) => sendTo(pid, signal));
   }
 }
 

@@ -157,7 +157,7 @@ export class Project {
   }
 }
 
-export type Variables = Record<string, string>;
+type Variables = Record<string, string>;
 
 type CommandName = 'serve' | 'check' | 'keys' | 'migrate' | 'psql' | 'seed';
 

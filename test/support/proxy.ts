@@ -10,7 +10,7 @@ import { areInstalled, PATH, Program } from './program.js';
 import { RawConnection } from './raw-http.js';
 import { until } from './until.js';
 
-const DEPLOY = join(PROJECT_ROOT, 'deploy');
+const HAPROXY = join(PROJECT_ROOT, 'deploy/haproxy.cfg');
 
 export const PROXIES = ['haproxy', 'nginx'] as const;
 
@@ -20,14 +20,12 @@ export const hasProxy = (name: ProxyName) => areInstalled(name);
 
 /** What its file in `deploy/` says. */
 export const configurationOf = (name: ProxyName) =>
-  readFile(join(DEPLOY, { haproxy: 'haproxy.cfg', nginx: 'nginx.conf' }[name]), 'utf8');
+  readFile(name === 'haproxy' ? HAPROXY : join(PROJECT_ROOT, 'deploy/nginx.conf'), 'utf8');
 
 function expectValid(name: ProxyName, args: string[], env: Record<string, string> = {}): void {
   const check = spawnSync(name, args, { env: { PATH, ...env }, encoding: 'utf8' });
   expect(check).toMatchObject({ status: 0, stderr: expect.not.stringMatching(/warn|alert/i) });
 }
-
-const HAPROXY = join(DEPLOY, 'haproxy.cfg');
 
 /** Has haproxy verify its configuration with these variables. */
 export const checkHaproxy = (env: Record<string, string>) =>

@@ -89,11 +89,7 @@ export async function exchange(port: number, bytes: string | Buffer): Promise<An
 }
 
 /** The bytes of a request without a body, or with `body` and its length. */
-export function request(
-  line: string,
-  headers: string[] = [],
-  body: string | undefined = undefined,
-): string {
+export function request(line: string, headers: string[] = [], body?: string): string {
   const length = body === undefined ? [] : [`Content-Length: ${body.length}`];
   return [`${line} HTTP/1.1`, 'Host: test', ...headers, ...length, '', body ?? ''].join('\r\n');
 }

@@ -220,7 +220,7 @@ func (s *server) get(w http.ResponseWriter, r *http.Request, c *call, petID stri
 	w.Header().Set("Deprecation", "@1795046400")
 	w.Header().Set("Sunset", "Thu, 05 Dec 2030 00:00:00 GMT")
 	w.Header().Set("Link", `</v1/pets>; rel="successor-version", </docs/guides/deprecation>; rel="deprecation"; type="text/html"`)
-	noSuchPet := &fault{status: 404, code: "pet_not_found", message: "No such animal."}
+	noSuchPet := &fault{status: 404, code: "pet_not_found", message: "No such pet."}
 	id, err := strconv.ParseInt(petID, 10, 64)
 	if err != nil || !idForm.MatchString(petID) {
 		return noSuchPet

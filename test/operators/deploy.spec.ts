@@ -1,9 +1,14 @@
-import { readFileSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import ts from 'typescript';
 import { parse, parseAllDocuments } from 'yaml';
 import { PROJECT_ROOT, VERSION } from '../../src/config/project-root.js';
-import { readEnvironment } from '../../src/config/environment.js';
+import { Environment, readEnvironment } from '../../src/config/environment.js';
 import { startService } from '../support/service.js';
 
 const read = (file: string) => readFileSync(join(PROJECT_ROOT, file), 'utf8');
@@ -15,31 +20,34 @@ const objectsOf = (file: string) =>
 
 /** What TypeScript says of objects, with the types that are made of Kubernetes's own OpenAPI document. */
 function typeErrors(objects: { apiVersion: string; kind: string }[]): string[] {
-  const source = objects.map(({ apiVersion, kind, ...rest }, index) => {
-    const module = apiVersion.includes('/')
-      ? apiVersion.replace('.k8s.io', '')
-      : `core/${apiVersion}`;
+  const source = objects.map((object, index) => {
+    const { apiVersion, kind } = object;
+    const module = /\//.test(apiVersion) ? apiVersion.replace('.k8s.io', '') : `core/${apiVersion}`;
     return `import type { ${kind} as T${index} } from 'kubernetes-types/${module}';
-      export const o${index}: T${index} = ${JSON.stringify({ apiVersion, kind, ...rest })};`;
+      export const o${index}: T${index} = ${JSON.stringify(object)};`;
   });
   const file = join(PROJECT_ROOT, 'test/operators/objects.ts');
-  const options = {
-    noEmit: true,
-    strict: true,
-    skipLibCheck: true,
-    lib: ['lib.es5.d.ts'],
-    module: ts.ModuleKind.Preserve,
-    types: [],
-  };
-  const host = ts.createCompilerHost(options);
+  const module = ts.ModuleKind.Preserve;
+  const options = { noEmit: true, strict: true, skipLibCheck: true, lib: ['lib.es5.d.ts'], module };
+  const host = ts.createCompilerHost({ ...options, types: [] });
   const { getSourceFile } = host;
   host.getSourceFile = (name, ...rest) =>
     name === file
       ? ts.createSourceFile(name, source.join('\n'), ts.ScriptTarget.Latest)
       : getSourceFile(name, ...rest);
   return ts
-    .getPreEmitDiagnostics(ts.createProgram([file], options, host))
+    .getPreEmitDiagnostics(ts.createProgram([file], { ...options, types: [] }, host))
     .map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n'));
+}
+
+const dockerfile = read('Dockerfile');
+const [, command] = /^HEALTHCHECK [^[]*CMD (\[.+\])$/m.exec(dockerfile)!;
+const [healthCheck, ...args]: [string, ...string[]] = JSON.parse(command!);
+
+/** The exit code of the image's health check of the process at `port`. */
+async function healthOf(port: number): Promise<number | null> {
+  const child = spawn(healthCheck, args, { env: { PATH: process.env['PATH'], PORT: `${port}` } });
+  return (await once(child, 'close'))[0];
 }
 
 describe('deploy/kubernetes', () => {
@@ -76,9 +84,8 @@ describe('deploy/kubernetes', () => {
   });
 
   it('migrates and then grants in a job that is named by the version, which its first lines wait for', () => {
-    expect([serving.image, migrating.image]).toEqual(
-      Array(2).fill(`animal-store-service:${VERSION}`),
-    );
+    const image = `animal-store-service:${VERSION}`;
+    expect([serving.image, migrating.image]).toEqual([image, image]);
     expect(job.metadata.name).toBe(`animal-store-migrate-${VERSION.replaceAll('.', '-')}`);
     expect(read('deploy/kubernetes/migrate.yaml')).toContain(`job/${job.metadata.name} `);
     expect(migrating.args).toEqual(['migrate', 'run']);
@@ -88,15 +95,14 @@ describe('deploy/kubernetes', () => {
   });
 
   it('has variables, ports and files that the service has', () => {
-    const [, port] = /\bPORT=(\d+)/.exec(read('Dockerfile'))!;
+    const [, port] = /\bPORT=(\d+)/.exec(dockerfile)!;
     for (const container of [serving, migrating]) {
       const { DATABASE_URL_FILE, ...values } = valuesOf(container);
       const [secret, ca] = container.volumeMounts;
       expect(DATABASE_URL_FILE).toBe(`${secret.mountPath}/database-url`);
-      const DATABASE_URL = `postgres://db/animals?sslmode=verify-full&sslrootcert=${ca.mountPath}/ca.pem`;
-      expect(read('deploy/kubernetes/animal-store.yaml')).toContain(
-        DATABASE_URL.split('animals')[1],
-      );
+      const parameters = `?sslmode=verify-full&sslrootcert=${ca.mountPath}/ca.pem`;
+      expect(read('deploy/kubernetes/animal-store.yaml')).toContain(parameters);
+      const DATABASE_URL = `postgres://db/animals${parameters}`;
       const environment = readEnvironment({ NODE_ENV: 'production', DATABASE_URL, ...values });
       expect(Object.keys(environment)).toEqual(expect.arrayContaining(Object.keys(values)));
     }
@@ -111,11 +117,11 @@ describe('deploy/kubernetes', () => {
   });
 
   it('lets everybody connect to the service, and Prometheus alone to its metrics', () => {
-    const [http, metrics] = policy.spec.ingress;
-    expect(http).toEqual({ ports: [{ port: 'http' }] });
-    expect(metrics.ports).toEqual([{ port: 'metrics' }]);
-    expect(metrics.from).toHaveLength(1);
-    expect(policy.spec.podSelector.matchLabels).toEqual(labels);
+    const from = [expect.any(Object)];
+    expect(policy.spec.ingress).toEqual([
+      { ports: [{ port: 'http' }] },
+      { from, ports: [{ port: 'metrics' }] },
+    ]);
   });
 
   it('has Prometheus scrape the metrics as the job that the alerts name', () => {
@@ -127,26 +133,81 @@ describe('deploy/kubernetes', () => {
     expect(new Set([...jobs].map(([, name]) => name))).toEqual(new Set([job_name]));
   });
 
-  it('sends requests to the pods of the service alone, and evicts one of them at a time', () => {
+  it('is of the pods of the service alone, of which one at a time is evicted and has time to stop', () => {
+    const { matchLabels } = policy.spec.podSelector;
+    expect([matchLabels, service.spec.selector]).toEqual([labels, labels]);
     expect(deployment.spec.selector.matchLabels).toEqual(labels);
-    expect(service.spec.selector).toEqual(labels);
     expect(budget.spec).toEqual({ maxUnavailable: 1, selector: { matchLabels: labels } });
     expect(deployment.spec.replicas).toBeGreaterThan(1);
     expect(job.spec.template.metadata.labels).not.toEqual(labels);
-  });
-
-  it('gives a process the time that it needs to stop', () => {
-    const { terminationGracePeriodSeconds } = deployment.spec.template.spec;
     // docs/operations.md, Stop.
     const needed = Number(valuesOf(serving)['DRAIN_SECONDS']) + 15;
+    const { terminationGracePeriodSeconds } = deployment.spec.template.spec;
     expect(terminationGracePeriodSeconds).toBeGreaterThanOrEqual(needed);
   });
 
-  it('probes paths that respond with 200 while the service is ready', async () => {
+  it('probes paths that respond with 200 while the service is ready, as the image does until it is gone', async () => {
     const running = await startService();
     for (const { httpGet } of [serving.livenessProbe, serving.readinessProbe]) {
       expect((await fetch(`${running.origin}${httpGet.path}`)).status).toBe(200);
     }
+    expect(await healthOf(running.port)).toBe(0);
     await running.stop();
+    expect(await healthOf(running.port)).toBe(1);
+  });
+});
+
+describe('the image', () => {
+  it.each([503, undefined])('is not healthy if the status is %s', async (status) => {
+    const server = createServer((request, response) =>
+      status === undefined ? request.destroy() : response.writeHead(status).end(),
+    ).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    expect(await healthOf((server.address() as AddressInfo).port)).toBe(1);
+    server.close();
+  });
+
+  it('is made of versions that are named in full: Node, as in .nvmrc, and Debian packages', () => {
+    const images = [...dockerfile.matchAll(/^FROM (\w+:.+?)(?: AS|$)/gm)].map(([, image]) => image);
+    const version = new RegExp(`^node:${read('.nvmrc').trim()}\\.\\d+\\.\\d+-bookworm-slim$`);
+    expect(images).toEqual([expect.stringMatching(version), images[0]]);
+    const [, installed] = /apt-get install -y --no-install-recommends (.+?) &&/.exec(dockerfile)!;
+    expect(installed!.split(' ')).toEqual([expect.stringMatching(/^'[a-z]+=\d[\w.-]+\*'$/)]);
+  });
+});
+
+const unit = read('deploy/animal-store@.service');
+const valueOf = (name: string) => new RegExp(`^${name}=(.*)$`, 'm').exec(unit)![1]!;
+
+describe('deploy/animal-store@.service', () => {
+  it('starts the service as npm run start:prod does, on the port that the instance names', () => {
+    const start = JSON.parse(read('package.json')).scripts['start:prod'];
+    expect(`exec ${valueOf('ExecStart')}`).toBe(
+      `${start.replace(' node', ' /usr/bin/node')} serve`,
+    );
+    const variables = valueOf('Environment').replaceAll('%i', '3000').split(' ');
+    const values = Object.fromEntries(variables.map((variable) => variable.split('=')));
+    expect(Object.keys(new Environment())).toEqual(expect.arrayContaining(Object.keys(values)));
+    const { DATABASE_URL_FILE: _, ...others } = values;
+    const environment = readEnvironment({ ...others, DATABASE_URL: 'postgres://db/animals' });
+    expect(environment).toMatchObject({ NODE_ENV: 'production', PORT: 3000 });
+  });
+
+  it('gives a process the time that the longest DRAIN_SECONDS needs', () => {
+    expect(Number(valueOf('TimeoutStopSec'))).toBeGreaterThanOrEqual(60 + 15);
+  });
+
+  const hasSystemd = spawnSync('systemd-analyze', ['--version']).status === 0;
+  // A developer's machine may have no systemd; in CI these tests run, and fail without it.
+  (hasSystemd || process.env['CI'] ? it : it.skip)('is a unit that systemd reads', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'animal-store-systemd-'));
+    const file = join(folder, 'animal-store@3000.service');
+    writeFileSync(file, unit.replace('/usr/bin/node', process.execPath));
+    const analyze = (...args: string[]) =>
+      spawnSync('systemd-analyze', [...args, file], { encoding: 'utf8' });
+    expect(analyze('verify')).toMatchObject({ status: 0, stderr: '' });
+    // Of 100 for a unit that restricts nothing.
+    expect(analyze('security', '--offline=true', '--threshold=20')).toMatchObject({ status: 0 });
+    rmSync(folder, { recursive: true });
   });
 });
