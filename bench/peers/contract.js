@@ -4,7 +4,7 @@
  */
 import { parse } from 'lossless-json';
 import { pino, stdTimeFunctions } from 'pino';
-import { deprecationHeaders, GET_PET_DEPRECATION } from '../../dist/src/deprecation/deprecation.js';
+import { deprecationHeaders } from '../../dist/src/deprecation/deprecation.js';
 import { ERRORS } from '../../dist/src/errors/api-error.js';
 import { INT64_MIN, int64FromDecimal, int64FromJson } from '../../dist/src/int64.js';
 import { Cursors } from '../../dist/src/listing/cursors.js';
@@ -25,7 +25,7 @@ export const logger = pino(
 
 export const JSON_TYPE = 'application/json; charset=utf-8';
 
-export const DEPRECATION_HEADERS = deprecationHeaders(GET_PET_DEPRECATION, {
+export const DEPRECATION_HEADERS = deprecationHeaders({
   DOCS: 'on',
   publicRoot: '',
 });

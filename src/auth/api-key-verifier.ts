@@ -2,6 +2,7 @@ import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@ne
 import { Pool } from 'pg';
 import { BATCH_LIMITS, Batcher } from '../database/batcher.js';
 import { run, Statement } from '../database/statement.js';
+import { reasonOf } from '../errors/database-error.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { hashApiKey, isApiKey } from '../api-key.js';
 
@@ -134,7 +135,7 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
       failure = 'The last use of API keys could not be stored';
       await run(this.pool, NOTE_KEY_USE, [[...used.values()].map(({ caller }) => caller.keyId)]);
     } catch (error) {
-      this.logger.warn({ reason: String(error) }, failure);
+      this.logger.warn({ reason: reasonOf(error) }, failure);
     }
   }
 

@@ -118,5 +118,5 @@ function stateOf({ expiresAt, isExpired, revokedAt }: ApiKey): string {
   // pg reads PostgreSQL's `infinity` as a number.
   const end = revokedAt ?? (expiresAt instanceof Date ? expiresAt : null);
   const state = revokedAt ? 'revoked' : isExpired ? 'expired' : 'valid until';
-  return end === null ? 'valid' : `${state} ${end.toISOString()}`;
+  return end === null ? (isExpired ? 'expired' : 'valid') : `${state} ${end.toISOString()}`;
 }

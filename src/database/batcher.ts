@@ -10,7 +10,7 @@ export const BATCH_LIMITS = {
   inFlight: 3,
   /** Requests waiting for a statement; one more is rejected. */
   waiting: 6_000,
-  /** Milliseconds that a request may wait for its statement; it is rejected if it waits longer. */
+  /** Milliseconds that a request may wait for its statement. It is rejected later, when a statement could be sent. */
   waitingTime: 750,
 } as const;
 

@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { DataSource } from 'typeorm';
 import type { Environment } from '../config/environment.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
-import { isUnavailable } from '../errors/database-error.js';
+import { isUnavailable, reasonOf } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import {
   administrativeDataSource,
@@ -82,7 +82,7 @@ async function requireFit(dataSource: DataSource): Promise<void> {
 export async function connectToServe(
   url: string,
   environment: Environment,
-  engineAndMapping: Engine & Mapping = {},
+  engineAndMapping: Engine & Mapping,
   deadline = performance.now() + 10_000,
 ): Promise<DataSource> {
   const { DATABASE_URL, DATABASE_POOL_SIZE, DATABASE_POOLER } = environment;
@@ -134,7 +134,5 @@ function cannotBeUsed(error: unknown): never {
   if (error instanceof OperatorError) {
     throw error;
   }
-  const { message, code } = error as NodeJS.ErrnoException;
-  const hint = code === 'ERR_INVALID_URL' ? '. Percent-encode the password' : '';
-  throw new OperatorError(`The database of DATABASE_URL cannot be used: ${message || code}${hint}`);
+  throw new OperatorError(`The database of DATABASE_URL cannot be used: ${reasonOf(error)}`);
 }

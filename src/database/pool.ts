@@ -19,7 +19,7 @@ export const DATABASE_TIMEOUTS = {
   keepAlive: 10_000,
 } as const;
 
-/** The same for standbys. The primary then serves the read, before its time in the queue of its batch is over. */
+/** The same for standbys: short, because the primary then serves the read. */
 export const STANDBY_TIMEOUTS = { connection: 250, use: 250 } as const;
 
 export interface ServingPoolConfig extends PoolConfig, SessionTraits {

@@ -14,7 +14,7 @@ export interface Sessions {
   urls: string[];
   /** Milliseconds for a connection, and for the response to {@link OPEN}. */
   timeout: number;
-  /** Settings of the sessions. Sessions without them may be those of a pooler. */
+  /** Settings of the sessions; missing if a pooler is expected. */
   settings?: Record<string, string>;
   /** Whether the sessions must accept writes. */
   isForWrites?: boolean;

@@ -1,6 +1,14 @@
 /** SQLSTATE of a statement that writes to a server that takes no writes. */
 export const READ_ONLY = '25006';
 
+/** What an error says. That of a connection to several addresses has no message, but an error for each address. */
+export function reasonOf(error: unknown): string {
+  const { message, code } = Object(error);
+  return error instanceof AggregateError
+    ? error.errors.map(reasonOf).join('; ')
+    : String(message || code || error);
+}
+
 /** The SQLSTATE of an error raised by PostgreSQL; else `undefined`. */
 export function sqlState(error: unknown): string | undefined {
   const { code } = Object(error);
@@ -40,7 +48,7 @@ const DRIVER_ERRORS =
 
 /**
  * Whether PostgreSQL rejected the values of one statement (SQLSTATE classes 22 data and 23 integrity, and P0001, which
- * a trigger raises). The statement then did nothing. Without those values, it may succeed.
+ * a trigger raises). Without those values, it may succeed.
  */
 export const isRefusedValue = (error: unknown): boolean =>
   /^(2[23]|P0001)/.test(sqlState(error) ?? '');

@@ -10,11 +10,11 @@ import {
 import type { Response } from 'express';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { ApiError, ERRORS } from './api-error.js';
-import { isUnavailable } from './database-error.js';
+import { isUnavailable, reasonOf } from './database-error.js';
 
 /**
- * Turns every exception into a response with the body `{code, message, status}`. An exception that is neither an
- * ApiError nor one of Nest's becomes `internal_error`, and is only logged.
+ * Turns every exception into a response with the body `{code, message, status}`. One that {@link responseTo} does not know
+ * becomes `internal_error`, and is only logged.
  */
 @Catch()
 @Injectable()
@@ -34,7 +34,8 @@ export class ErrorFilter implements ExceptionFilter {
     for (const name of ['Content-Encoding', 'Content-Disposition', 'Transfer-Encoding']) {
       response.removeHeader(name);
     }
-    response.status(status).set({ ...headers, 'Content-Type': 'application/json; charset=utf-8' });
+    const own = { 'Content-Type': 'application/json; charset=utf-8', 'Cache-Control': 'no-store' };
+    response.status(status).set({ ...headers, ...own });
     response.json({ code, message, status });
   }
 
@@ -48,13 +49,6 @@ export class ErrorFilter implements ExceptionFilter {
       this.logger.error({ request, err: exception }, 'The service failed');
     }
   }
-}
-
-/** The error of a connection to several addresses has no message, but an error for each address. */
-function reasonOf(error: unknown): string {
-  return error instanceof AggregateError
-    ? error.errors.map(reasonOf).join('; ')
-    : (error as Error).message;
 }
 
 const TABLE: Readonly<Record<string, { status: number; headers?: object }>> = ERRORS;

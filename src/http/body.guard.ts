@@ -50,8 +50,8 @@ export class BodyGuard implements CanActivate {
       throw tooLarge(this.limits);
     }
     if (hasBody) {
-      if (expect !== undefined) {
-        request.res!.removeHeader('Connection');
+      // RFC 9110, section 10.1.1.
+      if (request.httpVersion === '1.1' && /^100-continue$/i.test(expect ?? '')) {
         request.res!.writeContinue();
       }
       request.body = parseJson(await readBody(request, this.limits), this.limits);
@@ -135,7 +135,7 @@ function depthOf(text: string): number {
   return most;
 }
 
-/** A fraction or a number beyond int64 that JavaScript would round to a whole number in the safe range is NaN. */
+/** A fraction that JavaScript would round to a safe integer is NaN. */
 function parseNumber(digits: string): number | bigint {
   const exact = int64FromJson(digits);
   const rounded = Number(digits);

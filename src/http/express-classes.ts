@@ -6,7 +6,7 @@ import type { ApiError } from '../errors/api-error.js';
 
 /*
  * Express sets the prototype of each request and response, which slows down all later accesses to them: on Node 20 it
- * takes three times the CPU. Node constructs these classes, which have Express's prototypes already, so nothing changes.
+ * takes three times the CPU. Node constructs these classes, which have Express's prototypes already.
  */
 
 const ExpressRequest = IncomingMessage as unknown as new (socket: Socket) => express.Request;

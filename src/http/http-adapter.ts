@@ -10,7 +10,7 @@ import { parseQuery, pathAndQuery } from './request-target.js';
 interface Connection {
   open: Set<Response>;
   latest?: Response;
-  /** Whether its input is not HTTP. Later input is ignored. */
+  /** Whether its input was rejected. Later input is ignored. */
   isRefused: boolean;
 }
 
@@ -67,16 +67,10 @@ export class HttpAdapter extends ExpressAdapter {
         socket.once('error', () => socket.destroy());
         this.refuse(request as Request, new ApiError('route_not_found', 'No such path.'));
       })
-      // BodyGuard sends 100 (Continue) when it reads the body. If it does not, the client need not send the body, and the
-      // connection ends (RFC 9110, section 10.1.1).
-      .on('checkContinue', (request, response) => {
-        response.setHeader('Connection', 'close');
-        this.httpServer.emit('request', request, response);
-      })
-      // Other expectations may be ignored.
-      .on('checkExpectation', (request, response) =>
-        this.httpServer.emit('request', request, response),
-      );
+      // BodyGuard sends 100 (Continue) when it reads the body. If it does not, Node ends the connection. Other expectations
+      // may be ignored.
+      .on('checkContinue', (...exchange) => this.httpServer.emit('request', ...exchange))
+      .on('checkExpectation', (...exchange) => this.httpServer.emit('request', ...exchange));
   }
 
   override listen(port: any, ...args: any[]): Server {
@@ -144,7 +138,7 @@ export class HttpAdapter extends ExpressAdapter {
       setTimeout(() => {
         this.connections.forEach(({ open }, socket) => open.size <= most && socket.destroy());
       }, milliseconds);
-    // Those without a request are not closed at once: it may be on its way.
+    // A connection that has sent nothing yet gets 50 ms: a request may be on its way.
     const timers = [destroyAfter(50, 0), destroyAfter(this.limits.stopTimeout, Infinity)];
     await closed;
     timers.forEach((timer) => clearTimeout(timer));

@@ -1,8 +1,7 @@
-import { applyDecorators } from '@nestjs/common';
 import { Transform } from 'class-transformer';
 import type { Response } from 'express';
 import { JsonText } from '../http/express-classes.js';
-import { IsInt64, MayBeOmitted, WholeNumber } from '../validation/decorators.js';
+import { AllOf, IsInt64, MayBeOmitted, WholeNumber } from '../validation/decorators.js';
 import { Cursors } from './cursors.js';
 import type { Page } from './pages.js';
 
@@ -14,7 +13,7 @@ export const Limit = () => WholeNumber(1, 100, ', sent once, in plain digits');
 /** The property is a `cursor` of the list of that name, as the id that it was made of, or omitted. */
 export function Cursor(list: string): PropertyDecorator {
   const cursors = new Cursors(list);
-  return applyDecorators(
+  return AllOf(
     // A text that is not a cursor stays a string, which `IsInt64` rejects.
     Transform(({ value }) =>
       typeof value === 'string' ? (cursors.idBefore(value) ?? value) : value,

@@ -47,7 +47,7 @@ export class PageStatement extends Statement {
   }
 }
 
-export interface PageRequest {
+interface PageRequest {
   limit: number;
   /** The id after which the page begins; `undefined` for the first page. */
   cursor?: bigint;

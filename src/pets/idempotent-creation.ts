@@ -4,6 +4,7 @@ import { Pool } from 'pg';
 import { BATCH_LIMITS, Batcher } from '../database/batcher.js';
 import { run, runForEach } from '../database/statement.js';
 import { ApiError } from '../errors/api-error.js';
+import { reasonOf } from '../errors/database-error.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import type { NewPet } from './new-pet.dto.js';
 import {
@@ -98,7 +99,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     try {
       while ((await run(this.pool, DELETE_OLD_IDEMPOTENCY_KEYS)).length > 0);
     } catch (error) {
-      this.logger.warn({ reason: String(error) }, 'Old idempotency keys could not be deleted');
+      this.logger.warn({ reason: reasonOf(error) }, 'Old idempotency keys could not be deleted');
     }
   }
 }

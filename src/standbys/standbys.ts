@@ -4,12 +4,13 @@ import { hostsOf } from '../config/database-url.js';
 import { Environment } from '../config/environment.js';
 import { standbyPool } from '../database/data-source.js';
 import { run } from '../database/statement.js';
+import { reasonOf } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { PRIMARY_POSITION, type PrimaryPosition, STANDBY_STATE } from './standbys.sql.js';
 
 /** A read: runs its statement on the primary's pool, or on a standby's session. */
-export type Read<T> = (sessions: Pool | PoolClient) => Promise<T>;
+type Read<T> = (sessions: Pool | PoolClient) => Promise<T>;
 
 /**
  * Reads on the hot standbys of `DATABASE_READ_URL`. Each read asks the primary for the position of its log, and runs on a
@@ -55,7 +56,10 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
 
   /** The `host:port` of each standby. `reason` says why it is not used; it is undefined if the standby is used. */
   get states(): { server: string; reason?: string }[] {
-    return this.standbys.map(({ server, reason }) => ({ server, reason: reason?.message }));
+    return this.standbys.map(({ server, reason }) => ({
+      server,
+      reason: reason && reasonOf(reason),
+    }));
   }
 
   /** Runs `work`, which only reads. If it fails on a standby, runs it again on the primary. */
@@ -91,7 +95,7 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
           : standby.read(position, async () => undefined).catch((error: Error) => error);
       await Promise.all(this.standbys.map(async (one) => this.note(one, await reasonOf(one))));
     } catch (error) {
-      this.logger.debug({ reason: String(error) }, 'Standbys could not be checked');
+      this.logger.debug({ reason: reasonOf(error) }, 'Standbys could not be checked');
     }
   }
 
@@ -102,7 +106,7 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
     if (reason === undefined && before !== undefined) {
       this.logger.info({ standby: server }, 'Reads go to the standby');
     } else if (reason !== undefined && (before === undefined || before === NOT_CHECKED)) {
-      const fields = { standby: server, reason: reason.message || String(Object(reason).code) };
+      const fields = { standby: server, reason: reasonOf(reason) };
       this.logger.warn(fields, 'Reads do not go to the standby');
     }
   }
