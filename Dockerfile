@@ -12,12 +12,12 @@ COPY migrations migrations
 COPY src src
 RUN npm run build
 
-# Apart from the build, so that a change of the sources does not do it again.
+# A stage of its own, so that a change of the sources does not repeat it.
 FROM packages AS production-packages
 RUN npm prune --omit=dev --omit=optional --ignore-scripts
 
 FROM node:24.21.0-bookworm-slim
-# The kernel drops signals that PID 1 does not handle yet, as Node in its first second. tini handles them, and waits for
+# The kernel drops signals that PID 1 does not handle, and Node handles none in its first second. tini does, and reaps
 # orphans.
 RUN apt-get update && apt-get install -y --no-install-recommends 'tini=0.19.0-1*' && rm -rf /var/lib/apt/lists/*
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000
@@ -38,7 +38,7 @@ LABEL org.opencontainers.image.title="Animal Store Service" \
 ENV COMMIT=$COMMIT
 USER node
 EXPOSE 3000
-# Not readiness: a new container would not bring a database back that is away. In bash: the image has no curl, and
+# Not readiness: a new container would not bring the database back. In bash: the image has no curl, and
 # need not start a Node every five seconds.
 HEALTHCHECK --interval=5s --timeout=3s --start-period=20s \
   CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/${PORT:-3000} && printf 'GET /health/live HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3 && read -r status <&3 && [[ $status == 'HTTP/1.1 200 '* ]]"]

@@ -1,5 +1,5 @@
--- The rights of the service, of the keys' role and of readers on the tables. Run it after each upgrade, as the migrator: a
--- table that was made again has lost its rights. It may be run again at any time.
+-- The rights of the service, the keys' role and readers on tables. As the migrator, run this after each upgrade: a
+-- table that was created again has lost its rights. You can run it again at any time.
 grant select on migrations, orders to animals;
 grant select, insert on pets to animals;
 grant select, update (last_used_at) on api_keys to animals;

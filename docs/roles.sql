@@ -1,6 +1,6 @@
 -- The roles of the animal store, each with no more rights than it needs, and the database. Run it as a superuser, with
 -- psql 15 or later. If it failed, run it again: what exists stays as it is. The roles have no passwords: set them with
--- \password in psql, which sends only their hashes. Those of `create role` would be in PostgreSQL's log in clear text.
+-- \password in psql, which sends only their hashes. One in `create role` would be in PostgreSQL's log in clear text.
 \set ON_ERROR_STOP on
 
 begin;
@@ -10,19 +10,18 @@ select format('create role %s %s', name, attributes)
     ('animals_owner', 'nologin'),
     -- Applies and reverts migrations, backs up and restores.
     ('animals_migrator', 'login'),
-    -- The service. grants.sql has its rights on tables. Neither it nor the migrator has a limit: the connections of the
-    -- service grow with its processes, and a migration must never wait for a connection. The limits of the others leave
-    -- them room.
+    -- The service. grants.sql has its rights on tables. It and the migrator have no limit: the service's connections
+    -- grow with its processes, and a migration must never wait for one. The limits of the other roles leave room.
     ('animals', 'login'),
     -- Whoever creates and revokes API keys.
     ('animals_keys', 'login connection limit 5'),
-    -- People and reports: reads animals, orders and the keys' names and dates. It cannot read the keys' hashes.
+    -- People and reports: reads pets, orders and the keys' names and dates. It cannot read the keys' hashes.
     ('animals_reader', 'login connection limit 10')
   ) as roles (name, attributes)
  where not exists (select from pg_roles where rolname = name)
 \gexec
 
--- It sees since when the sessions that a migration waits for run their queries.
+-- The owner may see when the queries began that a migration waits for.
 grant pg_read_all_stats to animals_owner;
 grant animals_owner to animals_migrator;
 alter role animals_reader set default_transaction_read_only = on;
@@ -39,7 +38,7 @@ do $$ begin
   end if;
 end $$;
 
--- Whatever a migration makes belongs to the owner, whoever applies it.
+-- What a migration creates belongs to the owner, whoever applies it.
 alter role animals_migrator in database animals set role = animals_owner;
 
 -- By default, any role of the server may connect, make temporary tables and, before PostgreSQL 15, make tables.

@@ -1,7 +1,7 @@
--- Every statement that the service sends, but for what TypeORM asks PostgreSQL when it connects. Made by npm run
+-- Every statement that the service sends, except those of TypeORM when it connects. Made by npm run
 -- sql-files. A test checks that the statements are current, and others that their plans use the indexes.
 
--- Which of the API keys that requests came with are valid. Prepared as valid-keys.
+-- Which API keys of the waiting requests are valid. Prepared as valid-keys.
 select id, encode(hash, 'hex'), (extract(epoch from expires_at) - extract(epoch from now())) * 1000
     from api_keys
    where hash = any (array(select decode(sent, 'hex') from unnest($1::text[]) as sent))
@@ -121,7 +121,7 @@ select lsn::text, ('x' || left(pg_walfile_name(lsn), 8))::bit(32)::int,
                  end as lsn
            where not pg_is_in_recovery()) as position;
 
--- With DATABASE_READ_URL, on the standby before each read: whether it is a copy, and has replayed as much. Prepared as standby-state.
+-- With DATABASE_READ_URL, on the standby before each read: whether it is a standby that has replayed this. Prepared as standby-state.
 with recursive look (round, has_replayed) as (
     select 0, pg_last_wal_replay_lsn() >= $1::pg_lsn
          and (select received_tli from pg_stat_wal_receiver) = $2::int
@@ -147,7 +147,7 @@ select pg_terminate_backend(pid)
     from pg_stat_activity
    where pid = any($1::int[]) and usename = current_user and query_start < now() - interval '1 second';
 
--- Readiness: whether the database takes writes.
+-- Readiness: whether the database is writable.
 show transaction_read_only;
 
 -- Readiness: which rights the role lacks.
@@ -187,13 +187,13 @@ select current_setting('server_encoding') as encoding, current_schema() as schem
 -- A command, and a start before it serves: dates that the driver reads.
 set datestyle = 'ISO';
 
--- A start: whether the database is Citus, for which other statements replace some of these. Then the start also reads the number of the node from that table.
+-- A start: whether this is Citus. If so, other statements replace some of these, and the start also reads groupid from pg_dist_local_group.
 select to_regclass('pg_dist_local_group') is not null as is_citus;
 
 -- A start: whether sessions have their settings.
 select name, setting, quote_ident(current_user) as role from pg_settings where name = any($1);
 
--- Each session that serves, first: changes its settings, unless it is that of a pooler.
+-- First in each serving session: changes its settings, unless a pooler has the session.
 select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' as "isReadOnly",
        (select count(set_config(name, value, false))
           from unnest($2::text[], $3::text[]) as setting (name, value)

@@ -1,9 +1,9 @@
 import type { Migration, SqlSession } from './migration.js';
 
-/** The animals. Indexes serve the two forms of listPets: all by id, and one status by id. */
+/** The pets. Indexes serve the two forms of listPets: all by id, and one status by id. */
 export class CreatePets1795046400000 implements Migration {
   name = 'CreatePets1795046400000';
-  purpose = 'Creates pets, the animals.';
+  purpose = 'Creates the table pets.';
   locks = { up: {}, down: { pets: 'ACCESS EXCLUSIVE' } } as const;
   drops = ['pets'];
 

@@ -1,7 +1,7 @@
 import type { Migration, SqlSession } from './migration.js';
 
 /**
- * The animals that were created with each `Idempotency-Key`, for 24 hours. The index on created_at finds older rows.
+ * The pets that were created with each `Idempotency-Key`, for 24 hours. The index on created_at finds older rows.
  */
 export class CreateIdempotencyKeys1795132800000 implements Migration {
   name = 'CreateIdempotencyKeys1795132800000';

@@ -2,7 +2,7 @@ import type { Migration, SqlSession } from './migration.js';
 
 /**
  * The orders. Times are limited to those of RFC 3339, whose years have four digits. The index is for queries for the
- * orders of an animal, and for the foreign key check when an animal is deleted.
+ * orders of a pet, and for the foreign key check when a pet is deleted.
  */
 export class CreateOrders1795222800000 implements Migration {
   name = 'CreateOrders1795222800000';

@@ -44,7 +44,7 @@ export class DistributeTables1795226400000 implements Migration {
 
   /**
    * Creates the tables again, because Citus cannot make a table with an identity column local. Their grants are lost.
-   * Keys of deleted animals are left out. An order of a deleted animal makes this fail.
+   * Keys of deleted pets are left out. An order of a deleted pet makes this fail.
    */
   async down(session: SqlSession): Promise<void> {
     await session.query(`

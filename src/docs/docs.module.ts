@@ -4,7 +4,7 @@ import { OpenApiModule } from '../openapi/openapi.module.js';
 import { DocsController } from './docs.controller.js';
 import { IndexController } from './index.controller.js';
 
-/** The index and the OpenAPI document, and the pages unless `DOCS` is off. */
+/** `GET /`, the OpenAPI document, and the pages unless `DOCS` is off. */
 @Module({ imports: [OpenApiModule] })
 export class DocsModule {
   static forRoot({ DOCS }: Environment): DynamicModule {

@@ -3,7 +3,7 @@ import { Pet } from '../pets/pet.entity.js';
 
 /**
  * An order, which the store's own systems write. Every column that is declared here is in listOrders. RFC 3339 can
- * write `placedAt`: its year has four digits. The index serves the check that an animal to be deleted has no orders.
+ * write `placedAt`: its year has four digits. The index serves the check that a pet to be deleted has no orders.
  */
 @Entity('orders')
 @Check('orders_status_check', `status in ('placed', 'approved', 'delivered')`)

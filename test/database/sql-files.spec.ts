@@ -15,7 +15,7 @@ const binaries = await systemBinaries();
 
 /** What each statement is for, by its name or by how it begins, in the order of docs/statements.sql. */
 const STATEMENTS: Readonly<Record<string, string>> = {
-  'valid-keys': 'Which of the API keys that requests came with are valid.',
+  'valid-keys': 'Which API keys of the waiting requests are valid.',
   'note-key-use': 'Notes which API keys were used, to the minute.',
   'pet-pages': 'listPets: the pages that requests wait for.',
   'pet-pages-of-status': 'listPets with a status.',
@@ -27,9 +27,9 @@ const STATEMENTS: Readonly<Record<string, string>> = {
   'primary-position':
     'With DATABASE_READ_URL, on the primary before each read: how far its log goes.',
   'standby-state':
-    'With DATABASE_READ_URL, on the standby before each read: whether it is a copy, and has replayed as much.',
+    'With DATABASE_READ_URL, on the standby before each read: whether it is a standby that has replayed this.',
   'end-sessions': 'Ends sessions that the service closed because they did not respond.',
-  'show transaction_read_only': 'Readiness: whether the database takes writes.',
+  'show transaction_read_only': 'Readiness: whether the database is writable.',
   "select privilege || ' on '": 'Readiness: which rights the role lacks.',
   'select name from migrations order by id':
     'Readiness, and a start: which migrations are applied.',
@@ -38,10 +38,10 @@ const STATEMENTS: Readonly<Record<string, string>> = {
   "select current_setting('server_encoding')": 'A start: whether the database can hold the tables.',
   'set datestyle': 'A command, and a start before it serves: dates that the driver reads.',
   "select to_regclass('pg_dist_local_group')":
-    'A start: whether the database is Citus, for which other statements replace some of these. Then the start also reads the number of the node from that table.',
+    'A start: whether this is Citus. If so, other statements replace some of these, and the start also reads groupid from pg_dist_local_group.',
   'select name, setting, quote_ident': 'A start: whether sessions have their settings.',
   'select pg_backend_pid()':
-    'Each session that serves, first: changes its settings, unless it is that of a pooler.',
+    'First in each serving session: changes its settings, unless a pooler has the session.',
 };
 
 // A developer's machine may have no PostgreSQL of its own; in CI, where these tests must run, systemBinaries() fails then.
@@ -128,7 +128,7 @@ const STATEMENTS: Readonly<Record<string, string>> = {
     await expectFile(
       'statements.sql',
       [
-        '-- Every statement that the service sends, but for what TypeORM asks PostgreSQL when it connects. Made by npm run',
+        '-- Every statement that the service sends, except those of TypeORM when it connects. Made by npm run',
         '-- sql-files. A test checks that the statements are current, and others that their plans use the indexes.\n',
         ...parts,
       ].join('\n'),

@@ -9,7 +9,7 @@ export type Pet = components['schemas']['Pet'];
 export type NewPet = components['schemas']['NewPet'];
 export type PetStatus = components['schemas']['PetStatus'];
 
-/** Which animals to list, and how many a page has at most: 100 by default. */
+/** Which pets to list, and how many a page has at most: 100 by default. */
 export type ListPetsQuery = Omit<
   NonNullable<operations['listPets']['parameters']['query']>,
   'cursor'
@@ -58,9 +58,9 @@ export class AnimalStore {
   }
 
   /**
-   * Adds an animal once, however often the request is sent.
+   * Creates a pet once, however often the request is sent.
    *
-   * @param idempotencyKey 1 to 255 visible ASCII characters. The same key and animal within 24 hours add nothing: keep one
+   * @param idempotencyKey 1 to 255 visible ASCII characters. The same key and pet within 24 hours create nothing: keep one
    * with your own record to repeat the call after a crash.
    */
   async createPet(pet: NewPet, idempotencyKey: string = crypto.randomUUID()): Promise<Pet> {
@@ -82,7 +82,7 @@ export class AnimalStore {
     } while (cursor !== undefined);
   }
 
-  /** All animals, or all of one status, by ascending id, page by page. */
+  /** All pets, or all of one status, by ascending id, page by page. */
   async *listPets(query?: ListPetsQuery): AsyncGenerator<Pet> {
     for await (const page of this.pages(query)) {
       yield* page;
