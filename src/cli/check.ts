@@ -139,7 +139,6 @@ async function checkSequences(dataSource: DataSource): Promise<Check[]> {
   return checks;
 }
 
-/** It is no error if a standby is behind or cannot be reached: the primary serves the reads then. */
 async function checkStandbys(dataSource: DataSource, environment: Environment): Promise<Check> {
   const { Standbys } = await import('../standbys/standbys.js');
   const logger = createLogger('silent', { write: () => {} });

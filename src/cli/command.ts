@@ -36,7 +36,6 @@ export function onNamedDatabase(
 /** Describes the database, the role and the schema in which it creates tables, without the password. */
 export async function describe(url: string, dataSource: DataSource): Promise<string> {
   const [{ schema }] = await dataSource.query('select current_schema() as schema');
-  // The driver applies the defaults, including those of the environment (PGHOST and others).
   const { database, host, port, user } = new Client({ connectionString: url });
   return `Database ${database} at ${host}:${port}, role ${user}, schema ${schema ?? 'none'}`;
 }

@@ -256,6 +256,7 @@ describe('createPet with an Idempotency-Key', () => {
     ['beyond ASCII', 'caf\u00e9'],
     ['an empty quoted string', '""'],
     ['an open quoted string', '"a'],
+    ['more than a quoted string', '"a"b'],
     ['with a wrong escape', '"a\\b"'],
   ])('rejects a key that is %s', async (_title, key) => {
     expectError(await create(key), 400, 'invalid_request', ['Idempotency-Key']);

@@ -10,7 +10,6 @@ describe('traceIdOf', () => {
   );
 
   it.each([
-    '',
     `${VALID}, ${VALID}`,
     VALID.replace('00', 'ff'),
     ...[/-01/, /4/].map((part) => VALID.replace(part, '')),
