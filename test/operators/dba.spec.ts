@@ -40,7 +40,7 @@ function blocksOf(title: string, language: 'sh' | 'sql', document = guide): stri
 const [EXPORTS, ...INSTALLATION] = blocksOf('Database', 'sh', deployment) as [string, ...string[]];
 /** Without the passwords. */
 const [CREATE_ROLES] = INSTALLATION[0]!.split('\n') as [string];
-
+// A developer's machine may have no PostgreSQL of its own; in CI, where these tests must run, systemBinaries() fails then.
 (binaries ? describe : describe.skip)('docs/dba.md and docs/deploy.md, as they are written', () => {
   const PASSWORDS = {
     MIGRATOR_PASSWORD: 'migratorpassword',

@@ -10,9 +10,9 @@ import { Project } from '../support/project.js';
 import { psql, schema } from '../support/psql.js';
 import { until } from '../support/until.js';
 
+// A developer's machine may have no PostgreSQL of its own; in CI, where these tests must run, systemBinaries() fails then.
 const binaries = await systemBinaries();
 const describeWithPsql = binaries ? describe : describe.skip;
-
 let server: Postgres;
 beforeAll(async () => {
   server = await Postgres.start([], binaries);

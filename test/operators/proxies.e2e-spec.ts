@@ -264,7 +264,7 @@ describe.each(PROXIES)('servers that close connections without a response, behin
     });
   });
 });
-
+// As above.
 (hasProxy('haproxy') ? describe : describe.skip)('deploy/haproxy.cfg', () => {
   it('may be given a certificate, or one name for all processes', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'animal-store-certificate-'));

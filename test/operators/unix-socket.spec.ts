@@ -6,7 +6,7 @@ import { Postgres, systemBinaries } from '../support/postgres.js';
 import { startService } from '../support/service.js';
 
 const binaries = await systemBinaries();
-
+// A developer's machine may have no PostgreSQL of its own; in CI, where these tests must run, systemBinaries() fails then.
 (binaries ? it : it.skip)(
   'with a PostgreSQL behind a Unix socket, commands run, and the service serves',
   async () => {
