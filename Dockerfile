@@ -1,6 +1,6 @@
-# The digest of the base image is not pinned. To pin it, append it to both: node:24.21.0-bookworm-slim@sha256:…, as
-# `docker buildx imagetools inspect node:24.21.0-bookworm-slim` prints it.
-FROM node:24.21.0-bookworm-slim AS packages
+# The digest is that of the image for all platforms, of 2026-10-06. For a later version of Node, replace both with what
+# `docker buildx imagetools inspect node:VERSION-bookworm-slim` prints.
+FROM node:24.21.0-bookworm-slim@sha256:d6aa754f16b3197301076f047b5def2f02ea1dbbc2ca920407d46d7ec7f87b20 AS packages
 WORKDIR /app
 COPY package.json package-lock.json ./
 # The optional packages are the embedded PostgreSQL, which no container needs.
@@ -16,7 +16,7 @@ RUN npm run build
 FROM packages AS production-packages
 RUN npm prune --omit=dev --omit=optional --ignore-scripts
 
-FROM node:24.21.0-bookworm-slim
+FROM node:24.21.0-bookworm-slim@sha256:d6aa754f16b3197301076f047b5def2f02ea1dbbc2ca920407d46d7ec7f87b20
 # The kernel drops signals that PID 1 does not handle, and Node handles none in its first second. tini does, and reaps
 # orphans.
 RUN apt-get update && apt-get install -y --no-install-recommends 'tini=0.19.0-1*' && rm -rf /var/lib/apt/lists/*

@@ -122,16 +122,9 @@ select lsn::text, ('x' || left(pg_walfile_name(lsn), 8))::bit(32)::int,
            where not pg_is_in_recovery()) as position;
 
 -- With DATABASE_READ_URL, on the standby before each read: whether it is a standby that has replayed this. Prepared as standby-state.
-with recursive look (round, has_replayed) as (
-    select 0, pg_last_wal_replay_lsn() >= $1::pg_lsn
-         and (select received_tli from pg_stat_wal_receiver) = $2::int
-    union all
-    select round + 1, pg_last_wal_replay_lsn() >= $1::pg_lsn
-         and (select received_tli from pg_stat_wal_receiver) = $2::int
-      from look, pg_sleep(round * 0.001)
-     where not has_replayed and round < 9
-  )
-  select coalesce(bool_or(has_replayed), false),
+select exists (select
+                   from generate_series(0, 8) as round, pg_sleep(round * 0.001), pg_stat_wal_receiver
+                  where received_tli = $2::int and pg_last_wal_replay_lsn() >= $1::pg_lsn),
          case
            when $3::text <> (select concat_ws('/', system_identifier, current_database(), to_regclass('pets')::oid)
             from pg_control_system())
@@ -139,8 +132,7 @@ with recursive look (round, has_replayed) as (
            when not pg_has_role('pg_read_all_stats', 'usage')
            then 'does not show this role what it receives. On the primary, run: grant pg_read_all_stats to '
                 || quote_ident(current_user) || ';'
-         end
-    from look;
+         end;
 
 -- Ends sessions that the service closed because they did not respond. Prepared as end-sessions.
 select pg_terminate_backend(pid)
@@ -151,9 +143,9 @@ select pg_terminate_backend(pid)
 show transaction_read_only;
 
 -- Readiness: which rights the role lacks.
-select privilege || ' on ' || relation as right, n <= $3 as "isNeeded",
-            to_regclass(relation) is not null as exists
-       from unnest($1::text[], $2::text[]) with ordinality as list (relation, privilege, n)
+select one as right
+       from unnest($1::text[]) as one,
+            lateral (select split_part(one, ' on ', 1), split_part(one, ' on ', 2)) as parts (privilege, relation)
       where not coalesce(
               case privilege
                 when 'usage' then has_sequence_privilege(to_regclass(relation), privilege)
@@ -161,7 +153,7 @@ select privilege || ' on ' || relation as right, n <= $3 as "isNeeded",
                 when 'update' then has_any_column_privilege(to_regclass(relation), privilege)
                 else has_table_privilege(to_regclass(relation), privilege)
               end, false)
-      order by n;
+        and (to_regclass(relation) is not null or not $2);
 
 -- Readiness, and a start: which migrations are applied.
 select name from migrations order by id;

@@ -22,6 +22,16 @@ export function int64FromJson(text: string): bigint | undefined {
   return inRange(BigInt(sign + significant + '0'.repeat(power)));
 }
 
+/** A bigint if it is an int64 that a JavaScript number might round, NaN if it is a fraction that would become an integer. */
+export function numberFromJson(text: string): number | bigint {
+  const exact = int64FromJson(text);
+  const rounded = Number(text);
+  if (Number.isSafeInteger(rounded)) {
+    return exact === undefined ? NaN : rounded;
+  }
+  return exact ?? rounded;
+}
+
 /** Not a regular expression, because its time would be quadratic in the length of a run of zeros. */
 function withoutTrailingZeros(digits: string): string {
   let end = digits.length;

@@ -126,16 +126,15 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
     if (used.size === 0) {
       return;
     }
-    let failure = 'API keys could not be verified again';
     try {
       const valid = await this.findValid([...used.keys()]);
       for (const [hash, entry] of used) {
         entry.trustedUntil = valid.get(hash)?.trustedUntil ?? 0;
       }
-      failure = 'The last use of API keys could not be stored';
       await run(this.pool, NOTE_KEY_USE, [[...used.values()].map(({ caller }) => caller.keyId)]);
     } catch (error) {
-      this.logger.warn({ reason: reasonOf(error) }, failure);
+      const message = 'API keys could not be verified again, or their last use could not be stored';
+      this.logger.warn({ reason: reasonOf(error) }, message);
     }
   }
 

@@ -38,9 +38,8 @@ export function addMigrate(program: Command): void {
 }
 
 async function run(): Promise<void> {
-  const environment = loadEnvironment();
-  await onNamedDatabase(environment, async (dataSource, url) => {
-    await requireDirect(dataSource, environment.DATABASE_POOLER);
+  await onNamedDatabase(loadEnvironment(), async (dataSource, url) => {
+    await requireDirect(dataSource);
     const next = await nextMigrations(dataSource);
     console.error(`Applies ${next.map(({ name }) => name).join(', ') || 'nothing'}.`);
     const applied = await runMigrations(url);
@@ -49,9 +48,8 @@ async function run(): Promise<void> {
 }
 
 async function revert({ yes }: { yes?: true }): Promise<void> {
-  const environment = loadEnvironment();
-  await onNamedDatabase(environment, async (dataSource, url) => {
-    await requireDirect(dataSource, environment.DATABASE_POOLER);
+  await onNamedDatabase(loadEnvironment(), async (dataSource, url) => {
+    await requireDirect(dataSource);
     const last = await lastMigration(dataSource);
     if (last === undefined) {
       console.error('Reverts nothing.');

@@ -3,23 +3,19 @@ import { AllOf, MayBeOmitted, Satisfies } from '../validation/decorators.js';
 
 /** The parameters that pg or this service supports, and what their values must match. pg silently ignores all others. */
 const PARAMETERS: Readonly<Record<string, string>> = {
-  ...Object.fromEntries(
-    [
-      'host',
-      'user',
-      'password',
-      'application_name',
-      'options',
-      'sslrootcert',
-      'sslcert',
-      'sslkey',
-    ].map((name) => [name, '.*']),
-  ),
+  host: '.*',
   port: '[0-9]{1,5}',
+  user: '.*',
+  password: '.*',
+  application_name: '.*',
+  options: '.*',
   target_session_attrs: 'read-write',
   ssl: 'true|1|0',
   sslmode: 'disable|verify-full|no-verify',
   sslnegotiation: 'postgres|direct',
+  sslrootcert: '.*',
+  sslcert: '.*',
+  sslkey: '.*',
 };
 
 const WRITABLE = 'target_session_attrs';

@@ -1,7 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
-import { parseEnv } from 'node:util';
 import { plainToInstance, Transform } from 'class-transformer';
 import { IsBoolean, IsIn, Matches, validateSync } from 'class-validator';
 import leven from 'leven';
@@ -229,11 +228,7 @@ export function warningsOf(variables: NodeJS.ProcessEnv): string[] {
 export function loadEnvironment(): Environment {
   const file = join(PROJECT_ROOT, '.env');
   if (existsSync(file)) {
-    // process.loadEnvFile reports a file without read permission as missing.
-    const set = parseEnv(readFileSync(file, 'utf8'));
-    for (const [name, value] of Object.entries(set)) {
-      process.env[name] ??= value;
-    }
+    process.loadEnvFile(file);
   }
   warningsOf(process.env).forEach((warning) => console.error(warning));
   const environment = readEnvironment(process.env);

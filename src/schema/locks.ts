@@ -1,6 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { DataSource, QueryRunner } from 'typeorm';
-import type { Environment } from '../config/environment.js';
 import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 
@@ -50,18 +49,15 @@ const LOCK_NOT_AVAILABLE = '55P03';
  * @throws OperatorError if there is a pooler, which reports a process id of its own: the next client of the session would
  *   get the settings and locks of a migration.
  */
-export async function requireDirect(
-  dataSource: DataSource,
-  pooler?: Environment['DATABASE_POOLER'],
-): Promise<void> {
+export async function requireDirect(dataSource: DataSource): Promise<void> {
   const session = dataSource.createQueryRunner();
   try {
     const { processID } = await session.connect();
     const [{ pid }] = await session.query('select pg_backend_pid() as pid');
-    if (pooler !== undefined || pid !== processID) {
+    if (pid !== processID) {
       throw new OperatorError(
         'Nothing was changed: migrations do not run through a pooler. ' +
-          "Set DATABASE_URL to PostgreSQL's own address for this command, and DATABASE_POOLER to nothing.",
+          "Set DATABASE_URL to PostgreSQL's own address for this command.",
       );
     }
   } finally {

@@ -33,23 +33,23 @@ export async function pendingMigrations(session: Session): Promise<string[]> {
   return MIGRATION_NAMES.filter((name) => !applied.includes(name));
 }
 
-/** A table or sequence, with privileges on it. */
-type Privileges = readonly [relation: string, ...privileges: string[]];
-
 /** What listPets, createPet and getPet need. */
-export const NEEDED_RIGHTS: readonly Privileges[] = [
-  ['pets', 'select', 'insert'],
-  ['pets_id_seq', 'usage'],
-  ['api_keys', 'select'],
-  ['idempotency_keys', 'select', 'insert', 'update'],
+export const NEEDED_RIGHTS: readonly string[] = [
+  'select on pets',
+  'insert on pets',
+  'usage on pets_id_seq',
+  'select on api_keys',
+  'select on idempotency_keys',
+  'insert on idempotency_keys',
+  'update on idempotency_keys',
 ];
 
 /** What the service uses besides: to compare migrations, to list orders, to note used keys, to delete old records. */
-export const OTHER_RIGHTS: readonly Privileges[] = [
-  ['migrations', 'select'],
-  ['orders', 'select'],
-  ['api_keys', 'update'],
-  ['idempotency_keys', 'delete'],
+export const OTHER_RIGHTS: readonly string[] = [
+  'select on migrations',
+  'select on orders',
+  'update on api_keys',
+  'delete on idempotency_keys',
 ];
 
 /** Something that the database lacks. */
@@ -66,7 +66,6 @@ export async function findingsOf(dataSource: DataSource): Promise<Finding[]> {
   if (other !== undefined && !other.isVisible) {
     return [{ about: 'schema', isError: true, message: other.message }];
   }
-  const missing = await missingRights(dataSource);
   const pending = await pendingMigrations(dataSource).catch((error: unknown) => {
     // The role lacks the right.
     if (sqlState(error) === '42501') {
@@ -74,17 +73,16 @@ export async function findingsOf(dataSource: DataSource): Promise<Finding[]> {
     }
     throw error;
   });
-  // The pending migrations create the relations that do not exist.
-  const rights = missing.filter(({ exists }) => exists || pending.length === 0);
+  const lacked = await lackedRights(dataSource, pending.length > 0);
   return [true, false].flatMap((isError) => {
-    const names = pending.filter((name) => OPTIONAL.has(name) !== isError);
-    const lacking = rights.filter(({ isNeeded }) => isNeeded === isError).map(({ right }) => right);
     const text = isError
       ? 'The database has pending migrations'
       : 'Migrations are pending that no pet needs';
+    const names = pending.filter((name) => OPTIONAL.has(name) !== isError);
+    const rights = (isError ? NEEDED_RIGHTS : OTHER_RIGHTS).filter((one) => lacked.includes(one));
     return [
       ...finding('migrations', isError, text, names),
-      ...finding('rights', isError, 'The database role lacks', lacking),
+      ...finding('rights', isError, 'The database role lacks', rights),
     ];
   });
 }
@@ -96,18 +94,15 @@ const OPTIONAL = new Set(
   migrations.filter((Each) => new Each().isOptional).map(({ name }) => name),
 );
 
-/** Reads only catalogues that PostgreSQL keeps in memory. */
-function missingRights(
-  dataSource: DataSource,
-): Promise<{ right: string; isNeeded: boolean; exists: boolean }[]> {
-  const list = [...NEEDED_RIGHTS, ...OTHER_RIGHTS].flatMap(([relation, ...privileges]) =>
-    privileges.map((privilege) => [relation, privilege] as const),
-  );
-  const needed = NEEDED_RIGHTS.flatMap(([, ...privileges]) => privileges).length;
-  return dataSource.query(
-    `select privilege || ' on ' || relation as right, n <= $3 as "isNeeded",
-            to_regclass(relation) is not null as exists
-       from unnest($1::text[], $2::text[]) with ordinality as list (relation, privilege, n)
+/**
+ * The rights that the role lacks; if migrations are `pending`, which create relations, only those on relations that exist.
+ * Reads only catalogues that PostgreSQL keeps in memory.
+ */
+async function lackedRights(dataSource: DataSource, pending: boolean): Promise<string[]> {
+  const rows = await dataSource.query(
+    `select one as right
+       from unnest($1::text[]) as one,
+            lateral (select split_part(one, ' on ', 1), split_part(one, ' on ', 2)) as parts (privilege, relation)
       where not coalesce(
               case privilege
                 when 'usage' then has_sequence_privilege(to_regclass(relation), privilege)
@@ -115,9 +110,10 @@ function missingRights(
                 when 'update' then has_any_column_privilege(to_regclass(relation), privilege)
                 else has_table_privilege(to_regclass(relation), privilege)
               end, false)
-      order by n`,
-    [list.map(([relation]) => relation), list.map(([, privilege]) => privilege), needed],
+        and (to_regclass(relation) is not null or not $2)`,
+    [[...NEEDED_RIGHTS, ...OTHER_RIGHTS], pending],
   );
+  return rows.map(({ right }: { right: string }) => right);
 }
 
 /** @throws OperatorError if the tables are in another schema than the one in which migrations would create them. */

@@ -22,31 +22,22 @@ export const PRIMARY_POSITION = new Statement(
            where not pg_is_in_recovery()) as position`,
 );
 
-/** LSNs of different timelines cannot be compared. A server that was promoted receives no timeline. */
-const HAS_REPLAYED = `pg_last_wal_replay_lsn() >= $1::pg_lsn
-         and (select received_tli from pg_stat_wal_receiver) = $2::int`;
-
 /**
- * Whether a standby receives the timeline `$2` and has replayed it up to the LSN `$1`, at the latest after 36 ms. The
- * second column says why the service must not use the server, such as another identity than `$3`.
+ * Whether a standby receives the timeline `$2` and has replayed it up to the LSN `$1`, at the latest after 36 ms. LSNs of
+ * different timelines cannot be compared, and a server that was promoted receives none. The second column says why the
+ * service must not use the server, such as another identity than `$3`.
  */
 export const STANDBY_STATE = new Statement(
   'standby-state',
   `
-  with recursive look (round, has_replayed) as (
-    select 0, ${HAS_REPLAYED}
-    union all
-    select round + 1, ${HAS_REPLAYED}
-      from look, pg_sleep(round * 0.001)
-     where not has_replayed and round < 9
-  )
-  select coalesce(bool_or(has_replayed), false),
+  select exists (select
+                   from generate_series(0, 8) as round, pg_sleep(round * 0.001), pg_stat_wal_receiver
+                  where received_tli = $2::int and pg_last_wal_replay_lsn() >= $1::pg_lsn),
          case
            when $3::text <> ${IDENTITY}
            then 'is not a standby of the server of DATABASE_URL, or the URL names another database or schema.'
            when not pg_has_role('pg_read_all_stats', 'usage')
            then 'does not show this role what it receives. On the primary, run: grant pg_read_all_stats to '
                 || quote_ident(current_user) || ';'
-         end
-    from look`,
+         end`,
 );

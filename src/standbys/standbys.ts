@@ -28,11 +28,10 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
 
   constructor(
     private readonly primary: Pool,
-    @Inject(Environment) environment: Environment,
+    @Inject(Environment) { DATABASE_READ_URL: url, DATABASE_POOL_SIZE }: Environment,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
-    const { DATABASE_READ_URL: url } = environment;
-    this.standbys = url ? hostsOf(url).map((one) => new Standby(one, environment)) : [];
+    this.standbys = url ? hostsOf(url).map((one) => new Standby(one, DATABASE_POOL_SIZE)) : [];
   }
 
   /** @throws OperatorError if a server is not a standby of this primary, or the role lacks `pg_read_all_stats`. */
@@ -40,10 +39,11 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
     if (this.standbys.length > 0) {
       this.checking = setInterval(() => void this.check(), 1_000).unref();
       await this.check();
-      const refusal = this.standbys.find(({ reason }) => reason instanceof OperatorError)?.reason;
-      if (refusal !== undefined) {
+    }
+    for (const { reason } of this.standbys) {
+      if (reason instanceof OperatorError) {
         this.onApplicationShutdown();
-        throw refusal;
+        throw reason;
       }
     }
   }
@@ -56,18 +56,16 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
 
   /** The `host:port` of each standby. `reason` says why it is not used; it is undefined if the standby is used. */
   get states(): { server: string; reason?: string }[] {
-    return this.standbys.map(({ server, reason }) => ({
-      server,
-      reason: reason && reasonOf(reason),
-    }));
+    const shown = (reason?: Error) => reason && reasonOf(reason);
+    return this.standbys.map(({ server, reason }) => ({ server, reason: shown(reason) }));
   }
 
   /** Runs `work`, which only reads. If it fails on a standby, runs it again on the primary. */
   async read<T>(work: Read<T>): Promise<T> {
     const inUse = this.standbys.filter(({ reason }) => reason === undefined);
     const standby = inUse[this.turn++ % inUse.length];
-    const position = standby && (await this.position());
-    if (standby && position) {
+    if (standby !== undefined) {
+      const position = await this.position();
       try {
         const result = await standby.read(position, work);
         this.reads.standby += 1;
@@ -89,11 +87,9 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
   private async check(): Promise<void> {
     try {
       const position = await this.position();
-      const reasonOf = async (standby: Standby): Promise<Error | undefined> =>
-        position === undefined
-          ? new Error('the server of DATABASE_URL is not a primary')
-          : standby.read(position, async () => undefined).catch((error: Error) => error);
-      await Promise.all(this.standbys.map(async (one) => this.note(one, await reasonOf(one))));
+      const look = (standby: Standby) =>
+        standby.read(position, async () => undefined).catch((error: Error) => error);
+      await Promise.all(this.standbys.map(async (one) => this.note(one, await look(one))));
     } catch (error) {
       this.logger.debug({ reason: reasonOf(error) }, 'Standbys could not be checked');
     }
@@ -103,32 +99,33 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
   private note(standby: Standby, reason: Error | undefined): void {
     const { server, reason: before } = standby;
     standby.reason = reason;
-    if (reason === undefined && before !== undefined) {
+    if (before !== undefined && reason === undefined) {
       this.logger.info({ standby: server }, 'Reads go to the standby');
-    } else if (reason !== undefined && (before === undefined || before === NOT_CHECKED)) {
+    } else if (before === undefined && reason !== undefined) {
       const fields = { standby: server, reason: reasonOf(reason) };
       this.logger.warn(fields, 'Reads do not go to the standby');
     }
   }
 }
 
-const NOT_CHECKED = new Error('not checked yet');
-
 class Standby {
   /** `host:port`, or the folder of a Unix socket. */
   readonly server: string;
   readonly pool: Pool;
   /** Why the standby is not used. */
-  reason: Error | undefined = NOT_CHECKED;
+  reason?: Error;
 
-  constructor(url: string, { DATABASE_POOL_SIZE }: Environment) {
+  constructor(url: string, sessions: number) {
     const { host, searchParams } = new URL(url);
     this.server = searchParams.get('host') ?? host;
-    this.pool = standbyPool(url, DATABASE_POOL_SIZE);
+    this.pool = standbyPool(url, sessions);
   }
 
   /** @throws if `work` may not run on this standby, and whatever `work` throws. */
-  async read<T>(position: PrimaryPosition, work: Read<T>): Promise<T> {
+  async read<T>(position: PrimaryPosition | undefined, work: Read<T>): Promise<T> {
+    if (position === undefined) {
+      throw new Error('the server of DATABASE_URL is not a primary');
+    }
     const session = await this.pool.connect();
     try {
       const [state] = await run<[boolean, string | null]>(session, STANDBY_STATE, position);

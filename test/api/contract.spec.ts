@@ -1,14 +1,9 @@
-import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { Program } from '../support/program.js';
-import { exchange, request } from '../support/raw-http.js';
-import { startService } from '../support/service.js';
-import { faultsOf, holdToDocument, type SentAnswer } from '../support/contract.js';
+import { faultsOf, type SentAnswer } from '../support/contract.js';
 
 const REX = '{"id":1,"name":"Rex","categoryId":7,"status":"sold"}';
 const HEADERS = {
@@ -39,23 +34,9 @@ const rexWith = (field: string, value: string) =>
 const error = (status: number, code: string) => JSON.stringify({ code, message: 'Words.', status });
 
 describe('holding an answer against the document', () => {
-  it.each<[string, SentAnswer]>([
-    ['a page', LIST],
-    ['a page for HEAD', { ...LIST, method: 'HEAD' }],
-    ['a creation', CREATE],
-    ['the least int64', { ...CREATE, text: rexWith('id', '-9223372036854775808') }],
-    ['the greatest int64', { ...CREATE, text: rexWith('categoryId', '9223372036854775807') }],
-    ['a listed error', { ...LIST, status: 400, text: error(400, 'invalid_request') }],
-    ['an error of no operation', { ...LIST, path: '/x', status: 404, text: error(404, 'x') }],
-    ['what is not of the interface', { ...LIST, path: '/health/live', text: '{}' }],
-  ])('finds nothing wrong in %s', (_title, answer) => {
-    expect(faultsOf(answer)).toEqual([]);
-  });
-
   const listError = (status: number, text: string) => ({ ...LIST, status, text });
   it.each<[string, SentAnswer, RegExp]>([
     ['an unlisted status', { ...LIST, status: 202 }, /this status/],
-    ['an error of another operation', listError(404, error(404, 'pet_not_found')), /this status/],
     ['an unlisted operation', { ...LIST, path: '/v1/store' }, /this operation/],
     ['an unlisted method', { ...LIST, method: 'PUT' }, /this operation/],
     ['an unlisted code', listError(400, error(400, 'invalid_json')), /code/],
@@ -64,27 +45,10 @@ describe('holding an answer against the document', () => {
     ['one pet for many', { ...LIST, text: REX }, /array/],
     ['a missing field', { ...LIST, text: '[{"id":1,"name":"Rex","categoryId":7}]' }, /status/],
     ['an unlisted field', { ...CREATE, text: REX.replace('{', '{"colour":"red",') }, /additional/],
-    [
-      'an unlisted field in an error',
-      listError(400, error(400, 'invalid_request').replace('{', '{"stack":"x",')),
-      /additional/,
-    ],
-    ['an unlisted value', { ...CREATE, text: rexWith('status', '"gone"') }, /status/],
-    ...['"1"', '1.5', '-9223372036854775809', '9223372036854775808'].map(
-      (id): [string, SentAnswer, RegExp] => [
-        `the id ${id}`,
-        { ...CREATE, text: rexWith('id', id) },
-        /int64/,
-      ],
-    ),
+    ['an id over int64', { ...CREATE, text: rexWith('id', '9223372036854775808') }, /int64/],
     ['a name of white space', { ...CREATE, text: rexWith('name', '" "') }, /name/],
     ['another content type', withHeaders(LIST, { 'content-type': 'text/html' }), /content type/],
     ['a missing header', { ...CREATE, headers: HEADERS }, /location is missing/],
-    [
-      'an unlisted value of a header',
-      withHeaders(LIST, { 'cache-control': 'public' }),
-      /cache-control/,
-    ],
     [
       'an Allow with other methods',
       {
@@ -98,16 +62,6 @@ describe('holding an answer against the document', () => {
     ['an unlisted header', withHeaders(LIST, { etag: 'x' }), /header etag/],
   ])('finds %s', (_title, answer, fault) => {
     expect(faultsOf(answer).join()).toMatch(fault);
-  });
-
-  it('happens to every answer of a server', async () => {
-    const headers = { ...HEADERS, 'content-length': 2 };
-    const server = createServer((_request, response) => response.writeHead(200, headers).end('{}'));
-    const faults = holdToDocument(server.listen(0, '127.0.0.1'));
-    await once(server, 'listening');
-    await exchange((server.address() as AddressInfo).port, request('GET /v1/pets'));
-    expect(faults).toEqual([expect.stringMatching(/array/)]);
-    server.close();
   });
 
   it('fails every file of tests with a difference, also the last of a worker', async () => {
@@ -138,13 +92,5 @@ describe('holding an answer against the document', () => {
         expect.stringContaining('the document does not have the header x-request-id'),
       ),
     );
-  });
-
-  it('an expected status that does not come shows the body', async () => {
-    const service = await startService();
-    await expect(service.api.post('/v1/pets').send({}).expect(201)).rejects.toThrow(
-      /expected 201, got 400: \{"code":"invalid_request",/,
-    );
-    await service.stop();
   });
 });

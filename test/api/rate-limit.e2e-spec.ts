@@ -94,12 +94,3 @@ describe('the rate limit', () => {
     expect(left(await send())[0]).toBe(LIMIT - 1);
   });
 });
-
-describe('without a rate limit', () => {
-  const service = serviceOfTests();
-
-  it('nothing is counted, and nothing said of it', async () => {
-    const { headers } = await service.api.get('/v1/pets').expect(200);
-    expect(Object.keys(headers).join()).not.toMatch(/ratelimit/);
-  });
-});

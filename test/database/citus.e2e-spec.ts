@@ -1,3 +1,5 @@
+import { Client } from 'pg';
+import { DistributeTables1795226400000 } from '../../migrations/1795226400000-distribute-tables.js';
 import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
 import { expectError } from '../support/answers.js';
 import { query } from '../support/ask.js';
@@ -72,6 +74,30 @@ describeOnCitus('the migrations on Citus', () => {
     while ((await revertMigration(url)) !== undefined);
     await runMigrations(url);
     expect(await tables()).toHaveLength(4);
+  });
+
+  it('take the locks that they declare for Citus', async () => {
+    const migration = new DistributeTables1795226400000();
+    const client = new Client({ connectionString: url });
+    await client.connect();
+    for (const way of ['down', 'up'] as const) {
+      await client.query('begin');
+      const { rows } = await client.query(
+        `select oid, relname from pg_class where relname = any ($1)`,
+        [Object.keys(migration.locksOnCitus[way])],
+      );
+      await migration[way](client);
+      const { rows: taken } = await client.query(
+        `select relation from pg_locks where pid = pg_backend_pid() and mode = 'AccessExclusiveLock'`,
+      );
+      const locked = new Set(taken.map(({ relation }) => relation));
+      expect(Object.values(migration.locksOnCitus[way])).toEqual(
+        rows.map(() => 'ACCESS EXCLUSIVE'),
+      );
+      expect(rows.filter(({ oid }) => !locked.has(oid))).toEqual([]);
+      await client.query('commit');
+    }
+    await client.end();
   });
 
   it('may have been applied before the extension was created: the service works, and a revert allows to distribute', async () => {

@@ -115,9 +115,7 @@ describeWithPgBouncer('behind PgBouncer in transaction mode', () => {
 });
 
 describeWithPgBouncer('migrations through PgBouncer in transaction mode', () => {
-  const REFUSAL =
-    'Nothing was changed: migrations do not run through a pooler. ' +
-    "Set DATABASE_URL to PostgreSQL's own address for this command, and DATABASE_POOLER to nothing.";
+  const REFUSAL = /migrations do not run through a pooler\. Set DATABASE_URL to /;
   const project = Project.ofTests();
   let url: string;
   let pooler: PgBouncer;
@@ -140,26 +138,15 @@ describeWithPgBouncer('migrations through PgBouncer in transaction mode', () => 
                   and database = (select oid from pg_database where datname = current_database())) as locks,
               (select count(*)::int from pg_tables where schemaname = 'public') as tables`,
     );
-  const migrate = (args: string[], variables: Record<string, string>) =>
-    project.run('migrate', args, { DATABASE_URL: pooler.url, ...variables });
 
   it('are refused before anything is changed, and leave no lock and no setting behind', async () => {
-    await expect(runMigrations(pooler.url)).rejects.toThrow(new OperatorError(REFUSAL));
+    await expect(runMigrations(pooler.url)).rejects.toThrow(REFUSAL);
     expect(await state()).toEqual([{ lockTimeout: '0', locks: 0, tables: 0 }]);
 
     expect(await runMigrations(url)).toEqual(MIGRATION_NAMES);
     const migrated = await state();
     await expect(revertMigration(pooler.url)).rejects.toThrow(REFUSAL);
     expect(await state()).toEqual(migrated);
-  });
-
-  it('are refused too if the configuration says that there is a pooler', async () => {
-    const direct = { DATABASE_URL: url, DATABASE_POOLER };
-    for (const args of [['run'], ['revert', '--yes']]) {
-      const { code, stderr } = await migrate(args, direct);
-      expect([code, stderr]).toEqual([1, expect.stringContaining(REFUSAL)]);
-    }
-    expect((await migrate(['run'], { ...direct, DATABASE_POOLER: '' })).code).toBe(0);
   });
 
   it('are not applied by a process that starts, which says how to apply them', async () => {

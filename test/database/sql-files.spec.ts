@@ -30,7 +30,7 @@ const STATEMENTS: Readonly<Record<string, string>> = {
     'With DATABASE_READ_URL, on the standby before each read: whether it is a standby that has replayed this.',
   'end-sessions': 'Ends sessions that the service closed because they did not respond.',
   'show transaction_read_only': 'Readiness: whether the database is writable.',
-  "select privilege || ' on '": 'Readiness: which rights the role lacks.',
+  'select one as right': 'Readiness: which rights the role lacks.',
   'select name from migrations order by id':
     'Readiness, and a start: which migrations are applied.',
   'select quote_ident(nspname) as found':

@@ -24,7 +24,7 @@ function isMissing(language: string): boolean {
   return error !== undefined;
 }
 
-/** Those of several files need generators: `test/docs/generators.e2e-spec.ts` runs them. */
+/** `test/docs/generators.e2e-spec.ts` runs those of several files. */
 const isRunHere = ({ file }: Sample) => file === undefined;
 
 async function run({ language, code }: Sample, folder: string, env = {}) {

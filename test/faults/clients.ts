@@ -107,7 +107,7 @@ export class Creators {
     }
   }
 
-  /** @returns whether the animal was acknowledged. */
+  /** @returns whether the pet was acknowledged. */
   private async attempt(name: string, isKeyed: boolean): Promise<boolean> {
     const answer = await ask(this.origin, create(this.key, name, isKeyed ? name : undefined));
     if (answer.status === 201) {
@@ -133,7 +133,7 @@ export class Creators {
     return Promise.all(this.clients);
   }
 
-  /** Compares what was acknowledged with what the database at `url` has. @param least animals. */
+  /** Compares what was acknowledged with what the database at `url` has. @param least pets. */
   async figures(url: string, least: number): Promise<Figure[]> {
     const rows = await query(url, 'select id::text, name from pets');
     const stored = new Map(rows.map(({ id, name }) => [id, name]));
@@ -147,10 +147,10 @@ export class Creators {
     const lost = [...this.acknowledged].filter(([id, name]) => stored.get(id) !== name);
     const told = this.refusals.filter(({ status }) => status !== undefined);
     return [
-      ['animals acknowledged', this.acknowledged.size, `≥ ${least}`],
+      ['pets acknowledged', this.acknowledged.size, `≥ ${least}`],
       ['of them lost', lost.length, '= 0'],
-      ['animals stored twice', names.length - new Set(names).size, '= 0'],
-      ['keys without animal, and animals without their key', parted, '= 0'],
+      ['pets stored twice', names.length - new Set(names).size, '= 0'],
+      ['keys without pet, and pets without their key', parted, '= 0'],
       ['requests without a response', this.refusals.length - told.length],
       ['responses 503', told.filter(({ status }) => status === 503).length],
       ['other errors', told.filter(({ status }) => status !== 503).length, '= 0'],

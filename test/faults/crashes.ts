@@ -1,4 +1,4 @@
-/** The service and PostgreSQL are killed in turns under creates: no acknowledged animal is lost, none is stored twice. */
+/** The service and PostgreSQL are killed in turns under creates: no acknowledged pet is lost, none is stored twice. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { query } from '../support/ask.js';
 import { Creators } from './clients.js';

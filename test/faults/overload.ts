@@ -7,7 +7,7 @@ import { type Answer, isServed, most, p99, Stream } from './clients.js';
 import { note, skip } from './report.js';
 import { type Run, Service } from './service.js';
 
-const CREATES = fileURLToPath(new URL('creates.lua', import.meta.url));
+const SCRIPTS = fileURLToPath(new URL('.', import.meta.url));
 
 /** Connections that carry as much as the service can. */
 const ENOUGH = 64;
@@ -18,10 +18,13 @@ const LEAST_SHARE = 80;
 /** MiB. */
 const MOST_MEMORY = 512;
 
-interface Load {
+export interface Load {
   service: Service;
   key: string;
-  kind: 'lists' | 'creates';
+  /** `creates` and `soak` are scripts. */
+  kind: 'lists' | 'creates' | 'soak';
+  /** Milliseconds before each request of a connection; the script `soak` observes it. */
+  pause?: number;
   connections: number;
   seconds: number;
 }
@@ -42,7 +45,7 @@ export async function overload({ postgres, key }: Run): Promise<void> {
   await query(
     postgres.url,
     'truncate pets cascade',
-    `insert into pets (name, category_id) select 'animal ' || n, n from generate_series(1, 1000) as n`,
+    `insert into pets (name, category_id) select 'pet ' || n, n from generate_series(1, 1000) as n`,
   );
   const service = await Service.start(postgres.url);
   const spared = await Service.start(postgres.url);
@@ -140,11 +143,24 @@ function newClients({ service, key }: Load): Stream {
   return new Stream(service.origin, 20, () => ({ path: '/v1/pets', key, agent: false }));
 }
 
-async function wrk({ kind, connections, seconds, service, key }: Load): Promise<Result> {
-  const script = kind === 'creates' ? [`--script=${CREATES}`] : [];
+export async function wrk({
+  kind,
+  pause,
+  connections,
+  seconds,
+  service,
+  key,
+}: Load): Promise<Result> {
+  const script = kind === 'lists' ? [] : [`--script=${SCRIPTS}${kind}.lua`];
   const load = ['-t1', `-c${connections}`, `-d${seconds}s`, '--latency', '--timeout=5s', ...script];
   const header = `--header=Authorization: Bearer ${key}`;
-  const program = Program.start('wrk', [...load, header, `${service.origin}/v1/pets`]);
+  const program = Program.start('wrk', [
+    ...load,
+    header,
+    `${service.origin}/v1/pets`,
+    '--',
+    `${pause ?? ''}`,
+  ]);
   const { stdout } = await program.outcome;
   const count = (pattern: RegExp) => Number(pattern.exec(stdout)?.[1] ?? 0);
   const requests = count(/(\d+) requests in/);

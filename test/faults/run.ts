@@ -15,6 +15,7 @@ import { overload } from './overload.js';
 import { allHeld, judgeNoTimes, table } from './report.js';
 import type { Run } from './service.js';
 import { slowClients } from './slow-clients.js';
+import { soak } from './soak.js';
 
 const PARTS: Record<string, (run: Run) => Promise<void>> = {
   databaseAway,
@@ -22,6 +23,7 @@ const PARTS: Record<string, (run: Run) => Promise<void>> = {
   failovers,
   overload,
   slowClients,
+  soak,
 };
 
 const options = new Command('npm run test:faults --')
@@ -29,18 +31,20 @@ const options = new Command('npm run test:faults --')
   .option('--kills <n>', 'of the service and PostgreSQL, in turns (100; short: 3)', wholeNumber)
   .option('--failovers <n>', 'to the standby (20; short: 1)', wholeNumber)
   .option('--seconds <n>', 'of each other fault of the database (10; short: 3)', wholeNumber)
+  .option('--minutes <n>', 'of the soak, which runs only if it is named (60)', wholeNumber)
   .option('--short', 'about a minute, without overload; times and shares have no limits', false)
   .parse()
   .opts<{ only?: string[]; short: boolean } & Partial<Run['count']>>();
 const { only, short: isShort, ...given } = options;
 const count = {
   ...(isShort
-    ? { kills: 3, failovers: 1, seconds: 3 }
-    : { kills: 100, failovers: 20, seconds: 10 }),
+    ? { kills: 3, failovers: 1, seconds: 3, minutes: 1 }
+    : { kills: 100, failovers: 20, seconds: 10, minutes: 60 }),
   ...given,
 };
 // Overload is judged by times and shares alone.
-const parts = only ?? Object.keys(PARTS).filter((part) => !isShort || part !== 'overload');
+const omitted = isShort ? ['overload', 'soak'] : ['soak'];
+const parts = only ?? Object.keys(PARTS).filter((part) => !omitted.includes(part));
 const since = performance.now();
 setTimeout(() => leave('Ended after 90 minutes.'), 90 * 60_000).unref();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {

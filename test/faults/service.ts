@@ -14,8 +14,8 @@ export interface Run {
   /** An API key. */
   key: string;
   isShort: boolean;
-  /** How often each is done; `seconds` is how long a fault lasts. */
-  count: { kills: number; failovers: number; seconds: number };
+  /** How often each is done; `seconds` is how long a fault lasts, `minutes` how long the soak. */
+  count: { kills: number; failovers: number; seconds: number; minutes: number };
 }
 
 /** What `npm run start:prod` gives to Node. */

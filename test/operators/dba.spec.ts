@@ -9,6 +9,7 @@ import { query } from '../support/ask.js';
 import { runHere } from '../support/command.js';
 import { Project } from '../support/project.js';
 import { startService } from '../support/service.js';
+import { until } from '../support/until.js';
 
 const binaries = await systemBinaries();
 const read = (file: string) => readFile(join(PROJECT_ROOT, file), 'utf8');
@@ -49,7 +50,9 @@ const [CREATE_ROLES] = INSTALLATION[0]!.split('\n') as [string];
   };
   const READER_PASSWORD = 'readerpassword';
   const project = Project.ofTests();
+  /** Debian's PostgreSQL. */
   let server: Postgres;
+  /** The embedded one, of a later major version. */
   let fresh: Postgres;
   beforeAll(async () => {
     for (const file of ['docs/roles.sql', 'docs/grants.sql']) {
@@ -57,10 +60,10 @@ const [CREATE_ROLES] = INSTALLATION[0]!.split('\n') as [string];
     }
     [server, fresh] = await Promise.all([
       Postgres.start(
-        ['shared_preload_libraries=pg_stat_statements', 'log_statement=all'],
+        ['shared_preload_libraries=pg_stat_statements', 'log_statement=all', 'wal_level=logical'],
         binaries!,
       ),
-      Postgres.start([], binaries!),
+      Postgres.start(),
     ]);
   });
   afterAll(() => Promise.all([server, fresh].map((each) => each.stop())));
@@ -175,6 +178,44 @@ const [CREATE_ROLES] = INSTALLATION[0]!.split('\n') as [string];
     await after.stop();
   });
 
+  it('upgrades to another major version by logical replication', async () => {
+    const upgraded = await Postgres.start();
+    await follow(INSTALLATION.slice(0, 1), upgraded);
+    const newUrl = urlOf('animals_migrator', PASSWORDS.MIGRATOR_PASSWORD, upgraded);
+    const [copySchema, copySequences] = blocksOf('Major upgrade of PostgreSQL', 'sh').map(
+      (block) => `export NEW_MIGRATOR_URL='${newUrl}'\n${block}`,
+    ) as [string, string];
+    await run(server, copySchema);
+    await follow(INSTALLATION.slice(2, 3), upgraded);
+    const [publish, subscribe] = blocksOf('Major upgrade of PostgreSQL', 'sql')[0]!.split('\n');
+    const old = `host=127.0.0.1 port=${server.port}`;
+    const onNew = urlOf('postgres', upgraded.password, upgraded);
+    await asSuperuser(publish!);
+    await query(onNew, subscribe!.replace('host=OLD', old).replace('…', server.password));
+    await until('the tables are copied', async () => {
+      const rows = await query(onNew, 'select srsubstate as state from pg_subscription_rel');
+      return rows.length === 5 && rows.every(({ state }) => state === 'r');
+    });
+    const insert = `insert into pets (name, category_id) values ('Max', 1) returning id`;
+    const [[id]] = (await asSuperuser(insert)) as [[string]];
+    await until('the changes are there too', async () => {
+      const lag = `select pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn) from pg_stat_replication`;
+      return String(await asSuperuser(lag)) === '0';
+    });
+    const [before] = await follow([`${INSTALLATION[3]!.trim()} || true`], upgraded);
+    expect(before).toMatch(/^FAIL {2}sequences: pets_id_seq is behind .*: select setval/m);
+    expect(await run(server, copySequences)).toMatch(/^(\d+\n){4}$/);
+    await query(onNew, 'drop subscription upgrade');
+    const [after] = await follow(INSTALLATION.slice(3), upgraded);
+    expect(after).not.toMatch(/^FAIL/m);
+    const service = await serve(upgraded);
+    const { body } = await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 });
+    expect(BigInt(body.id)).toBe(BigInt(id) + 1n);
+    await service.stop();
+    await upgraded.stop();
+    await asSuperuser(`drop publication upgrade; delete from pets where id = ${id}`);
+  });
+
   it('restores on the same server', async () => {
     await asSuperuser(`insert into pets (name, category_id) values ('After the backup', 1)`);
     const restored = await follow('Restore on the same server', server);
@@ -212,8 +253,8 @@ const [CREATE_ROLES] = INSTALLATION[0]!.split('\n') as [string];
          join pg_class using (oid), lateral aclexplode(acl)
         where relnamespace = 'public'::regnamespace and grantee <> relations.relowner`,
     );
-    const service = [...NEEDED_RIGHTS, ...OTHER_RIGHTS].flatMap(([relation, ...privileges]) =>
-      privileges.map((privilege) => `animals: ${relation} ${privilege}`),
+    const service = [...NEEDED_RIGHTS, ...OTHER_RIGHTS].map((right) =>
+      right.replace(/(\w+) on (\w+)/, 'animals: $2 $1'),
     );
     const readable = ['created_at', 'expires_at', 'id', 'last_used_at', 'name', 'revoked_at'];
     const expected = [

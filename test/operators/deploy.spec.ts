@@ -169,7 +169,9 @@ describe('the image', () => {
 
   it('is made of versions that are named in full: Node, as in .nvmrc, and Debian packages', () => {
     const images = [...dockerfile.matchAll(/^FROM (\w+:.+?)(?: AS|$)/gm)].map(([, image]) => image);
-    const version = new RegExp(`^node:${read('.nvmrc').trim()}\\.\\d+\\.\\d+-bookworm-slim$`);
+    const version = new RegExp(
+      `^node:${read('.nvmrc').trim()}\\.\\d+\\.\\d+-bookworm-slim@sha256:[0-9a-f]{64}$`,
+    );
     expect(images).toEqual([expect.stringMatching(version), images[0]]);
     const [, installed] = /apt-get install -y --no-install-recommends (.+?) &&/.exec(dockerfile)!;
     expect(installed!.split(' ')).toEqual([expect.stringMatching(/^'[a-z]+=\d[\w.-]+\*'$/)]);

