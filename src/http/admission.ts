@@ -13,33 +13,29 @@ import { HttpLimits } from './limits.js';
 @Injectable()
 export class Admission {
   private handled = 0;
-  /** What lets each waiting request in, in the order in which they came. */
-  private readonly waiting = new Set<() => void>();
+  /** The requests that wait, and since when by `performance.now()`, in the order in which they came. */
+  private readonly waiting: { letIn: () => void; since: number }[] = [];
+  /** Runs until the first of them has waited too long. A timer for each would cost a third of the throughput. */
+  private overdue?: NodeJS.Timeout;
 
   constructor(private readonly limits: HttpLimits) {}
 
   get load(): { handled: number; waiting: number } {
-    return { handled: this.handled, waiting: this.waiting.size };
+    return { handled: this.handled, waiting: this.waiting.length };
   }
 
   /** Liveness and readiness need no admission. */
   readonly middleware = ({ url }: Request, response: Response, next: NextFunction): void => {
     if (url.startsWith(PROBES)) {
       next();
-    } else if (this.handled + this.waiting.size >= this.limits.requests) {
+    } else if (this.handled + this.waiting.length >= this.limits.requests) {
       next(new ApiError('unavailable', 'The service is overloaded; try again.'));
     } else if (this.handled < this.limits.handled) {
       this.enter(response, next);
     } else {
-      const letIn = () => {
-        clearTimeout(overdue);
-        this.waiting.delete(letIn);
-        if (!response.req.socket.destroyed) {
-          this.enter(response, next);
-        }
-      };
-      const overdue = setTimeout(letIn, this.limits.queueTime).unref();
-      this.waiting.add(letIn);
+      const letIn = () => (response.req.socket.destroyed ? undefined : this.enter(response, next));
+      this.waiting.push({ letIn, since: performance.now() });
+      this.overdue ??= setTimeout(() => this.letInOverdue(), this.limits.queueTime).unref();
     }
   };
 
@@ -47,11 +43,20 @@ export class Admission {
     this.handled += 1;
     response.once('close', () => {
       this.handled -= 1;
-      while (this.handled < this.limits.handled && this.waiting.size > 0) {
-        const [letIn] = this.waiting;
-        letIn!();
+      while (this.handled < this.limits.handled && this.waiting.length > 0) {
+        this.waiting.shift()!.letIn();
       }
     });
     next();
+  }
+
+  private letInOverdue(): void {
+    const since = performance.now() - this.limits.queueTime;
+    while (this.waiting.length > 0 && this.waiting[0]!.since <= since) {
+      this.waiting.shift()!.letIn();
+    }
+    const next = this.waiting[0];
+    this.overdue =
+      next && setTimeout(() => this.letInOverdue(), Math.max(1, next.since - since)).unref();
   }
 }

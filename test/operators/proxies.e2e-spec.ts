@@ -47,8 +47,8 @@ class Stubs {
     return this.servers.map((server) => (server.address() as AddressInfo).port) as any;
   }
 
-  async stop(count = this.servers.length): Promise<void> {
-    for (const server of this.servers.splice(0, count)) {
+  async stop(): Promise<void> {
+    for (const server of this.servers) {
       server.close().closeAllConnections();
       await once(server, 'close');
     }
@@ -110,8 +110,8 @@ describe('two processes of the service', () => {
       DATABASE_URL,
       TRUST_PROXY: '1',
       PORT: String(port),
-      // Longer than the test takes: it ends the drain when the proxy has noticed it.
-      DRAIN_SECONDS: '60',
+      // On a busy machine, the proxy may notice the drain late.
+      DRAIN_SECONDS: '5',
     });
 
   describe.each(PROXIES)('behind %s', (name) => {
@@ -198,12 +198,8 @@ describe('two processes of the service', () => {
 
       it('respond with 2xx to all requests while one is restarted', () =>
         underLoad(restarting, 0, async () => {
-          const { program } = services[0];
-          if (name === 'haproxy') {
-            program.send('SIGTERM');
-            await until('haproxy knows', async () => !(await proxy.areUp())[0]);
-          }
-          expect((await program.end('SIGINT')).code).toBe(0);
+          const signal = name === 'haproxy' ? 'SIGTERM' : 'SIGINT';
+          expect((await services[0].program.end(signal)).code).toBe(0);
         }));
 
       it('respond with 2xx to all requests that may be repeated while one is killed', () =>
@@ -253,7 +249,9 @@ describe.each(PROXIES)('servers that close connections without a response, behin
     });
 
     it('a POST is sent to the other one if the first accepts no connection', async () => {
-      await stubs.stop(1);
+      await proxy.stop();
+      // Nobody listens on port 1. The port of a stub that was stopped might be given to another test.
+      proxy = await Proxy.start(name, [1, (await stubs.ports())[1]]);
       for (let n = 0; n < 10; n += 1) {
         const response = await fetch(proxy.origin, { method: 'POST' });
         expect([response.status, await response.text()]).toEqual([200, '']);

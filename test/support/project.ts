@@ -159,7 +159,7 @@ export class Project {
 
 type Variables = Record<string, string>;
 
-type CommandName = 'serve' | 'check' | 'keys' | 'migrate' | 'psql' | 'seed';
+type CommandName = 'serve' | 'check' | 'keys' | 'migrate' | 'seed';
 
 export interface Service {
   program: Program;

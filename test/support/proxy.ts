@@ -1,9 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { freePort } from '../../scripts/free-port.mjs';
 import { areInstalled, PATH, Program } from './program.js';
@@ -60,29 +58,15 @@ export class Proxy {
     return `http://127.0.0.1:${this.port}`;
   }
 
-  /** haproxy's: whether it sends requests to each of the processes. */
-  async areUp(): Promise<boolean[]> {
-    const socket = connect(join(this.folder, 'stats'));
-    socket.end('show stat -1 4 -1\n');
-    const rows = (await text(socket)).split('\n').map((line) => line.split(','));
-    const column = rows[0]!.indexOf('status');
-    return rows
-      .slice(1)
-      .flatMap((row) => row[column]?.split(' ')[0] ?? [])
-      .map((state) => state === 'UP');
-  }
-
   async stop(): Promise<void> {
     await this.program.end('SIGTERM');
     await rm(this.folder, { recursive: true, force: true });
   }
 }
 
-async function haproxy(folder: string, port: number, ports: [number, number]) {
-  const test = join(folder, 'test.cfg');
-  await writeFile(test, `global\n  stats socket ${join(folder, 'stats')}\n`);
+async function haproxy(_folder: string, port: number, ports: [number, number]) {
   return {
-    args: ['-f', HAPROXY, '-f', test, '-db'],
+    args: ['-f', HAPROXY, '-db'],
     env: {
       LISTEN: `127.0.0.1:${port}`,
       PROCESS_1: `127.0.0.1:${ports[0]}`,

@@ -4,7 +4,8 @@ import './typescript.js';
 export default async function start() {
   if (!process.env.TEST_DATABASE_URL) {
     const { Postgres } = await import('./postgres.js');
-    globalThis.testPostgres = await Postgres.start();
+    // pg keeps a connection without a password open. Until the server closes it, it keeps `drop database` waiting.
+    globalThis.testPostgres = await Postgres.start(['authentication_timeout=5s']);
     process.env.TEST_DATABASE_URL = globalThis.testPostgres.url;
   }
   const { createTemplate } = await import('./database.js');
