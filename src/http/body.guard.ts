@@ -35,7 +35,9 @@ export class BodyGuard implements CanActivate {
     if (request.inputError !== undefined) {
       throw request.inputError;
     }
-    if (!/^(identity)?$/i.test(coding) || /,.*chunked$/i.test(transfer)) {
+    // Node's parser rejects one that does not end in chunked (RFC 9112, section 6.3).
+    const isCoded = transfer.includes(',') && /chunked$/i.test(transfer);
+    if (isCoded || !/^(identity)?$/i.test(coding)) {
       throw new ApiError(
         'unsupported_media_type',
         'The body must be sent without a coding: omit Content-Encoding, and every Transfer-Encoding except chunked.',
