@@ -115,11 +115,11 @@ select wanted.key, page.items
 select lsn::text, ('x' || left(pg_walfile_name(lsn), 8))::bit(32)::int,
          (select concat_ws('/', system_identifier, current_database(), to_regclass('pets')::oid)
             from pg_control_system())
-    from (select case current_setting('synchronous_commit')
-                   when 'off' then pg_current_wal_insert_lsn()
+    from (select case
+                   when pg_is_in_recovery() then null
+                   when current_setting('synchronous_commit') = 'off' then pg_current_wal_insert_lsn()
                    else pg_current_wal_flush_lsn()
-                 end as lsn
-           where not pg_is_in_recovery()) as position;
+                 end as lsn) as position;
 
 -- With DATABASE_READ_URL, on the standby before each read: whether it is a standby that has replayed this. Prepared as standby-state.
 select exists (select

@@ -35,10 +35,6 @@ export class ApiKeys {
     return (await this.keys.findOneByOrFail({ hash })).isValid;
   }
 
-  isLasting(key: string): Promise<boolean> {
-    return this.keys.existsBy({ hash: hashOf(key), revokedAt: IsNull(), expiresAt: IsNull() });
-  }
-
   list(): Promise<ApiKey[]> {
     return this.keys.find({ order: { id: 'ASC' } });
   }

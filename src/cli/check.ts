@@ -4,11 +4,12 @@ import { Client } from 'pg';
 import type { DataSource } from 'typeorm';
 import { withoutPassword } from '../config/database-url.js';
 import { type Environment, loadEnvironment } from '../config/environment.js';
+import { connectService } from '../connect-service.js';
 import { poolOf } from '../database/data-source.js';
 import { administer } from '../database/database.js';
 import { createLogger } from '../logging/logger.js';
 import { findingsOf } from '../schema/schema-state.js';
-import { connectService, describe, onCommandDatabase } from './command.js';
+import { describe, onCommandDatabase } from './command.js';
 
 /** `animal-store check`: checks whether a process could serve with this configuration. It changes no table. */
 export function addCheck(program: Command): void {

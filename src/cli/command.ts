@@ -1,11 +1,7 @@
 import { Client } from 'pg';
 import type { DataSource } from 'typeorm';
 import type { Environment } from '../config/environment.js';
-import { engineOf } from '../citus/citus.js';
-import { administer, connectToServe, DATA_FOLDER, onDatabase } from '../database/database.js';
-import { ApiKey } from '../auth/api-key.entity.js';
-import { Order } from '../orders/order.entity.js';
-import { Pet } from '../pets/pet.entity.js';
+import { administer, DATA_FOLDER, onDatabase } from '../database/database.js';
 
 /** Calls `work` with the URL of a command's database. Prints on standard error if it is the embedded one. */
 export function onCommandDatabase(
@@ -38,13 +34,4 @@ export async function describe(url: string, dataSource: DataSource): Promise<str
   const [{ schema }] = await dataSource.query('select current_schema() as schema');
   const { database, host, port, user } = new Client({ connectionString: url });
   return `Database ${database} at ${host}:${port}, role ${user}, schema ${schema ?? 'none'}`;
-}
-
-/** `idempotency_keys` has no entity: only the statements in pets.sql.ts use it. */
-export const ENTITIES = [Pet, ApiKey, Order];
-
-/** The connections that serve requests, on Citus with its statements. @throws OperatorError if they cannot. */
-export async function connectService(url: string, environment: Environment): Promise<DataSource> {
-  const engine = await administer(url, (dataSource) => engineOf(dataSource, environment));
-  return connectToServe(url, environment, { ...engine, entities: ENTITIES });
 }

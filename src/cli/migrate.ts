@@ -3,16 +3,9 @@ import type { Command } from 'commander';
 import type { DataSource } from 'typeorm';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { loadEnvironment } from '../config/environment.js';
-import { APPLICATION_NAME } from '../database/data-source.js';
 import { appliedMigrations, pendingMigrations } from '../schema/schema-state.js';
-import { requireDirect } from '../schema/locks.js';
 import { scriptOf } from '../schema/migration-script.js';
-import {
-  lastMigration,
-  nextMigrations,
-  revertMigration,
-  runMigrations,
-} from '../schema/migrations.js';
+import { lastMigration, revertMigration, runMigrations } from '../schema/migrations.js';
 import { onNamedDatabase } from './command.js';
 
 export function addMigrate(program: Command): void {
@@ -39,9 +32,8 @@ export function addMigrate(program: Command): void {
 
 async function run(): Promise<void> {
   await onNamedDatabase(loadEnvironment(), async (dataSource, url) => {
-    await requireDirect(dataSource);
-    const next = await nextMigrations(dataSource);
-    console.error(`Applies ${next.map(({ name }) => name).join(', ') || 'nothing'}.`);
+    const pending = await pendingMigrations(dataSource);
+    console.error(`Pending: ${pending.join(', ') || 'none'}.`);
     const applied = await runMigrations(url);
     console.log(applied.length === 0 ? 'Nothing is pending.' : `Applied ${applied.join(', ')}.`);
   });
@@ -49,20 +41,18 @@ async function run(): Promise<void> {
 
 async function revert({ yes }: { yes?: true }): Promise<void> {
   await onNamedDatabase(loadEnvironment(), async (dataSource, url) => {
-    await requireDirect(dataSource);
     const last = await lastMigration(dataSource);
     if (last === undefined) {
       console.error('Reverts nothing.');
       console.log('Nothing is applied.');
       return;
     }
-    const [{ sessions }] = await dataSource.query(RUNNING_SESSIONS, [APPLICATION_NAME]);
     const lost = await lossesOf(last.drops, dataSource);
     console.error(
       [
         `Reverts ${last.name}. ${lost.length === 0 ? 'This deletes no data.' : 'This permanently deletes:'}`,
         ...lost.map((loss) => `  ${loss}`),
-        `Running service, ${last.isOptional ? 'which still serves pets' : 'whose readiness is then 503'}: ${sessions ?? 'none'}.`,
+        `A running service ${last.isOptional ? 'still serves pets' : 'is then not ready, and fails'}.`,
       ].join('\n'),
     );
     if (yes || (await confirms())) {
@@ -73,13 +63,6 @@ async function revert({ yes }: { yes?: true }): Promise<void> {
     }
   });
 }
-
-/** The sessions of running processes, by role and client, whose address not every role may see. */
-const RUNNING_SESSIONS = `
-  select string_agg(concat(count, ' sessions of the role ', usename, ' from ' || host(client_addr)), '; ') as sessions
-    from (select count(*), usename, client_addr from pg_stat_activity
-           where application_name = $1 and datname = current_database() and pid <> pg_backend_pid()
-           group by usename, client_addr) as clients`;
 
 /** Counts what a revert deletes: the rows of tables, and the values of columns that are not null. */
 async function lossesOf(drops: readonly string[], dataSource: DataSource): Promise<string[]> {
@@ -122,9 +105,6 @@ async function show({ check }: { check?: true }): Promise<void> {
 
 async function sql({ revert: isRevert }: { revert?: true }): Promise<void> {
   await onNamedDatabase(loadEnvironment(), async (dataSource) => {
-    console.error(
-      `Prints the SQL that ${isRevert ? 'reverts the last migration' : 'applies the pending migrations'} and changes nothing.`,
-    );
     process.stdout.write(await scriptOf(dataSource, isRevert ? 'down' : 'up'));
   });
 }

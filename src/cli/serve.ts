@@ -3,16 +3,17 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
+import { isApiKey } from '../api-key.js';
 import { createApp } from '../app.js';
 import { administerKeys, type ApiKeys } from '../auth/api-keys.js';
 import type { Environment } from '../config/environment.js';
 import { VERSION } from '../config/project-root.js';
+import { connectService } from '../connect-service.js';
 import { DATA_FOLDER, onDatabase } from '../database/database.js';
 import { requireMigrated } from '../schema/migrations.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
 import { createLogger } from '../logging/logger.js';
 import { MetricsServer } from '../metrics/metrics-server.js';
-import { connectService } from './command.js';
 
 export async function serve(environment: Environment): Promise<void> {
   // Earlier full collections bound the memory of a process under load, at no measurable cost.
@@ -49,7 +50,7 @@ export async function serve(environment: Environment): Promise<void> {
 async function localKey(keys: ApiKeys): Promise<string> {
   const file = join(DATA_FOLDER, 'api-key');
   const kept = (await readFile(file, 'utf8').catch(() => '')).trim();
-  if (await keys.isLasting(kept)) {
+  if (isApiKey(kept) && (await keys.admit(kept, 'local'))) {
     return kept;
   }
   const { key } = await keys.issue('local');

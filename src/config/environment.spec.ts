@@ -6,6 +6,7 @@ import { Environment, readEnvironment, warningsOf } from './environment.js';
 import { OperatorError } from '../errors/operator-error.js';
 
 const DB = 'postgres://u:p@db.example/animals';
+const HERE = 'https://staging.example/v1';
 
 function faultsOf(variables: Record<string, string>): string[] {
   try {
@@ -87,16 +88,12 @@ describe('readEnvironment', () => {
     expect(faultsOf(wrong)).toHaveLength(3);
   });
 
-  const HERE = 'https://staging.example/v1';
-  const STAGING = { PUBLIC_BASE_URL: HERE, STAGING_BASE_URL: HERE };
   it.each<[Record<string, string>, string | undefined]>([
     [{ NODE_ENV: 'production' }, 'DATABASE_URL must be set when NODE_ENV is production'],
     [{ DATABASE_POOLER: 'transaction' }, 'DATABASE_POOLER requires DATABASE_URL'],
     [{ DATABASE_READ_URL: DB }, 'DATABASE_READ_URL requires DATABASE_URL'],
     [{ METRICS_PORT: '3000' }, 'METRICS_PORT must not be the same as PORT'],
     [{ PORT: '0', METRICS_PORT: '0' }, undefined],
-    [STAGING, 'DEPLOYMENT_ENVIRONMENT must be staging when'],
-    [{ ...STAGING, DEPLOYMENT_ENVIRONMENT: 'staging' }, undefined],
     [{ DATABASE_URL: DB, PGSSLMODE: 'require' }, 'PGSSLMODE is ignored: set the parameter sslmode'],
     [{ DATABASE_URL: `${DB}?sslmode=disable`, PGSSLMODE: 'verify-full' }, undefined],
     [{ DATABASE_URL: DB, PGSSLMODE: 'prefer', PGSSLROOTCERT: '/ca.pem' }, undefined],
@@ -104,12 +101,16 @@ describe('readEnvironment', () => {
     expect(faultsOf(variables)).toEqual(fault ? [expect.stringMatching(`^${fault}`)] : []);
   });
 
-  it('is a production deployment by NODE_ENV, unless DEPLOYMENT_ENVIRONMENT says otherwise', () => {
-    const PRODUCTION = { DATABASE_URL: DB, NODE_ENV: 'production' };
-    const deployments = [{}, PRODUCTION, { ...PRODUCTION, DEPLOYMENT_ENVIRONMENT: 'staging' }].map(
-      (variables) => readEnvironment(variables).deployment,
+  it.each<[Record<string, string>, string]>([
+    [{}, 'development'],
+    [{ NODE_ENV: 'production' }, 'production'],
+    [{ NODE_ENV: 'production', DEPLOYMENT_ENVIRONMENT: 'staging' }, 'staging'],
+    [{ NODE_ENV: 'production', PUBLIC_BASE_URL: HERE, STAGING_BASE_URL: HERE }, 'staging'],
+  ])('with %j is the deployment %s', (variables, deployment) => {
+    expect(readEnvironment({ DATABASE_URL: DB, ...variables })).toHaveProperty(
+      'deployment',
+      deployment,
     );
-    expect(deployments).toEqual(['development', 'production', 'staging']);
   });
 
   it('warns of a variable that is almost one that it reads, not of those of other software', () => {

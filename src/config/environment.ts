@@ -125,7 +125,8 @@ export class Environment {
 
   get deployment() {
     const implied = this.NODE_ENV === 'production' ? 'production' : 'development';
-    return this.DEPLOYMENT_ENVIRONMENT ?? implied;
+    const isStaging = this.baseUrl === this.STAGING_BASE_URL;
+    return this.DEPLOYMENT_ENVIRONMENT ?? (isStaging ? 'staging' : implied);
   }
 
   /** What comes before an operation's path in a URL: `/v1` alone, unless `PUBLIC_BASE_URL` is set. */
@@ -191,18 +192,10 @@ export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
   rule(isEmbedded && !!DATABASE_READ_URL, 'DATABASE_READ_URL', 'requires DATABASE_URL');
   rule(PORT !== 0 && PORT === METRICS_PORT, 'METRICS_PORT', 'must not be the same as PORT');
   // What it was to encrypt must not be sent in clear.
-  const isClear = (url?: string) => url !== undefined && !/[?&]ssl/.test(url);
-  rule(
-    /^(require|verify)/.test(set['PGSSLMODE'] ?? '') &&
-      [DATABASE_URL, DATABASE_READ_URL].some(isClear),
-    'PGSSLMODE',
-    'is ignored: set the parameter sslmode of DATABASE_URL and DATABASE_READ_URL instead',
-  );
-  rule(
-    environment.deployment !== 'staging' && environment.baseUrl === environment.STAGING_BASE_URL,
-    'DEPLOYMENT_ENVIRONMENT',
-    'must be staging when PUBLIC_BASE_URL and STAGING_BASE_URL are the same',
-  );
+  const isClear = [DATABASE_URL, DATABASE_READ_URL].some((url) => url && !/[?&]ssl/.test(url));
+  const mustEncrypt = /^(require|verify)/.test(set['PGSSLMODE'] ?? '');
+  const remedy = 'set the parameter sslmode of DATABASE_URL and DATABASE_READ_URL instead';
+  rule(mustEncrypt && isClear, 'PGSSLMODE', `is ignored: ${remedy}`);
   if (faults.size > 0) {
     throw new OperatorError([...faults.values()].join('\n'));
   }

@@ -5,10 +5,7 @@ import { numberFromJson } from '../int64.js';
 import type { Request } from './express-classes.js';
 import { HttpLimits } from './limits.js';
 
-/**
- * Reads the JSON body of a request, except GET and HEAD, into `request.body`; undefined if there is none. It is a guard,
- * after those that check the API key, because a request without a valid key is rejected before its body is read.
- */
+/** Reads a JSON body into `request.body`, except for GET and HEAD. It is a guard so that the key's guard runs first. */
 @Injectable()
 export class BodyGuard implements CanActivate {
   constructor(private readonly limits: HttpLimits) {}
@@ -17,12 +14,11 @@ export class BodyGuard implements CanActivate {
    * @throws ApiError `unsupported_media_type`, `payload_too_large`, `invalid_json`, `request_timeout`, or
    *   `invalid_request` if the body is nested too deep, is not well-formed HTTP, or is incomplete.
    */
-  canActivate(context: ExecutionContext): boolean | Promise<boolean> {
+  async canActivate(context: ExecutionContext): Promise<boolean> {
     const request = context.getArgByIndex<Request>(0);
-    return request.method === 'GET' || request.method === 'HEAD' || this.read(request);
-  }
-
-  private async read(request: Request): Promise<boolean> {
+    if (request.method === 'GET' || request.method === 'HEAD') {
+      return true;
+    }
     const { 'content-type': type, 'content-encoding': coding = '', expect } = request.headers;
     const { 'transfer-encoding': transfer = '', 'content-length': length = 0 } = request.headers;
     const hasBody = transfer !== '' || Number(length) > 0;

@@ -56,9 +56,7 @@ export function bufferedStandardOutput(): DestinationStream {
   });
   // After an error other than EAGAIN, `flushSync` would try forever.
   output.on('error', () => (isBroken = true)).on('write', () => (isBroken = false));
-  const end = () => {
-    endOfTries = Math.min(endOfTries, performance.now() + LAST_TRIES);
-  };
+  const end = () => (endOfTries = Math.min(endOfTries, performance.now() + LAST_TRIES));
   process.once('exit', () => {
     end();
     try {

@@ -42,32 +42,10 @@ const ATTEMPTS = 15;
 /** Milliseconds: between two attempts of a transaction, to get the advisory lock, and to find out who blocks. */
 const PAUSES = { transaction: 300, advisoryLock: 100, look: 60 };
 
-/** SQLSTATE of a statement that waited for a lock longer than `lock_timeout`. */
-const LOCK_NOT_AVAILABLE = '55P03';
-
 /**
- * @throws OperatorError if there is a pooler, which reports a process id of its own: the next client of the session would
- *   get the settings and locks of a migration.
- */
-export async function requireDirect(dataSource: DataSource): Promise<void> {
-  const session = dataSource.createQueryRunner();
-  try {
-    const { processID } = await session.connect();
-    const [{ pid }] = await session.query('select pg_backend_pid() as pid');
-    if (pid !== processID) {
-      throw new OperatorError(
-        'Nothing was changed: migrations do not run through a pooler. ' +
-          "Set DATABASE_URL to PostgreSQL's own address for this command.",
-      );
-    }
-  } finally {
-    await session.release();
-  }
-}
-
-/**
- * Calls `work` in a frame, under the advisory lock. A transaction that waits too long for a table is tried again, and in
- * the end an OperatorError names the lock and the sessions that block it, which were printed meanwhile.
+ * Calls `work` in a frame, under the advisory lock. A transaction that waits too long for a table is tried again.
+ *
+ * @throws OperatorError in the end, which names the lock and the sessions that block it, or if there is a pooler.
  */
 export async function underLock<T>(
   dataSource: DataSource,
@@ -86,7 +64,15 @@ export async function underLock<T>(
     const session = dataSource.createQueryRunner();
     let looking: NodeJS.Timeout | undefined;
     try {
+      const { processID } = await session.connect();
       const [{ pid }] = await session.query('select pg_backend_pid() as pid');
+      // A pooler reports a process id of its own. Its next client would get the settings and locks of the migration.
+      if (pid !== processID) {
+        throw new OperatorError(
+          'Nothing was changed: migrations do not run through a pooler. ' +
+            "Set DATABASE_URL to PostgreSQL's own address for this command.",
+        );
+      }
       await runAll(session, frame.open);
       await takeLock(session, frame.lock);
       looking = setInterval(() => void look(pid), PAUSES.look);
@@ -96,7 +82,8 @@ export async function underLock<T>(
     } catch (error) {
       // If the connection is lost, PostgreSQL has undone it.
       await runAll(session, frame === TRANSACTION ? ['rollback'] : frame.close).catch(() => {});
-      if (frame !== TRANSACTION || sqlState(error) !== LOCK_NOT_AVAILABLE) {
+      // 55P03: a statement waited for a lock longer than `lock_timeout`.
+      if (frame !== TRANSACTION || sqlState(error) !== '55P03') {
         throw error;
       }
       if (attempt === ATTEMPTS) {

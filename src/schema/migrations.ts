@@ -4,7 +4,7 @@ import type { Migration } from '../../migrations/migration.js';
 import type { Environment } from '../config/environment.js';
 import { administer } from '../database/database.js';
 import { OperatorError } from '../errors/operator-error.js';
-import { NO_TRANSACTION, requireDirect, runAll, TRANSACTION, underLock } from './locks.js';
+import { NO_TRANSACTION, runAll, TRANSACTION, underLock } from './locks.js';
 import {
   appliedMigrations,
   BOOKKEEPING,
@@ -14,8 +14,6 @@ import {
   type Session,
 } from './schema-state.js';
 
-const ALL: readonly Migration[] = migrations.map((Each) => new Each());
-
 export const frameOf = ({ transaction }: Migration) =>
   transaction === false ? NO_TRANSACTION : TRANSACTION;
 
@@ -23,14 +21,14 @@ export const frameOf = ({ transaction }: Migration) =>
 export async function nextMigrations(session: Session): Promise<Migration[]> {
   await requireOneSchema(session);
   const pending = await pendingMigrations(session);
-  return ALL.filter(({ name }) => pending.includes(name));
+  return migrations.filter(({ name }) => pending.includes(name));
 }
 
 /** @returns the migration that was applied last, if any. @throws OperatorError if this code does not have it. */
 export async function lastMigration(session: Session): Promise<Migration | undefined> {
   await requireOneSchema(session);
   const last = (await appliedMigrations(session)).at(-1);
-  const found = ALL.find(({ name }) => name === last);
+  const found = migrations.find(({ name }) => name === last);
   if (last !== undefined && found === undefined) {
     throw new OperatorError(
       `${last}, applied last, is not a migration of this version: revert it with the version that has it.`,
@@ -58,7 +56,6 @@ export async function statementsOf(migration: Migration, way: 'up' | 'down'): Pr
 /** Applies the pending migrations. @returns their names. @throws OperatorError, also if a table stays locked. */
 export async function runMigrations(url: string): Promise<string[]> {
   return administer(url, async (dataSource) => {
-    await requireDirect(dataSource);
     const applied: string[] = [];
     for (;;) {
       const [next] = await nextMigrations(dataSource);
@@ -118,7 +115,6 @@ export async function requireMigrated(
 /** Reverts the migration that was applied last, if it is the one that the caller expects. @returns its name. */
 export const revertMigration = (url: string, expected?: Migration): Promise<string | undefined> =>
   administer(url, async (dataSource) => {
-    await requireDirect(dataSource);
     const last = expected ?? (await lastMigration(dataSource));
     const revert = async (session: QueryRunner) => {
       if ((await lastMigration(session)) !== last) {

@@ -90,9 +90,7 @@ export async function findingsOf(dataSource: DataSource): Promise<Finding[]> {
 const finding = (about: Finding['about'], isError: boolean, text: string, list: string[]) =>
   list.length === 0 ? [] : [{ about, isError, message: `${text}: ${list.join(', ')}.` }];
 
-const OPTIONAL = new Set(
-  migrations.filter((Each) => new Each().isOptional).map(({ name }) => name),
-);
+const OPTIONAL = new Set(migrations.filter((one) => one.isOptional).map(({ name }) => name));
 
 /**
  * The rights that the role lacks; if migrations are `pending`, which create relations, only those on relations that exist.

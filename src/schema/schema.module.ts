@@ -28,13 +28,11 @@ export class SchemaMonitor implements OnModuleInit {
     const reason = warnings.map(({ message }) => message).join(' ');
     if (reason !== this.logged) {
       this.logged = reason;
+      const lack = 'The database lacks something that no operation on pets needs';
       if (reason === '') {
         this.logger.info('The database has everything that the service uses');
       } else {
-        this.logger.warn(
-          { reason },
-          'The database lacks something that no operation on pets needs',
-        );
+        this.logger.warn({ reason }, lack);
       }
     }
     return findings;

@@ -4,22 +4,22 @@ import { Statement } from '../database/statement.js';
 const IDENTITY = `(select concat_ws('/', system_identifier, current_database(), to_regclass('pets')::oid)
             from pg_control_system())`;
 
-export type PrimaryPosition = [lsn: string, timeline: number, identity: string];
+export type PrimaryPosition = [lsn: string | null, timeline: number | null, identity: string];
 
 /**
- * An LSN that is not before any acknowledged commit, its timeline, and the identity. No rows on a server in recovery.
- * With `synchronous_commit = off`, commits are acknowledged before they are flushed.
+ * An LSN that is not before any acknowledged commit, its timeline, and the identity. A server in recovery has no LSN. With
+ * `synchronous_commit = off`, commits are acknowledged before they are flushed.
  */
 export const PRIMARY_POSITION = new Statement(
   'primary-position',
   `
   select lsn::text, ('x' || left(pg_walfile_name(lsn), 8))::bit(32)::int,
          ${IDENTITY}
-    from (select case current_setting('synchronous_commit')
-                   when 'off' then pg_current_wal_insert_lsn()
+    from (select case
+                   when pg_is_in_recovery() then null
+                   when current_setting('synchronous_commit') = 'off' then pg_current_wal_insert_lsn()
                    else pg_current_wal_flush_lsn()
-                 end as lsn
-           where not pg_is_in_recovery()) as position`,
+                 end as lsn) as position`,
 );
 
 /**

@@ -40,11 +40,10 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
       this.checking = setInterval(() => void this.check(), 1_000).unref();
       await this.check();
     }
-    for (const { reason } of this.standbys) {
-      if (reason instanceof OperatorError) {
-        this.onApplicationShutdown();
-        throw reason;
-      }
+    const wrong = this.standbys.find(({ reason }) => reason instanceof OperatorError);
+    if (wrong !== undefined) {
+      this.onApplicationShutdown();
+      throw wrong.reason;
     }
   }
 
@@ -56,8 +55,7 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
 
   /** The `host:port` of each standby. `reason` says why it is not used; it is undefined if the standby is used. */
   get states(): { server: string; reason?: string }[] {
-    const shown = (reason?: Error) => reason && reasonOf(reason);
-    return this.standbys.map(({ server, reason }) => ({ server, reason: shown(reason) }));
+    return this.standbys.map(({ server, reason: it }) => ({ server, reason: it && reasonOf(it) }));
   }
 
   /** Runs `work`, which only reads. If it fails on a standby, runs it again on the primary. */
@@ -78,17 +76,16 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
     return work(this.primary);
   }
 
-  /** `undefined` if the server of `DATABASE_URL` is in recovery. */
-  private async position(): Promise<PrimaryPosition | undefined> {
-    return (await run<PrimaryPosition>(this.primary, PRIMARY_POSITION))[0];
+  private async position(): Promise<PrimaryPosition> {
+    return (await run<PrimaryPosition>(this.primary, PRIMARY_POSITION))[0]!;
   }
 
   /** If the primary cannot be reached, the state of the standbys stays as it is, and reads fail with its error. */
   private async check(): Promise<void> {
     try {
       const position = await this.position();
-      const look = (standby: Standby) =>
-        standby.read(position, async () => undefined).catch((error: Error) => error);
+      const nothing = async () => undefined;
+      const look = (one: Standby) => one.read(position, nothing).catch((error: Error) => error);
       await Promise.all(this.standbys.map(async (one) => this.note(one, await look(one))));
     } catch (error) {
       this.logger.debug({ reason: reasonOf(error) }, 'Standbys could not be checked');
@@ -96,14 +93,13 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
   }
 
   /** Stores whether the standby is used, and logs a change. */
-  private note(standby: Standby, reason: Error | undefined): void {
-    const { server, reason: before } = standby;
-    standby.reason = reason;
+  private note(one: Standby, reason: Error | undefined): void {
+    const { server: standby, reason: before } = one;
+    one.reason = reason;
     if (before !== undefined && reason === undefined) {
-      this.logger.info({ standby: server }, 'Reads go to the standby');
+      this.logger.info({ standby }, 'Reads go to the standby');
     } else if (before === undefined && reason !== undefined) {
-      const fields = { standby: server, reason: reasonOf(reason) };
-      this.logger.warn(fields, 'Reads do not go to the standby');
+      this.logger.warn({ standby, reason: reasonOf(reason) }, 'Reads do not go to the standby');
     }
   }
 }
@@ -122,10 +118,7 @@ class Standby {
   }
 
   /** @throws if `work` may not run on this standby, and whatever `work` throws. */
-  async read<T>(position: PrimaryPosition | undefined, work: Read<T>): Promise<T> {
-    if (position === undefined) {
-      throw new Error('the server of DATABASE_URL is not a primary');
-    }
+  async read<T>(position: PrimaryPosition, work: Read<T>): Promise<T> {
     const session = await this.pool.connect();
     try {
       const [state] = await run<[boolean, string | null]>(session, STANDBY_STATE, position);
@@ -134,7 +127,7 @@ class Standby {
         throw new OperatorError(`The server ${this.server} of DATABASE_READ_URL ${refusal}`);
       }
       if (!hasReplayed) {
-        throw new Error('it is behind the primary, or is no longer its standby');
+        throw new Error('it is behind, or is no longer a standby of the server of DATABASE_URL');
       }
       return await work(session);
     } finally {

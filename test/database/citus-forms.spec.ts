@@ -1,7 +1,7 @@
 import type { Pool } from 'pg';
 import type { DataSource } from 'typeorm';
 import { CITUS } from '../../src/citus/citus.js';
-import { connectService } from '../../src/cli/command.js';
+import { connectService } from '../../src/connect-service.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { poolOf, servingDataSource } from '../../src/database/data-source.js';
 import { run, Statement } from '../../src/database/statement.js';

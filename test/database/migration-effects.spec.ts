@@ -89,10 +89,9 @@ describe('a migration', () => {
   };
 
   it('takes the locks, writes the tables anew and drops the tables that it names', async () => {
-    const all = migrations.map((Each) => new Each());
     for (const [way, each] of [
-      ...all.map((it) => ['up', it] as const),
-      ...all.toReversed().map((it) => ['down', it] as const),
+      ...migrations.map((it) => ['up', it] as const),
+      ...migrations.toReversed().map((it) => ['down', it] as const),
     ]) {
       expect(each.purpose).toMatch(/^[A-Z].+\.$/);
       if (each.transaction === false) {
@@ -110,8 +109,8 @@ describe('a migration', () => {
   });
 
   it('is rejected by that test if it does to a table what it does not say', async () => {
-    for (const Each of migrations) {
-      await new Each().up(client);
+    for (const migration of migrations) {
+      await migration.up(client);
     }
     const LOCK = { locks: { up: { pets: 'ACCESS EXCLUSIVE' as const }, down: {} } };
     const REWRITE = 'alter table pets alter column category_id type numeric';

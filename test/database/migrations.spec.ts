@@ -5,7 +5,7 @@ import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { administrativeDataSource } from '../../src/database/data-source.js';
 import { administer } from '../../src/database/database.js';
-import { ENTITIES } from '../../src/cli/command.js';
+import { ENTITIES } from '../../src/connect-service.js';
 import { MIGRATION_LOCK } from '../../src/schema/locks.js';
 import { lastMigration, revertMigration, runMigrations } from '../../src/schema/migrations.js';
 import { pendingMigrations } from '../../src/schema/schema-state.js';

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
-import { connectService } from '../../src/cli/command.js';
+import { connectService } from '../../src/connect-service.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { runMigrations } from '../../src/schema/migrations.js';

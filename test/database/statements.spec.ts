@@ -1,7 +1,7 @@
 import { type DataSource, type EntityTarget, type ObjectLiteral } from 'typeorm';
 import { CITUS } from '../../src/citus/citus.js';
 import { columnsOf } from '../../src/database/columns.js';
-import { ENTITIES } from '../../src/cli/command.js';
+import { ENTITIES } from '../../src/connect-service.js';
 import { poolOf, servingDataSource } from '../../src/database/data-source.js';
 import { run, type Statement } from '../../src/database/statement.js';
 import { INT64_MIN } from '../../src/int64.js';

@@ -147,7 +147,7 @@ class ${TABLE} {
   down = (session) => session.query('drop table toys');
 }
 
-export const migrations = [...own, ${INDEX}, ${TABLE}];
+export const migrations = [...own, new ${INDEX}(), new ${TABLE}()];
 export const MIGRATION_NAMES = migrations.map(({ name }) => name);
 `;
 

@@ -9,7 +9,7 @@ import { ApiKey } from '../../src/auth/api-key.entity.js';
 import { administerKeys, ApiKeys } from '../../src/auth/api-keys.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { runMigrations } from '../../src/schema/migrations.js';
-import { connectService } from '../../src/cli/command.js';
+import { connectService } from '../../src/connect-service.js';
 import { poolOf } from '../../src/database/data-source.js';
 import { AccessLog } from '../../src/http/access-log.js';
 import { Admission } from '../../src/http/admission.js';
