@@ -26,7 +26,8 @@ export function retrying(fetch: typeof globalThis.fetch, retryFor: number) {
       const limit = isLast ? retryFor / 10 || ATTEMPT_TIMEOUT : rest;
       let retryAfter = 0;
       try {
-        const signal = AbortSignal.timeout(Math.min(limit, ATTEMPT_TIMEOUT));
+        // Node rejects fractions.
+        const signal = AbortSignal.timeout(Math.ceil(Math.min(limit, ATTEMPT_TIMEOUT)));
         const response = await fetch(request.clone(), { signal });
         // The body is read here because the connection may break in it, too.
         const body = await response.text();
