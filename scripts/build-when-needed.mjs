@@ -1,8 +1,8 @@
 // Builds the service before a command that runs the build, unless the build is newer than what it is made of.
 // In the container image there is only the build, and nothing to do. Refuses a version of Node that lacks what is needed.
 import { spawnSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -32,6 +32,14 @@ if (existsSync(join(root, 'src'))) {
       stdio: ['ignore', process.stderr, process.stderr],
     });
     process.exitCode = status ?? 1;
+    // The service would apply a migration whose source was renamed or deleted.
+    const built = status === 0 ? filesUnder(join(root, 'dist/migrations')).slice(1) : [];
+    for (const file of built) {
+      const source = basename(file).replace(/\.(d\.ts|js|js\.map)$/, '.ts');
+      if (!existsSync(join(root, 'migrations', source))) {
+        rmSync(file);
+      }
+    }
   }
 }
 
