@@ -1,5 +1,5 @@
-# The digest is that of the image for all platforms, of 2026-10-06. For a later version of Node, replace both with what
-# `docker buildx imagetools inspect node:VERSION-bookworm-slim` prints.
+# The digest is that of the image for all platforms, of 2026-10-06. For a later version of Node, replace version and
+# digest, here and below, with what `docker buildx imagetools inspect node:VERSION-bookworm-slim` prints.
 FROM node:24.21.0-bookworm-slim@sha256:d6aa754f16b3197301076f047b5def2f02ea1dbbc2ca920407d46d7ec7f87b20 AS packages
 WORKDIR /app
 COPY package.json package-lock.json ./

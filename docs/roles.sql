@@ -1,6 +1,6 @@
 -- The roles of the animal store, each with no more rights than it needs, and the database. Run it as a superuser, with
 -- psql 15 or later. If it failed, run it again: what exists stays as it is. The roles have no passwords: set them with
--- \password in psql, which sends only their hashes. One in `create role` would be in PostgreSQL's log in clear text.
+-- \password in psql, which sends only their hashes. A password in `create role` would be in PostgreSQL's log.
 \set ON_ERROR_STOP on
 
 begin;
@@ -21,7 +21,7 @@ select format('create role %s %s', name, attributes)
  where not exists (select from pg_roles where rolname = name)
 \gexec
 
--- The owner may see when the queries began that a migration waits for.
+-- With this, a migration can print since when the sessions that block it run their queries.
 grant pg_read_all_stats to animals_owner;
 grant animals_owner to animals_migrator;
 alter role animals_reader set default_transaction_read_only = on;

@@ -176,7 +176,7 @@ select current_setting('server_encoding') as encoding, current_schema() as schem
             current_setting('search_path') as path, current_setting('server_version') as version,
             current_setting('server_version_num')::int as number;
 
--- A command, and a start before it serves: dates that the driver reads.
+-- Sessions of commands: the format of dates that the driver reads.
 set datestyle = 'ISO';
 
 -- A start: whether this is Citus. If so, other statements replace some of these, and the start also reads groupid from pg_dist_local_group.

@@ -3,7 +3,7 @@
 const reference = document.querySelector('#main');
 const { SwaggerUIBundle } = window;
 
-/** What Swagger UI does otherwise. */
+/** What this page changes in Swagger UI. */
 const corrections = ({ React: { createElement: element } }) => ({
   statePlugins: {
     spec: {
@@ -27,7 +27,7 @@ const corrections = ({ React: { createElement: element } }) => ({
     },
   },
   wrapComponents: {
-    /** A button, which the path of an operation is in, may hold no link. */
+    /** The path of an operation is in a button, which may hold no link. */
     DeepLink: () => (props) => props.text,
     /** The original parses JSON to indent it, which rounds its numbers. */
     responseBody: (Original, system) => (props) =>

@@ -29,7 +29,7 @@ export interface Resources {
   logger: Logger;
 }
 
-/** The modules, and the global guards, pipe and filter in the order in which they run. */
+/** The modules, and the global guards, pipe and filter in the order in which they run. Global: all inject its providers. */
 @Global()
 @Module({})
 export class AppModule {

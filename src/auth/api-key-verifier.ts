@@ -62,7 +62,7 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
   private readonly lookups = new Batcher((hashes: string[]) => this.lookUp(hashes), {
     ...BATCH_LIMITS,
     size: BATCH_LIMITS.waiting,
-    // The second one only if the first hangs.
+    // A second lookup is sent only if the first one has no result after the batcher's patience.
     inFlight: 2,
   });
   private pause = Promise.resolve();

@@ -1,4 +1,4 @@
-import { type CanActivate, type ExecutionContext, Inject, Injectable } from '@nestjs/common';
+import { type CanActivate, type ExecutionContext, Injectable } from '@nestjs/common';
 import { RateLimiterMemory, type RateLimiterRes } from 'rate-limiter-flexible';
 import { Environment } from '../config/environment.js';
 import { ApiError } from '../errors/api-error.js';
@@ -16,7 +16,7 @@ export class RateLimitGuard implements CanActivate {
   private readonly counts: RateLimiterMemory;
   private readonly policy: string;
 
-  constructor(@Inject(Environment) { RATE_LIMIT_PER_MINUTE: quota }: Environment) {
+  constructor({ RATE_LIMIT_PER_MINUTE: quota }: Environment) {
     this.counts = new RateLimiterMemory({ points: quota!, duration: WINDOW });
     this.policy = `"default";q=${quota};w=${WINDOW}`;
   }

@@ -24,7 +24,8 @@ export async function serve(environment: Environment): Promise<void> {
   let isServing = false;
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.on(signal, () => {
-      // While the process waits for a database, or for the migrations of another process, nothing needs to be closed.
+      // While the process waits for a database, or for the migrations of another process, it has nothing to close, except
+      // an embedded PostgreSQL.
       if (!isServing && environment.DATABASE_URL !== undefined) {
         process.exit();
       }

@@ -47,7 +47,7 @@ export interface ServingOptions extends Mapping, Engine {
   servers?: string[];
 }
 
-/** The settings that sessions must have to serve requests. A pooler's prepare no statements, so need none for plans. */
+/** The settings that sessions must have to serve requests. Behind a pooler, nothing is prepared, so no plan is set. */
 export function requiredSettings(options: ServingOptions = {}): Record<string, string> {
   const { plan_cache_mode: _, enable_seqscan: __, ...always } = SERVING;
   return options.pooler === undefined ? { ...SERVING, ...options.settings } : always;

@@ -29,6 +29,7 @@ export function connectingTo(sessions: Sessions): PoolConfig & Pick<Sessions, 'i
 
     constructor(config?: ClientConfig) {
       super({ ...config, connectionString: urls[current] });
+      // If it ends before it is connected, the server cannot be reached.
       this.once('end', this.leave).once('connect', () => this.off('end', this.leave));
     }
 
@@ -45,6 +46,7 @@ export function connectingTo(sessions: Sessions): PoolConfig & Pick<Sessions, 'i
     // The pool's time-out ends when the session is open. pg's types lack `query_timeout`.
     const question = { text: OPEN, values, query_timeout: timeout };
     const { rows } = await client.query(question).catch((cause: Error) => {
+      // Also pg's own errors, which have no code, then count as an unavailable database.
       throw Object.assign(cause, { code: sqlState(cause) ?? 'ETIMEDOUT' });
     });
     const [{ pid, isReadOnly }] = rows;

@@ -1,7 +1,6 @@
 import {
   type CallHandler,
   type ExecutionContext,
-  Inject,
   Injectable,
   type NestInterceptor,
 } from '@nestjs/common';
@@ -15,7 +14,7 @@ import { deprecationHeaders } from './deprecation.js';
 export class DeprecationInterceptor implements NestInterceptor {
   private readonly headers;
 
-  constructor(@Inject(Environment) environment: Environment) {
+  constructor(environment: Environment) {
     this.headers = deprecationHeaders(environment);
   }
 

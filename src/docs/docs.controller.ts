@@ -40,7 +40,7 @@ export class DocsController {
 
   @Get('assets/:name')
   getAsset(@Param('name') name: string, @Res() response: Response): void {
-    // A date would keep the files of a later release when an earlier one is deployed again.
+    // With Last-Modified, browsers would keep the files of a later release after a rollback.
     const options = { lastModified: false, headers: { 'Cache-Control': 'public, max-age=3600' } };
     response.sendFile(known(ASSETS.get(name)), options);
   }

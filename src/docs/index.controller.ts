@@ -1,4 +1,4 @@
-import { Controller, Get, Header, HttpStatus, Inject, Redirect } from '@nestjs/common';
+import { Controller, Get, Header, HttpStatus, Redirect } from '@nestjs/common';
 import { stringify } from 'lossless-json';
 import { Public } from '../auth/public.decorator.js';
 import { Environment } from '../config/environment.js';
@@ -13,7 +13,7 @@ export class IndexController {
   private readonly home;
 
   constructor(
-    @Inject(Environment) { DOCS }: Environment,
+    { DOCS }: Environment,
     private readonly document: OpenApiDocument,
   ) {
     this.json = new JsonText(stringify(document.content)!);

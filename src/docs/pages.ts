@@ -16,7 +16,7 @@ const GUIDES = [
 
 const markdown = new Marked({
   renderer: {
-    /** The service has guides without `.md`. A link to another file, `../…`, becomes text: it does not have it. */
+    /** The service serves guides without `.md`. It does not serve other files, so links to them, `../…`, become text. */
     link({ href, tokens }) {
       const text = this.parser.parseInline(tokens);
       const target = href.replace(/\.md(?=#|$)/, '');

@@ -3,7 +3,10 @@ const CHALLENGE = 'Bearer realm="animal-store"';
 /** Seconds (RFC 9110, section 10.2.3). */
 const RETRY_SOON = { 'Retry-After': '1' };
 
-/** Every code with its HTTP status, and headers of every such response. Codes are stable and never reused. */
+/**
+ * Every code with its HTTP status, and headers of every such response. Codes are stable and never reused. The last code
+ * of a status is the one of Nest's own errors with this status, so put a special code before it.
+ */
 export const ERRORS = {
   invalid_json: { status: 400 },
   invalid_request: { status: 400 },

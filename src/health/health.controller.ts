@@ -23,6 +23,7 @@ export class HealthController {
     private readonly pool: Pool,
     private readonly standbys: Standbys,
     private readonly host: HttpAdapterHost<HttpAdapter>,
+    /** Of MetricsModule, if there is METRICS_PORT. */
     @Optional() registry?: Registry,
   ) {
     if (registry !== undefined) {

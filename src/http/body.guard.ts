@@ -31,7 +31,7 @@ export class BodyGuard implements CanActivate {
     if (request.inputError !== undefined) {
       throw request.inputError;
     }
-    // Node's parser rejects one that does not end in chunked (RFC 9112, section 6.3).
+    // Others that do not end in chunked are malformed, so Node's parser has rejected them (RFC 9112, section 6.3).
     const isCoded = transfer.includes(',') && /chunked$/i.test(transfer);
     if (isCoded || !/^(identity)?$/i.test(coding)) {
       throw new ApiError(

@@ -73,12 +73,16 @@ export class HttpAdapter extends ExpressAdapter {
       .on('checkExpectation', (...exchange) => this.httpServer.emit('request', ...exchange));
   }
 
+  /** Adds the backlog to Nest's arguments. */
   override listen(port: any, ...args: any[]): Server {
     const [callback, host] = args.toReversed();
     return this.httpServer.listen(port, host, this.limits.backlog, callback);
   }
 
-  /** Sends prepared JSON as it is, with its head as one string: `end(text)` uses `writev`, a sixth of a list's time. */
+  /**
+   * Sends prepared JSON as it is. Corked, head and body reach the socket as one string. `end(text)` would write them as two,
+   * with `writev`, which takes a sixth of a list's time.
+   */
   override reply(response: Response, body: unknown, statusCode?: number): unknown {
     if (!(body instanceof JsonText)) {
       return super.reply(response, body, statusCode);
@@ -97,13 +101,14 @@ export class HttpAdapter extends ExpressAdapter {
   /** A middleware that rejects input that is not HTTP, and a malformed head. */
   readonly checkHead = (request: Request, response: Response, next: NextFunction): void => {
     const error = request.inputError ?? malformedHead(request, this.limits);
+    // When the service stops, each connection ends with its next response.
     if (!this.httpServer.listening || error?.code === 'headers_too_large') {
       response.setHeader('Connection', 'close');
     }
     next(error);
   };
 
-  /** 404, or for a path with routes 405 or the response to OPTIONS (RFC 9110, sections 9.3.7 and 15.5.6). */
+  /** 404, or for a path with routes 405 or the response to OPTIONS (RFC 9110, sections 9.3.7 and 15.5.6). Nest calls it last. */
   override setNotFoundHandler(): void {
     // Express's types lack it.
     const { router } = this.instance as unknown as {
@@ -173,8 +178,9 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   /**
-   * Responds to input that Node's parser or time limits reject, and ends the connection (RFC 9112, section 2.2). The error
-   * of a body is thrown when it is read, so that earlier checks, such as that of the API key, decide the response.
+   * Responds to input that Node's parser or time limits reject, and ends the connection (RFC 9112, section 2.2). BodyGuard
+   * throws the error of a body, after earlier checks, such as that of the API key. For other input, a request without a
+   * method is made, which `checkHead` rejects.
    */
   private rejectInput({ code }: NodeJS.ErrnoException, socket: Socket): void {
     const connection = this.connections.get(socket);

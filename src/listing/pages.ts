@@ -22,7 +22,7 @@ export const rangeFrom = (start: string, filter?: string, wanted?: string) =>
  * A page may contain an id that is higher than one that is not committed yet: without it, acknowledged rows would lack.
  */
 export class PageStatement extends Statement {
-  /** The table names the list in its cursors. The JSON begins with `id`. The filter is a column with an index. */
+  /** The `table` is also what the DTO gives to `Cursor`. The JSON begins with `id`. The filter is a column with an index. */
   constructor(
     name: string,
     readonly table: string,

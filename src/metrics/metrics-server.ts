@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import {
-  Inject,
   Injectable,
   type OnApplicationBootstrap,
   type OnApplicationShutdown,
@@ -21,7 +20,7 @@ export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutd
 
   constructor(
     { registry }: Metrics,
-    @Inject(Environment) private readonly environment: Environment,
+    private readonly environment: Environment,
   ) {
     collectDefaultMetrics({ register: registry });
     new Gauge({

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Inject, Injectable } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { parse } from 'yaml';
 import { Environment } from '../config/environment.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
@@ -28,7 +28,7 @@ export class OpenApiDocument {
   /** Its integers are bigints, because a number cannot hold the bounds of int64. */
   readonly content: any;
 
-  constructor(@Inject(Environment) environment: Environment) {
+  constructor(environment: Environment) {
     const { DOCS, publicRoot } = environment;
     this.yaml = readFileSync(join(PROJECT_ROOT, 'docs/openapi.yaml'), 'utf8')
       .replace(SERVERS, `servers: ${JSON.stringify(serversOf(environment))}\n`)

@@ -1,4 +1,4 @@
-import { Controller, Get, Inject, Query, Res } from '@nestjs/common';
+import { Controller, Get, Query, Res } from '@nestjs/common';
 import type { Response } from 'express';
 import { Environment } from '../config/environment.js';
 import type { JsonText } from '../http/express-classes.js';
@@ -11,7 +11,7 @@ import { OrdersService } from './orders.service.js';
 export class OrdersController {
   constructor(
     private readonly orders: OrdersService,
-    @Inject(Environment) private readonly environment: Environment,
+    private readonly environment: Environment,
   ) {}
 
   @Get()

@@ -2,7 +2,6 @@ import {
   Body,
   Controller,
   Get,
-  Inject,
   Param,
   Post,
   Query,
@@ -30,7 +29,7 @@ export class PetsController {
   constructor(
     private readonly pets: PetsService,
     private readonly idempotentCreation: IdempotentCreation,
-    @Inject(Environment) { baseUrl }: Environment,
+    { baseUrl }: Environment,
   ) {
     this.address = `${baseUrl}/pets`;
   }

@@ -28,7 +28,7 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
 
   constructor(
     private readonly primary: Pool,
-    @Inject(Environment) { DATABASE_READ_URL: url, DATABASE_POOL_SIZE }: Environment,
+    { DATABASE_READ_URL: url, DATABASE_POOL_SIZE }: Environment,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
     this.standbys = url ? hostsOf(url).map((one) => new Standby(one, DATABASE_POOL_SIZE)) : [];
@@ -53,7 +53,7 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
     this.standbys.forEach(({ pool }) => void pool.end().catch(() => {}));
   }
 
-  /** The `host:port` of each standby. `reason` says why it is not used; it is undefined if the standby is used. */
+  /** The `host:port` of each standby, and the `reason` why it is not used, if it is not. */
   get states(): { server: string; reason?: string }[] {
     return this.standbys.map(({ server, reason: it }) => ({ server, reason: it && reasonOf(it) }));
   }
@@ -61,6 +61,7 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
   /** Runs `work`, which only reads. If it fails on a standby, runs it again on the primary. */
   async read<T>(work: Read<T>): Promise<T> {
     const inUse = this.standbys.filter(({ reason }) => reason === undefined);
+    // Undefined if none is in use.
     const standby = inUse[this.turn++ % inUse.length];
     if (standby !== undefined) {
       const position = await this.position();

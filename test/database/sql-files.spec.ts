@@ -36,7 +36,7 @@ const STATEMENTS: Readonly<Record<string, string>> = {
   'select quote_ident(nspname) as found':
     'Readiness, and a start: whether the tables are in another schema than the one that the role uses.',
   "select current_setting('server_encoding')": 'A start: whether the database can hold the tables.',
-  'set datestyle': 'A command, and a start before it serves: dates that the driver reads.',
+  'set datestyle': 'Sessions of commands: the format of dates that the driver reads.',
   "select to_regclass('pg_dist_local_group')":
     'A start: whether this is Citus. If so, other statements replace some of these, and the start also reads groupid from pg_dist_local_group.',
   'select name, setting, quote_ident': 'A start: whether sessions have their settings.',

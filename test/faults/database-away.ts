@@ -93,7 +93,7 @@ const FAULTS: Fault[] = [
     begin: async ({ wire }) => wire.cut(),
   },
   {
-    name: 'the standby that commits wait for is missing',
+    name: 'commits wait for a standby that is missing',
     // While the service learns of it, its old sessions end under some.
     mayFail: { lists: 5, orders: 5 },
     begin: async ({ postgres: { url } }) => {

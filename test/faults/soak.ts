@@ -67,7 +67,7 @@ export async function soak({ postgres: { url }, key, count }: Run): Promise<void
       ['share of the peak', (sums.accepted / sums.rounds / peak) * 100, '', '%'],
       ['requests that failed', sums.failed, '= 0'],
       ['wrong keys, large bodies, and lists on new connections', answers.length],
-      ['of them without 401, 413 and 200', wrong.length, '= 0'],
+      ['of them with another status than 401, 413 and 200', wrong.length, '= 0'],
       ...HELD.flatMap(([name, quantile], i): Figure[] => {
         const [before, after] = [took / 6, took].map((end) => {
           const values = heldBefore(end).map(({ held }) => held[i]!);

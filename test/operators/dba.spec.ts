@@ -1,4 +1,4 @@
-import { cp, readFile, writeFile } from 'node:fs/promises';
+import { cp, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
@@ -27,7 +27,7 @@ const stepsOf = (document: string, title: string) =>
 function blocksOf(title: string, language: 'sh' | 'sql', document = guide): string[] {
   const steps = stepsOf(document, title).flatMap((step) => {
     const [, first, last = first] =
-      /\[steps? (\d)(?: and (\d))?\]\(deploy\.md#database\)/.exec(step) ?? [];
+      /\[steps? (\d)(?: (?:and|to) (\d))?\]\(deploy\.md#database\)/.exec(step) ?? [];
     return first === undefined
       ? step
       : stepsOf(deployment, 'Database').slice(Number(first) - 1, Number(last));
@@ -78,7 +78,9 @@ const [CREATE_ROLES] = INSTALLATION[0]!.split('\n') as [string];
     ];
     const PGPASSFILE = join(project.folder, '.pgpass');
     await writeFile(PGPASSFILE, passwords.join('\n'), { mode: 0o600 });
-    const variables = { PGHOST: '127.0.0.1', PGPORT: String(on.port), PGPASSFILE, ...PASSWORDS };
+    const [DUMP = ''] = (await readdir(project.folder)).filter((name) => name.endsWith('.dump'));
+    const where = { PGHOST: '127.0.0.1', PGPORT: String(on.port), PGPASSFILE };
+    const variables = { ...where, ...PASSWORDS, DUMP };
     const program = project.start('sh', ['-e', '-c', EXPORTS + commands], variables);
     if (commands.includes('\\password')) {
       // Twice each. Without a terminal, psql reads them from its standard input.
@@ -145,9 +147,8 @@ const [CREATE_ROLES] = INSTALLATION[0]!.split('\n') as [string];
 
   it('rolls back, and upgrades again', async () => {
     const last = MIGRATION_NAMES.at(-1)!;
-    const [reverted, list] = await follow('Roll back', server);
+    const [reverted] = await follow('Roll back', server);
     expect(reverted).toContain(`Reverted ${last}.`);
-    expect(list).toContain(`[ ] ${last}`);
     // One of the two ways to apply migrations; the other one is a step of the installation.
     const steps = blocksOf('Upgrade', 'sh');
     expect(steps.filter((step) => INSTALLATION.includes(step))).toHaveLength(3);
@@ -170,7 +171,7 @@ const [CREATE_ROLES] = INSTALLATION[0]!.split('\n') as [string];
     expect(await follow('Back up', server)).toHaveLength(1);
 
     const restored = await follow('Restore', fresh);
-    expect(restored).toHaveLength(4);
+    expect(restored).toHaveLength(5);
     expect(restored.at(-1)).not.toMatch(/^FAIL/m);
     const after = await serve(fresh);
     const send = (method: 'get' | 'post') =>
@@ -221,7 +222,7 @@ const [CREATE_ROLES] = INSTALLATION[0]!.split('\n') as [string];
   it('restores on the same server', async () => {
     await asSuperuser(`insert into pets (name, category_id) values ('After the backup', 1)`);
     const restored = await follow('Restore on the same server', server);
-    expect(restored).toHaveLength(3);
+    expect(restored).toHaveLength(4);
     expect(restored.at(-1)).not.toMatch(/^FAIL/m);
     expect(await asSuperuser('select name from pets')).toEqual([['Rex']]);
     await asSuperuser('drop extension pg_stat_statements');
@@ -280,7 +281,7 @@ const [CREATE_ROLES] = INSTALLATION[0]!.split('\n') as [string];
     await expect(queryAs('animals_owner', 'x', 'select 1')).rejects.toMatchObject({
       code: '28P01',
     });
-    for (const sql of ['create table t ()', 'create temporary table t ()', 'delete from pets']) {
+    for (const sql of ['create table t ()', 'create temporary table t ()', 'delete from orders']) {
       await expect(queryAs('animals', SERVICE_PASSWORD, sql)).rejects.toMatchObject(denied);
       await expect(queryAs('animals_keys', KEYS_PASSWORD, sql)).rejects.toMatchObject(denied);
     }
