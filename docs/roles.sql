@@ -21,7 +21,7 @@ select format('create role %s %s', name, attributes)
  where not exists (select from pg_roles where rolname = name)
 \gexec
 
--- With this, a migration can print since when the sessions that block it run their queries.
+-- With this, a migration can print how long the queries that block it have run.
 grant pg_read_all_stats to animals_owner;
 grant animals_owner to animals_migrator;
 alter role animals_reader set default_transaction_read_only = on;

@@ -1,5 +1,5 @@
 -- Every statement that the service sends, except those of TypeORM when it connects. Made by npm run
--- sql-files. A test checks that the statements are current, and others that their plans use the indexes.
+-- sql-files. Tests check that they are current, and that their plans use the indexes.
 
 -- Which API keys of the waiting requests are valid. Prepared as valid-keys.
 select id, encode(hash, 'hex'), (extract(epoch from expires_at) - extract(epoch from now())) * 1000

@@ -41,7 +41,7 @@ const corrections = ({ React: { createElement: element } }) => ({
   },
 });
 
-/** @returns JSON text with line breaks and every digit that it had; as it was if the browser cannot keep them. */
+/** @returns JSON text with line breaks and all its digits; the text unchanged if the browser cannot keep the digits. */
 function indented(json) {
   const keepDigits = (_key, value, { source }) =>
     typeof value === 'number' ? JSON.rawJSON(source) : value;

@@ -11,7 +11,7 @@ import { promisify } from 'node:util';
 import { Client } from 'pg';
 import { OperatorError } from '../errors/operator-error.js';
 
-/** Milliseconds that a start may take, recovery after a crash included, and a stop before it is left to itself. */
+/** Milliseconds to wait for a start, which may include recovery after a crash, and for a stop. */
 const START_TIMEOUT = 30_000;
 const STOP_TIMEOUT = 15_000;
 
@@ -67,7 +67,7 @@ export class EmbeddedPostgres {
     const password = (await fs.readFile(passwordFile(data), 'utf8')).trim();
     const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
     const session = new Client({ connectionString: url, application_name: 'animal-store keeper' });
-    // The server may be stopped meanwhile. Whatever queries it notices.
+    // The server may stop meanwhile. The next query then fails.
     session.on('error', () => undefined);
     try {
       await session.connect();
@@ -197,7 +197,7 @@ export async function findBinaries(account: Account): Promise<string> {
   }
 }
 
-/** As the package's install script does, unless npm runs no scripts. */
+/** Makes the links that the package's install script makes, which npm may not have run. */
 async function linkLibraries(root: string): Promise<void> {
   const links: { source: string; target: string }[] = JSON.parse(
     await fs.readFile(join(root, 'native', 'pg-symlinks.json'), 'utf8').catch(() => '[]'),

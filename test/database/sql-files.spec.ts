@@ -129,7 +129,7 @@ const STATEMENTS: Readonly<Record<string, string>> = {
       'statements.sql',
       [
         '-- Every statement that the service sends, except those of TypeORM when it connects. Made by npm run',
-        '-- sql-files. A test checks that the statements are current, and others that their plans use the indexes.\n',
+        '-- sql-files. Tests check that they are current, and that their plans use the indexes.\n',
         ...parts,
       ].join('\n'),
     );

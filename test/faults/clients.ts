@@ -1,4 +1,4 @@
-/** Clients of the service that never give up, and remember what they were told. */
+/** Clients of the service that go on after errors, and remember what they were told. */
 import { Agent } from 'node:http';
 import { setTimeout as wait } from 'node:timers/promises';
 import { query } from '../support/ask.js';
@@ -162,7 +162,7 @@ export class Creators {
 
 export const most = (numbers: number[]) => Math.round(numbers.reduce((a, b) => Math.max(a, b), 0));
 
-/** Of what all but one in a hundred responses took, ms. */
+/** The 99th percentile of the response times, in milliseconds. */
 export function p99(answers: Answer[]): number {
   const sorted = answers.map(({ ms }) => ms).toSorted((a, b) => a - b);
   return Math.round(sorted[Math.floor((sorted.length - 1) * 0.99)] ?? NaN);

@@ -94,7 +94,7 @@ const FAULTS: Fault[] = [
   },
   {
     name: 'commits wait for a standby that is missing',
-    // While the service learns of it, its old sessions end under some.
+    // Before the service notices, some requests lose their session.
     mayFail: { lists: 5, orders: 5 },
     begin: async ({ postgres: { url } }) => {
       await setStandbyNames(url, `'nobody'`);

@@ -48,7 +48,7 @@ export async function failovers({ count }: Run): Promise<void> {
   }
 }
 
-/** Has commits wait for the standby, and returns once they do. */
+/** Makes commits wait for the standby. Resolves when they do. */
 async function replicate({ url }: Postgres): Promise<void> {
   await setStandbyNames(url, `'*'`);
   await until('commits wait for the standby', async () => {

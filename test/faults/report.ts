@@ -5,7 +5,7 @@ const rows: string[][] = [];
 let isBroken = false;
 let areTimesJudged = true;
 
-/** Has times and shares reported without their limits: they depend on how busy the machine is. */
+/** Reports times and shares without their limits, because they depend on how busy the machine is. */
 export function judgeNoTimes(): void {
   areTimesJudged = false;
 }

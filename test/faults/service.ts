@@ -75,7 +75,7 @@ export class Service {
     await this.program.end('SIGKILL');
   }
 
-  /** MiB that it is, or ever was, resident with. @param field of proc(5). */
+  /** MiB of resident memory, now or at its peak. @param field of proc(5). */
   async memory(field: 'VmRSS' | 'VmHWM'): Promise<number> {
     const status = await readFile(`/proc/${this.program.processId}/status`, 'utf8');
     return Math.round(Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(status)?.[1]) / 1024);
