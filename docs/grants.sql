@@ -8,6 +8,7 @@ grant select, update (last_used_at) on api_keys to animals;
 grant select, insert, update, delete on idempotency_keys to animals;
 grant usage on sequence pets_id_seq to animals;
 
+grant select on migrations to animals_keys;
 grant select, insert, update (revoked_at) on api_keys to animals_keys;
 
 grant select on migrations, pets, orders to animals_reader;

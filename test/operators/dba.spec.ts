@@ -263,9 +263,9 @@ const [CREATE_ROLES] = INSTALLATION[0]!.split('\n') as [string];
     const readable = ['created_at', 'expires_at', 'id', 'last_used_at', 'name', 'revoked_at'];
     const expected = [
       ...service.map((it) => it.replace('api_keys update', 'api_keys.last_used_at update')),
-      ...['api_keys insert', 'api_keys select', 'api_keys.revoked_at update'].map(
-        (it) => `animals_keys: ${it}`,
-      ),
+      'animals_keys: migrations select',
+      ...['select', 'insert'].map((right) => `animals_keys: api_keys ${right}`),
+      'animals_keys: api_keys.revoked_at update',
       ...[...readable.map((column) => `api_keys.${column}`), 'migrations', 'orders', 'pets'].map(
         (it) => `animals_reader: ${it} select`,
       ),
