@@ -12,7 +12,6 @@ const limited = (retryAfter: string) => () =>
   new Response('{}', { status: 429, headers: { 'Retry-After': retryAfter } });
 const lost = new TypeError('fetch failed');
 const broken: Attempt = () => Promise.reject(lost);
-/** A connection that breaks in the body. */
 const cut: Attempt = () =>
   new Response(new ReadableStream({ start: (body) => body.error(new TypeError('terminated')) }));
 const silent: Attempt = (signal) =>
@@ -84,6 +83,8 @@ describe('the retries of the TypeScript client', () => {
     expect(times.at(-1)).toBeCloseTo(RETRY_FOR, -1);
     expect(took).toBeLessThanOrEqual(1.1 * RETRY_FOR + 3);
   });
+
+  it('need a number as retryFor', () => expect(() => retrying(fetch, NaN)).toThrow(RangeError));
 
   it('wait for an exponential backoff with jitter, up to 5 and 10 seconds', async () => {
     const runs = [await send(() => unavailable, 60_000), await send(() => broken, 60_000)];

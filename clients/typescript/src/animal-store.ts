@@ -18,7 +18,7 @@ export type ListPetsQuery = Omit<
 export interface AnimalStoreOptions {
   /**
    * Milliseconds for which a request is sent again; 30,000 by default, 0 for one attempt. An outage that is shorter is
-   * survived. A call takes at most a tenth longer.
+   * survived. A call takes at most a tenth longer, an attempt at most 20 seconds.
    */
   retryFor?: number;
   /** Called once for each deprecated operation that is used; by default a warning on the console. */

@@ -15,9 +15,13 @@ const BACKOFF = { first: 500, longest: 5_000 };
  * exponential backoff, and for a jitter of up to another backoff. The request must be safe to repeat.
  *
  * @param retryFor 0 for one attempt.
+ * @throws RangeError if `retryFor` is negative or not a number.
  * @returns a function that throws a {@link StoreError} if the last attempt had no response.
  */
 export function retrying(fetch: typeof globalThis.fetch, retryFor: number) {
+  if (!(retryFor >= 0)) {
+    throw new RangeError('retryFor must be a number of milliseconds, 0 or more.');
+  }
   return async (request: Request): Promise<Response> => {
     const end = performance.now() + retryFor;
     for (let backoff = BACKOFF.first; ; backoff = Math.min(2 * backoff, BACKOFF.longest)) {
