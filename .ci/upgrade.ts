@@ -14,7 +14,7 @@ import { PATH, Program } from '../test/support/program.js';
 import { until } from '../test/support/until.js';
 import { create, isServed, most, p99, Stream } from '../test/faults/clients.js';
 
-/** The commit of release 1.0.0, which has no tag. */
+/** The commit of release 1.0.0: a clone may have no tags. */
 const FIRST_RELEASE = '9bc87e0';
 
 const folder = await mkdtemp(join(tmpdir(), 'animal-store-upgrade-'));

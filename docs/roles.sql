@@ -10,8 +10,8 @@ select format('create role %s %s', name, attributes)
     ('animals_owner', 'nologin'),
     -- Applies and reverts migrations, backs up and restores.
     ('animals_migrator', 'login'),
-    -- The service. grants.sql has its rights on tables. It and the migrator have no limit: the service's connections
-    -- grow with its processes, and a migration must never wait for one. The limits of the other roles leave room.
+    -- The service. grants.sql has its rights on tables. This role and the migrator have no connection
+    -- limit, because connections grow with the processes. The limits of the other roles leave room for them.
     ('animals', 'login'),
     -- Whoever creates and revokes API keys.
     ('animals_keys', 'login connection limit 5'),

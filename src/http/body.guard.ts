@@ -14,11 +14,12 @@ export class BodyGuard implements CanActivate {
    * @throws ApiError `unsupported_media_type`, `payload_too_large`, `invalid_json`, `request_timeout`, or
    *   `invalid_request` if the body is nested too deep, is not well-formed HTTP, or is incomplete.
    */
-  async canActivate(context: ExecutionContext): Promise<boolean> {
+  canActivate(context: ExecutionContext): boolean | Promise<boolean> {
     const request = context.getArgByIndex<Request>(0);
-    if (request.method === 'GET' || request.method === 'HEAD') {
-      return true;
-    }
+    return request.method === 'GET' || request.method === 'HEAD' || this.read(request);
+  }
+
+  private async read(request: Request): Promise<boolean> {
     const { 'content-type': type, 'content-encoding': coding = '', expect } = request.headers;
     const { 'transfer-encoding': transfer = '', 'content-length': length = 0 } = request.headers;
     const hasBody = transfer !== '' || Number(length) > 0;

@@ -79,7 +79,7 @@ async function tenTimes(peak: Load): Promise<void> {
   const served = answers.filter(isServed);
   const refused = answers.length - served.length;
   note(
-    `${10 * ENOUGH} connections send ${peak.kind} without pause; ${ENOUGH} reach the peak`,
+    `${10 * ENOUGH} connections send ${peak.kind} without pause; the peak needs ${ENOUGH}`,
     ['throughput in percent of the peak', share(crowds, peaks), `≥ ${LEAST_SHARE}`, '%'],
     ['p99', most(crowds.map((crowd) => crowd.p99)), '≤ 1,000', 'ms'],
     ['requests without a response', most(crowds.map(({ unanswered }) => unanswered)), '= 0'],
