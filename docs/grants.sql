@@ -1,6 +1,6 @@
 -- The rights of the service, the keys' role and readers on tables. As the migrator, run this after each upgrade: a
 -- table that was created again has lost its rights. You can run it again at any time.
--- With 1.0.0, the commands for keys used this role.
+-- In 1.0.0, the commands for keys used the role animals.
 revoke insert, update on api_keys from animals;
 grant select on migrations, orders to animals;
 grant select, insert on pets to animals;
