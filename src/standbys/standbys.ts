@@ -58,10 +58,9 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
     return this.standbys.map(({ server, reason: it }) => ({ server, reason: it && reasonOf(it) }));
   }
 
-  /** Runs `work`, which only reads. If it fails on a standby, runs it again on the primary. */
+  /** Runs `work`, which only reads. If no standby is in use, or `work` fails on it, runs `work` on the primary. */
   async read<T>(work: Read<T>): Promise<T> {
     const inUse = this.standbys.filter(({ reason }) => reason === undefined);
-    // Undefined if none is in use.
     const standby = inUse[this.turn++ % inUse.length];
     if (standby !== undefined) {
       const position = await this.position();
