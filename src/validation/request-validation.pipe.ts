@@ -7,6 +7,10 @@ import {
 import { type ClassConstructor, plainToInstance } from 'class-transformer';
 import { validate } from 'class-validator';
 import { ApiError } from '../errors/api-error.js';
+import { rememberedQueries } from './decorators.js';
+
+/** How many queries of a class are remembered at most, and how long one may be as JSON. */
+const REMEMBERED = { queries: 1_000, characters: 100 };
 
 /** Makes a DTO of each query and body, and rejects an invalid one with `invalid_request`. */
 @Injectable()
@@ -27,6 +31,26 @@ export class RequestValidationPipe extends ValidationPipe {
     if (typeof value !== 'object' || value === null || hasNested(value)) {
       return super.transform(value, metadata);
     }
+    const remembered = rememberedQueries.get(metatype);
+    if (remembered === undefined || remembered.unless in value) {
+      return this.validated(value, metatype);
+    }
+    const text = JSON.stringify(value);
+    const known = remembered.queries.get(text);
+    if (known !== undefined) {
+      return known;
+    }
+    const query = Object.freeze(await this.validated(value, metatype));
+    if (text.length <= REMEMBERED.characters) {
+      if (remembered.queries.size >= REMEMBERED.queries) {
+        remembered.queries.clear();
+      }
+      remembered.queries.set(text, query);
+    }
+    return query;
+  }
+
+  private async validated(value: object, metatype: unknown): Promise<object> {
     this.stripProtoKeys(value);
     const instance = plainToInstance(metatype as ClassConstructor<object>, value);
     const errors = await validate(instance, this.validatorOptions);

@@ -63,11 +63,16 @@ describe('the pages', () => {
     }
   });
 
-  it('are gone, their files too, where DOCS is off', async () => {
+  it('are where / leads, without a key', () =>
+    service.anonymous.get('/').expect(303).expect('Location', './docs'));
+
+  it('are gone, their files too, where DOCS is off, and / leads to the OpenAPI document', async () => {
     const other = await startService({ DOCS: 'off' });
     for (const path of [...PAGES, ...assets]) {
       expectError(await other.anonymous.get(path), 404, 'route_not_found');
     }
+    await other.anonymous.get('/').expect(303).expect('Location', './openapi.json');
+    await other.anonymous.get('/openapi.json').expect(200);
     await other.stop();
   });
 });

@@ -218,13 +218,6 @@ const PHONE = { width: 375, height: 700 };
       expect(complaints.splice(0).join()).toMatch(/ERR_CONNECTION_REFUSED/);
     });
 
-    it('has a button that copies beside the code, not on it', async () => {
-      const boxOf = async (part: string) =>
-        (await operation('listPets').locator(part).first().boundingBox())!;
-      const { y, height } = await boxOf('.curl-command .copy-to-clipboard');
-      expect(y + height).toBeLessThanOrEqual((await boxOf('.curl')).y);
-    });
-
     it.each(['light', 'dark'] as const)('is %s if the reader prefers it', async (colorScheme) => {
       await page.emulateMedia({ colorScheme });
       const [paper, ink] = ["'body')).backgroundColor", "'.info .title')).color"].map(
