@@ -1,14 +1,12 @@
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { Client } from 'pg';
-import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { startService, type TestService } from '../support/service.js';
+import { read } from '../support/documents.js';
 
 /** The SQL of docs/orders.md, a script a block. Roles belong to the whole server, so each run has one of its own. */
 const ROLE = `store_${randomBytes(6).toString('hex')}`;
 const [INSERTS, UPDATE, ROLE_AND_GRANTS] = [
-  ...readFileSync(join(PROJECT_ROOT, 'docs/orders.md'), 'utf8').matchAll(/```sql\n(.*?)```/gs),
+  ...read('docs/orders.md').matchAll(/```sql\n(.*?)```/gs),
 ].map(([, sql]) => sql!.replace(/(?<=role |to )store\b/g, ROLE)) as [string, string, string];
 
 describe('the role that docs/orders.md suggests', () => {

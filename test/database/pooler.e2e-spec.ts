@@ -5,7 +5,8 @@ import { OperatorError } from '../../src/errors/operator-error.js';
 import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
 import { query } from '../support/ask.js';
 import { Project } from '../support/project.js';
-import { hasPgBouncer, PgBouncer } from '../support/pgbouncer.js';
+import { describeWith } from '../support/describe-with.js';
+import { PgBouncer } from '../support/pgbouncer.js';
 import {
   createDatabase,
   createMigratedDatabase,
@@ -15,12 +16,7 @@ import {
   type TestService,
 } from '../support/service.js';
 
-if (!hasPgBouncer()) {
-  console.warn('Poolers are not tested: there is no PgBouncer.');
-}
-
-// A developer's machine may have no PgBouncer; in CI, where these tests must run, hasPgBouncer() fails without it.
-const describeWithPgBouncer = hasPgBouncer() ? describe : describe.skip;
+const describeWithPgBouncer = describeWith('pgbouncer');
 
 const DATABASE_POOLER = 'transaction';
 

@@ -7,12 +7,10 @@ import { expectError } from '../support/answers.js';
 import { until } from '../support/until.js';
 import { startService, type TestService } from '../support/service.js';
 import { ask, query } from '../support/ask.js';
+import { describeWith } from '../support/describe-with.js';
 import { Postgres, systemBinaries } from '../support/postgres.js';
 
 const BINARIES = await systemBinaries();
-if (BINARIES === undefined) {
-  console.warn('Several servers are not tested: PostgreSQL is not installed.');
-}
 
 describe('a URL of several servers', () => {
   it.each([
@@ -36,8 +34,7 @@ describe('a URL of several servers', () => {
   });
 });
 
-// A developer's machine may have no PostgreSQL of its own; in CI, where these tests must run, systemBinaries() fails then.
-(BINARIES === undefined ? describe.skip : describe)('a primary and its standby', () => {
+describeWith('PostgreSQL', BINARIES)('a primary and its standby', () => {
   let primary: Postgres;
   let standby: Postgres;
   let DATABASE_URL: string;

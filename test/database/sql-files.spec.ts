@@ -9,6 +9,8 @@ import { runMigrations } from '../../src/schema/migrations.js';
 import { DELETE_OLD_IDEMPOTENCY_KEYS } from '../../src/pets/pets.sql.js';
 import { Project } from '../support/project.js';
 import { until } from '../support/until.js';
+import { describeWith } from '../support/describe-with.js';
+import { read } from '../support/documents.js';
 import { Postgres, systemBinaries } from '../support/postgres.js';
 
 const binaries = await systemBinaries();
@@ -44,8 +46,7 @@ const STATEMENTS: Readonly<Record<string, string>> = {
     'First in each serving session: changes its settings, unless a pooler has the session.',
 };
 
-// A developer's machine may have no PostgreSQL of its own; in CI, where these tests must run, systemBinaries() fails then.
-(binaries ? describe : describe.skip)('the SQL files of docs', () => {
+describeWith('PostgreSQL', binaries)('the SQL files of docs', () => {
   const project = Project.ofTests();
   let server: Postgres;
   beforeAll(async () => {
@@ -161,11 +162,9 @@ async function namesInSource(): Promise<string[]> {
   const sources = files.filter(
     (file) => /(?<!\.spec)\.ts$/.test(file) && !file.startsWith('citus'),
   );
-  const texts = await Promise.all(
-    sources.map((file) => readFile(join(PROJECT_ROOT, 'src', file), 'utf8')),
-  );
-  return texts.flatMap((text) =>
-    [...text.matchAll(/new (?:Page)?Statement\(\s*(.*?),/g)].map(([, name]) => name!.slice(1, -1)),
+  const names = /new (?:Page)?Statement\(\s*(.*?),/g;
+  return sources.flatMap((file) =>
+    [...read(join('src', file)).matchAll(names)].map(([, name]) => name!.slice(1, -1)),
   );
 }
 

@@ -4,17 +4,14 @@ import { FULL_LENGTH } from '../support/full-length.js';
 import { until } from '../support/until.js';
 import { startService, type TestService } from '../support/service.js';
 import { ask } from '../support/ask.js';
+import { describeWith } from '../support/describe-with.js';
 import { Postgres, systemBinaries } from '../support/postgres.js';
 
 const CLIENTS = FULL_LENGTH ? 100 : 10;
 
 const BINARIES = await systemBinaries();
-if (BINARIES === undefined) {
-  console.warn('Reads on standbys are not tested: PostgreSQL is not installed.');
-}
 
-// A developer's machine may have no PostgreSQL of its own; in CI, where these tests must run, systemBinaries() fails then.
-(BINARIES === undefined ? describe.skip : describe)('reads', () => {
+describeWith('PostgreSQL', BINARIES)('reads', () => {
   let primary: Postgres;
   const standbys: Postgres[] = [];
   let DATABASE_READ_URL: string;

@@ -1,12 +1,12 @@
-import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { cpSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { parse } from 'yaml';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
-
-const read = (file: string) => readFileSync(join(PROJECT_ROOT, file), 'utf8');
+import { itWith } from '../support/describe-with.js';
+import { read } from '../support/documents.js';
 
 describe('docker-compose.yml', () => {
   const text = read('docker-compose.yml');
@@ -49,11 +49,7 @@ describe('docker-compose.yml', () => {
     expect(Object.keys(services)).toContain(new URL(url).hostname);
   });
 
-  const hasPromtool = spawnSync('promtool', ['--version']).error === undefined;
-  // A developer's machine may have no Prometheus; in CI this test runs, and fails without it.
-  const withPromtool = hasPromtool || process.env['CI'] ? it : it.skip;
-
-  withPromtool('has Prometheus read its configuration, and the alerts', () => {
+  itWith('promtool')('has Prometheus read its configuration, and the alerts', () => {
     const folder = mkdtempSync(join(tmpdir(), 'animal-store-prometheus-'));
     for (const [target, file] of Object.entries(mounts)) {
       if (target.startsWith('/etc/prometheus/')) {

@@ -1,11 +1,10 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { runHere } from '../support/command.js';
 import { DOCUMENT } from '../support/contract.js';
-import { DOCUMENTS } from '../support/documents.js';
+import { DOCUMENTS, read } from '../support/documents.js';
 
-const read = (file: string) => readFileSync(join(PROJECT_ROOT, file), 'utf8');
 const exists = (path: string) => existsSync(join(PROJECT_ROOT, path));
 const filesIn = (folder: string) =>
   readdirSync(join(PROJECT_ROOT, folder), { recursive: true, withFileTypes: true })

@@ -1,12 +1,10 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { isApiKey } from '../../src/api-key.js';
 import { Environment, readEnvironment } from '../../src/config/environment.js';
-import { PROJECT_ROOT } from '../../src/config/project-root.js';
+import { read } from '../support/documents.js';
 
 describe('.env.example', () => {
-  const text = readFileSync(join(PROJECT_ROOT, '.env.example'), 'utf8');
+  const text = read('.env.example');
   const variables = parseEnv(text) as Record<string, string>;
 
   it('has exactly the variables that are read, and explains each', () => {

@@ -1,14 +1,14 @@
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
+import { itWith } from '../support/describe-with.js';
 import { startService } from '../support/service.js';
-import { DOCUMENTS } from '../support/documents.js';
+import { DOCUMENTS, read } from '../support/documents.js';
 
 const ALERTS = join(PROJECT_ROOT, 'docs/observability/alerts.yaml');
-const read = (file: string) => readFileSync(join(PROJECT_ROOT, file), 'utf8');
 
 interface Alert {
   alert: string;
@@ -164,12 +164,9 @@ describe('the dashboard and the alerts', () => {
     }
   });
 
-  const hasPromtool = spawnSync('promtool', ['--version']).error === undefined;
-  // A developer's machine may have no Prometheus; in CI these tests run, and fail without it.
-  const withPromtool = hasPromtool || process.env['CI'] ? it : it.skip;
   const promtool = (...args: string[]) => execFileSync('promtool', args, { encoding: 'utf8' });
 
-  withPromtool('fire when, and only when, that has happened which they are about', () => {
+  itWith('promtool')('fire when, and only when, that has happened which they are about', () => {
     expect(Object.keys(CASES)).toEqual(alerts.map(({ alert }) => alert));
     const tests = Object.entries(CASES).map(([alertname, { series, times, labels, summary }]) => {
       const firing = {

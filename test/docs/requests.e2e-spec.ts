@@ -1,11 +1,9 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { DOCUMENT, operations } from '../support/contract.js';
 import { serviceOfTests } from '../support/service.js';
+import { read } from '../support/documents.js';
 
 /** As editors read them: a title, which begins with the operation's name, the head, and a body after an empty line. */
-const REQUESTS = readFileSync(join(PROJECT_ROOT, 'requests.http'), 'utf8')
+const REQUESTS = read('requests.http')
   .split(/^### /m)
   .slice(1)
   .map((request) => {

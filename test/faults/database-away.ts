@@ -151,8 +151,12 @@ async function fillDisk({ postgres: { url } }: Parts) {
   const unmount = () => spawnSync('umount', ['--lazy', folder]);
   process.once('exit', unmount);
   const { bavail, bsize } = await statfs(folder);
-  // It fails if the requests have taken some of the space meanwhile. The disk is full then too.
-  await writeFile(join(folder, 'filler'), Buffer.alloc(bavail * bsize)).catch(() => undefined);
+  await writeFile(join(folder, 'filler'), Buffer.alloc(bavail * bsize)).catch((error) => {
+    // The disk is full before that if requests have taken some of the space meanwhile.
+    if (error.code !== 'ENOSPC') {
+      throw error;
+    }
+  });
   return async () => {
     await rm(join(folder, 'filler'));
     await query(url, 'alter table pets set tablespace pg_default', 'drop tablespace small');

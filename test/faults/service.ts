@@ -1,13 +1,12 @@
 /** What a fault run breaks: the built service as a process, and its database. */
-import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { ask } from '../support/ask.js';
 import { freePort } from '../../scripts/free-port.mjs';
 import type { Postgres } from '../support/postgres.js';
 import { Program } from '../support/program.js';
 import { until } from '../support/until.js';
+import { read } from '../support/documents.js';
 
 export interface Run {
   postgres: Postgres;
@@ -19,9 +18,7 @@ export interface Run {
 }
 
 /** What `npm run start:prod` gives to Node. */
-const ARGUMENTS = JSON.parse(readFileSync(join(PROJECT_ROOT, 'package.json'), 'utf8'))
-  .scripts['start:prod'].split(' ')
-  .slice(2);
+const ARGUMENTS = JSON.parse(read('package.json')).scripts['start:prod'].split(' ').slice(2);
 
 /** The service, built, as production runs it; its log is discarded. */
 export class Service {

@@ -1,11 +1,11 @@
-import { chmod, readFile, symlink } from 'node:fs/promises';
+import { chmod, symlink } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
 import { parse } from 'yaml';
 import { newApiKey } from '../../src/api-key.js';
-import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { runHere } from '../support/command.js';
 import { statusWith } from '../support/pets.js';
 import { Project } from '../support/project.js';
+import { read } from '../support/documents.js';
 
 const COMMANDS = [
   'serve',
@@ -51,7 +51,7 @@ describe('animal-store', () => {
 
   describe("as docker compose's api", () => {
     async function start(LOCAL_API_KEY: string) {
-      const compose = await readFile(join(PROJECT_ROOT, 'docker-compose.yml'), 'utf8');
+      const compose = read('docker-compose.yml');
       const [command, ...args] = parse(compose).services.api.entrypoint;
       const PATH = `${project.folder}:${process.env['PATH']}`;
       const DATABASE_URL = await project.createMigratedDatabase();

@@ -1,9 +1,11 @@
-import { cp, readdir, readFile, writeFile } from 'node:fs/promises';
+import { cp, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { requiredSettings } from '../../src/database/data-source.js';
 import { NEEDED_RIGHTS, OTHER_RIGHTS } from '../../src/schema/schema-state.js';
+import { describeWith } from '../support/describe-with.js';
+import { read } from '../support/documents.js';
 import { Postgres, systemBinaries } from '../support/postgres.js';
 import { query } from '../support/ask.js';
 import { runHere } from '../support/command.js';
@@ -12,8 +14,7 @@ import { startService } from '../support/service.js';
 import { until } from '../support/until.js';
 
 const binaries = await systemBinaries();
-const read = (file: string) => readFile(join(PROJECT_ROOT, file), 'utf8');
-const [guide, deployment] = await Promise.all([read('docs/dba.md'), read('docs/deploy.md')]);
+const [guide, deployment] = [read('docs/dba.md'), read('docs/deploy.md')];
 
 /** The numbered steps of a section, from their numbers to their ends. */
 const stepsOf = (document: string, title: string) =>
@@ -41,8 +42,7 @@ function blocksOf(title: string, language: 'sh' | 'sql', document = guide): stri
 const [EXPORTS, ...INSTALLATION] = blocksOf('Database', 'sh', deployment) as [string, ...string[]];
 /** Without the passwords. */
 const [CREATE_ROLES] = INSTALLATION[0]!.split('\n') as [string];
-// A developer's machine may have no PostgreSQL of its own; in CI, where these tests must run, systemBinaries() fails then.
-(binaries ? describe : describe.skip)('docs/dba.md and docs/deploy.md, as they are written', () => {
+describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they are written', () => {
   const PASSWORDS = {
     MIGRATOR_PASSWORD: 'migratorpassword',
     SERVICE_PASSWORD: 'servicepassword',
@@ -336,7 +336,7 @@ const [CREATE_ROLES] = INSTALLATION[0]!.split('\n') as [string];
   });
 
   it('has queries that run', async () => {
-    const queries = (await read('docs/monitoring.sql')).split(/;\n\n/);
+    const queries = read('docs/monitoring.sql').split(/;\n\n/);
     expect(queries).toHaveLength(9);
     const url = urlOf('postgres', server.password, server);
     await query(url, 'create extension pg_stat_statements', ...queries);

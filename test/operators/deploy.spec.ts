@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -9,9 +9,10 @@ import ts from 'typescript';
 import { parse, parseAllDocuments } from 'yaml';
 import { PROJECT_ROOT, VERSION } from '../../src/config/project-root.js';
 import { Environment, readEnvironment } from '../../src/config/environment.js';
+import { itWith } from '../support/describe-with.js';
 import { startService } from '../support/service.js';
+import { read } from '../support/documents.js';
 
-const read = (file: string) => readFileSync(join(PROJECT_ROOT, file), 'utf8');
 const objectsOf = (file: string) =>
   parseAllDocuments(read(`deploy/kubernetes/${file}`)).map((document) => {
     expect([...document.errors, ...document.warnings]).toEqual([]);
@@ -199,9 +200,7 @@ describe('deploy/animal-store@.service', () => {
     expect(Number(valueOf('TimeoutStopSec'))).toBeGreaterThanOrEqual(60 + 15);
   });
 
-  const hasSystemd = spawnSync('systemd-analyze', ['--version']).status === 0;
-  // A developer's machine may have no systemd; in CI these tests run, and fail without it.
-  (hasSystemd || process.env['CI'] ? it : it.skip)('is a unit that systemd reads', () => {
+  itWith('systemd-analyze')('is a unit that systemd reads', () => {
     const folder = mkdtempSync(join(tmpdir(), 'animal-store-systemd-'));
     const file = join(folder, 'animal-store@3000.service');
     writeFileSync(file, unit.replace('/usr/bin/node', process.execPath));

@@ -5,14 +5,14 @@ import { MIGRATION_NAMES, migrations } from '../../migrations/index.js';
 import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
 import { ask, query } from '../support/ask.js';
 import { runHere } from '../support/command.js';
+import { describeWith } from '../support/describe-with.js';
 import { Postgres, systemBinaries } from '../support/postgres.js';
 import { Project } from '../support/project.js';
 import { psql, schema } from '../support/psql.js';
 import { until } from '../support/until.js';
 
-// A developer's machine may have no PostgreSQL of its own; in CI, where these tests must run, systemBinaries() fails then.
 const binaries = await systemBinaries();
-const describeWithPsql = binaries ? describe : describe.skip;
+const describeWithPsql = describeWith('PostgreSQL', binaries);
 let server: Postgres;
 beforeAll(async () => {
   server = await Postgres.start([], binaries);

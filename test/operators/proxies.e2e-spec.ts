@@ -14,12 +14,12 @@ import { DATABASE_TIMEOUTS } from '../../src/database/pool.js';
 import { HttpLimits } from '../../src/http/limits.js';
 import { expectError } from '../support/answers.js';
 import { query } from '../support/ask.js';
+import { describeWith } from '../support/describe-with.js';
 import { freePort } from '../../scripts/free-port.mjs';
 import { exchange, request } from '../support/raw-http.js';
 import { Project, type Service } from '../support/project.js';
 import { until } from '../support/until.js';
-import { checkHaproxy, configurationOf, hasProxy } from '../support/proxy.js';
-import { PROXIES, Proxy, type ProxyName } from '../support/proxy.js';
+import { checkHaproxy, configurationOf, PROXIES, Proxy } from '../support/proxy.js';
 
 /** Two HTTP servers in place of the service's processes, which count what comes. */
 class Stubs {
@@ -89,9 +89,6 @@ describe('the limits of the proxies let the service respond first', () => {
   });
 });
 
-// A developer's machine may have neither; in CI, where these tests must run, hasProxy() fails without them.
-const testsBehind = (name: ProxyName) => (hasProxy(name) ? describe : describe.skip);
-
 describe('two processes of the service', () => {
   const project = Project.ofTests();
   let DATABASE_URL: string;
@@ -116,7 +113,7 @@ describe('two processes of the service', () => {
     });
 
   describe.each(PROXIES)('behind %s', (name) => {
-    testsBehind(name)('as deploy/ configures it', () => {
+    describeWith(name)('as deploy/ configures it', () => {
       let proxy: Proxy;
       beforeAll(async () => void (proxy = await Proxy.start(name, ports)));
       afterAll(() => proxy.stop());
@@ -239,7 +236,7 @@ describe('two processes of the service', () => {
 });
 
 describe.each(PROXIES)('servers that close connections without a response, behind %s', (name) => {
-  testsBehind(name)('as deploy/ configures it', () => {
+  describeWith(name)('as deploy/ configures it', () => {
     let stubs: Stubs;
     let proxy: Proxy;
     beforeEach(async () => {
@@ -295,7 +292,7 @@ describe.each(PROXIES)('servers that close connections without a response, behin
     });
   });
 });
-(hasProxy('haproxy') ? describe : describe.skip)('deploy/haproxy.cfg', () => {
+describeWith('haproxy')('deploy/haproxy.cfg', () => {
   it('may be given a certificate, or one name for all processes', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'animal-store-certificate-'));
     const pem = join(folder, 'animals.pem');

@@ -2,12 +2,12 @@ import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { runHere } from '../support/command.js';
+import { itWith } from '../support/describe-with.js';
 import { Postgres, systemBinaries } from '../support/postgres.js';
 import { startService } from '../support/service.js';
 
 const binaries = await systemBinaries();
-// A developer's machine may have no PostgreSQL of its own; in CI, where these tests must run, systemBinaries() fails then.
-(binaries ? it : it.skip)(
+itWith('PostgreSQL', binaries)(
   'with a PostgreSQL behind a Unix socket, commands run, and the service serves',
   async () => {
     const folder = await mkdtemp(join(tmpdir(), 'animal-store-socket-'));

@@ -1,11 +1,9 @@
-import { readFileSync } from 'node:fs';
 import type { Server, ServerResponse } from 'node:http';
-import { join } from 'node:path';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { parse } from 'lossless-json';
 import { parse as parseYaml } from 'yaml';
-import { PROJECT_ROOT } from '../../src/config/project-root.js';
+import { read } from './documents.js';
 
 /** A response as the service sends it. */
 export interface SentAnswer {
@@ -33,7 +31,7 @@ export const parseExactly = (text: string): any =>
   });
 
 /** `docs/openapi.yaml`. An integer that a double cannot hold is a bigint. */
-export const DOCUMENT = parseYaml(readFileSync(join(PROJECT_ROOT, 'docs/openapi.yaml'), 'utf8'), {
+export const DOCUMENT = parseYaml(read('docs/openapi.yaml'), {
   intAsBigInt: true,
   reviver: (_key, value) =>
     typeof value === 'bigint' && Number.isSafeInteger(Number(value)) ? Number(value) : value,

@@ -1,6 +1,9 @@
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
+
+/** The text of a file of the project, by its path from the root. */
+export const read = (file: string) => readFileSync(join(PROJECT_ROOT, file), 'utf8');
 
 const inFolder = (folder: string) =>
   readdirSync(join(PROJECT_ROOT, folder))

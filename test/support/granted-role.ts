@@ -1,11 +1,9 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { query } from './ask.js';
+import { read } from './documents.js';
 
 /** What docs/grants.sql grants to the service, or to another role `like`, and nothing else. */
 export const grantsTo = (role: string, like = 'animals') =>
-  readFileSync(join(PROJECT_ROOT, 'docs/grants.sql'), 'utf8')
+  read('docs/grants.sql')
     .match(new RegExp(`^grant .+ to ${like};$`, 'gm'))!
     .join('\n')
     .replaceAll(`to ${like};`, `to ${role};`);

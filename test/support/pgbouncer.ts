@@ -3,9 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { postgresAccount } from '../../src/embedded-postgres/embedded-postgres.js';
 import { freePort } from '../../scripts/free-port.mjs';
-import { areInstalled, PATH, Program } from './program.js';
-
-export const hasPgBouncer = () => areInstalled('pgbouncer');
+import { PATH, Program } from './program.js';
 
 /** A PgBouncer before one database; in transaction mode, with one session to it, unless `settings` say otherwise. */
 export class PgBouncer {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { freePort } from '../../scripts/free-port.mjs';
-import { areInstalled, PATH, Program } from './program.js';
+import { PATH, Program } from './program.js';
 import { RawConnection } from './raw-http.js';
 import { until } from './until.js';
 
@@ -13,8 +13,6 @@ const HAPROXY = join(PROJECT_ROOT, 'deploy/haproxy.cfg');
 export const PROXIES = ['haproxy', 'nginx'] as const;
 
 export type ProxyName = (typeof PROXIES)[number];
-
-export const hasProxy = (name: ProxyName) => areInstalled(name);
 
 /** What its file in `deploy/` says. */
 export const configurationOf = (name: ProxyName) =>
