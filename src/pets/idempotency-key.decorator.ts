@@ -4,7 +4,8 @@ import type { Request } from '../http/express-classes.js';
 
 /**
  * The request's `Idempotency-Key`, if it has one, as a handler's argument: 1 to 255 visible ASCII characters, bare or as
- * a quoted string (RFC 8941, section 3.3.3). Two headers, which the server joins with a comma and a space, are invalid.
+ * a quoted string (RFC 8941, section 3.3.3). A bare key does not begin with `"`. Two headers, which the server joins with
+ * a comma and a space, are invalid.
  */
 export const IdempotencyKeyHeader = createParamDecorator((_data, context: ExecutionContext) => {
   const { headers } = context.switchToHttp().getRequest<Request>();
@@ -18,7 +19,7 @@ export const IdempotencyKeyHeader = createParamDecorator((_data, context: Execut
   if (!/^[\x21-\x7e]{1,255}$/.test(key) || (quoted === undefined && key.startsWith('"'))) {
     throw new ApiError(
       'invalid_request',
-      'Idempotency-Key must be 1 to 255 visible ASCII characters, sent once.',
+      'Idempotency-Key must be 1 to 255 visible ASCII characters, bare or as a quoted string, sent once.',
     );
   }
   return key;
