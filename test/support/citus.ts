@@ -12,10 +12,10 @@ const isOnCitus = CITUS_URL !== undefined && process.env['TEST_DATABASE_URL'] ==
 
 type Block = [title: string, body: () => any];
 
-/** For tests of what Citus lacks: triggers, foreign keys to pets, `skip locked`, and statements that have another form. */
+/** Skipped on Citus, which lacks triggers, foreign keys to pets and `skip locked`, and gets other statements. */
 export const describeNotOnCitus = (...block: Block) =>
   (isOnCitus ? describe.skip : describe)(...block);
-export const itNotOnCitus = (...block: Block) => (isOnCitus ? it.skip : it)(...block);
+export const itNotOnCitus = (...block: Block) => (isOnCitus ? it.skip : it)(...block); // The same, for one test.
 
 /** The name of its database. */
 const OWN = CITUS_URL === undefined ? '' : new URL(CITUS_URL).pathname.slice(1);

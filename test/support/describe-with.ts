@@ -11,9 +11,9 @@ function isThere(name: string, found: unknown): boolean {
   return Boolean(found);
 }
 
-/** For tests that need what a developer's machine may lack. There, they are skipped. */
+/** For tests that need what a developer's machine may lack. They are skipped there, and fail in CI. */
 export const describeWith = (name: string, found: unknown = areInstalled(name)) =>
   isThere(name, found) ? describe : describe.skip;
-
+/** The same, for one test. */
 export const itWith = (name: string, found: unknown = areInstalled(name)) =>
   isThere(name, found) ? it : it.skip;
