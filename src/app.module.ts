@@ -12,8 +12,9 @@ import { Standbys } from './standbys/standbys.js';
 import { DocsModule } from './docs/docs.module.js';
 import { ErrorFilter } from './errors/error.filter.js';
 import { AccessLog } from './http/access-log.js';
-import { Admission } from './http/admission.js';
+import { AdmissionGuard } from './http/admission.guard.js';
 import { BodyGuard } from './http/body.guard.js';
+import { TurnGuard } from './http/turn.guard.js';
 import { HttpLimits } from './http/limits.js';
 import { HealthModule } from './health/health.module.js';
 import { LOGGER, type Logger } from './logging/logger.js';
@@ -41,7 +42,7 @@ export class AppModule {
       { provide: LOGGER, useValue: logger },
       { provide: HttpLimits, useValue: limits },
       AccessLog,
-      Admission,
+      TurnGuard,
       Standbys,
     ];
     const rateLimit = environment.RATE_LIMIT_PER_MINUTE === undefined ? [] : [RateLimitGuard];
@@ -61,10 +62,11 @@ export class AppModule {
       ],
       providers: [
         ...shared,
-        ...[BearerGuard, ...rateLimit, BodyGuard].map((useClass) => ({
+        ...[BearerGuard, ...rateLimit, AdmissionGuard, BodyGuard].map((useClass) => ({
           provide: APP_GUARD,
           useClass,
         })),
+        { provide: APP_GUARD, useExisting: TurnGuard },
         { provide: APP_PIPE, useClass: RequestValidationPipe },
         { provide: APP_FILTER, useClass: ErrorFilter },
       ],

@@ -3,7 +3,6 @@ import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { AppModule, type Resources } from './app.module.js';
 import { AccessLog } from './http/access-log.js';
-import { Admission } from './http/admission.js';
 import { corsFor } from './http/cors.js';
 import { HttpAdapter } from './http/http-adapter.js';
 import { HttpLimits } from './http/limits.js';
@@ -26,7 +25,6 @@ export async function createApp(
   if (CORS_ORIGINS !== undefined) {
     app.enableCors(corsFor(CORS_ORIGINS));
   }
-  app.use(adapter.checkHead);
-  app.use(app.get(Admission).middleware);
+  app.use(adapter.rejectMalformed);
   return app.init();
 }

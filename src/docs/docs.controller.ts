@@ -1,23 +1,38 @@
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { basename, join } from 'node:path';
+import { basename, extname, join } from 'node:path';
 import { Controller, Get, Header, Param, Res } from '@nestjs/common';
 import type { Response } from 'express';
 import { Public } from '../auth/public.decorator.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
 import { ApiError } from '../errors/api-error.js';
 import { renderPages } from './pages.js';
+import { StaticContent } from './static-content.js';
 
 const { resolve } = createRequire(import.meta.url);
 
+const HTML = 'text/html; charset=utf-8';
+
+const TYPES: Record<string, string> = {
+  '.css': 'text/css; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.svg': 'image/svg+xml',
+};
+
 /** The files that pages load, by name. */
-const ASSETS = new Map(
-  [
+function readAssets(): Map<string, StaticContent> {
+  const files = [
     ...readdirSync(join(PROJECT_ROOT, 'public')).map((name) => join(PROJECT_ROOT, 'public', name)),
     resolve('swagger-ui-dist/swagger-ui.css'),
     resolve('swagger-ui-dist/swagger-ui-bundle.js'),
-  ].map((file) => [basename(file), file]),
-);
+  ];
+  return new Map(
+    files.map((file) => [
+      basename(file),
+      new StaticContent(readFileSync(file), TYPES[extname(file)]!),
+    ]),
+  );
+}
 
 /** A page loads files only from this service, connects only to it, and runs no inline scripts. */
 const POLICY =
@@ -28,21 +43,25 @@ const POLICY =
 @Public()
 @Controller('docs')
 export class DocsController {
-  private readonly pages = renderPages();
+  private readonly assets = readAssets();
+  private readonly pages = new Map(
+    Array.from(renderPages(), ([path, html]) => [path, new StaticContent(html, HTML)]),
+  );
 
   @Get(['', 'guides/:name'])
   @Header('Cache-Control', 'no-cache')
   @Header('Content-Security-Policy', POLICY)
   @Header('Referrer-Policy', 'no-referrer')
-  getPage(@Param('name') name?: string): string {
-    return known(this.pages.get(name === undefined ? 'docs' : `docs/guides/${name}`));
+  getPage(@Res() response: Response, @Param('name') name?: string): Promise<void> {
+    const path = name === undefined ? 'docs' : `docs/guides/${name}`;
+    return known(this.pages.get(path)).sendTo(response);
   }
 
   @Get('assets/:name')
-  getAsset(@Param('name') name: string, @Res() response: Response): void {
-    // With Last-Modified, browsers would keep the files of a later release after a rollback.
-    const options = { lastModified: false, headers: { 'Cache-Control': 'public, max-age=3600' } };
-    response.sendFile(known(ASSETS.get(name)), options);
+  getAsset(@Param('name') name: string, @Res() response: Response): Promise<void> {
+    const asset = known(this.assets.get(name));
+    response.setHeader('Cache-Control', 'public, max-age=3600');
+    return asset.sendTo(response);
   }
 }
 

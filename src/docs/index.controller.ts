@@ -1,24 +1,25 @@
-import { Controller, Get, Header, HttpStatus, Redirect } from '@nestjs/common';
+import { Controller, Get, HttpStatus, Redirect, Res } from '@nestjs/common';
+import type { Response } from 'express';
 import { stringify } from 'lossless-json';
 import { Public } from '../auth/public.decorator.js';
 import { Environment } from '../config/environment.js';
-import { JsonText } from '../http/express-classes.js';
 import { OpenApiDocument } from '../openapi/openapi-document.js';
+import { StaticContent } from './static-content.js';
 
 /** The OpenAPI document, and the way to the reference. No key is needed. */
 @Public()
 @Controller()
 export class IndexController {
-  private readonly json: JsonText;
+  private readonly json;
+  private readonly yaml;
   private readonly home;
 
-  constructor(
-    { DOCS }: Environment,
-    private readonly document: OpenApiDocument,
-  ) {
-    this.json = new JsonText(stringify(document.content)!);
-    // Relative to the request's address, so that it is valid behind any proxy.
-    this.home = { url: DOCS === 'on' ? './docs' : './openapi.json' };
+  constructor({ DOCS, publicRoot }: Environment, document: OpenApiDocument) {
+    this.json = new StaticContent(stringify(document.content)!, 'application/json; charset=utf-8');
+    this.yaml = new StaticContent(document.yaml, 'application/yaml; charset=utf-8');
+    // Without a prefix, relative to the request's address.
+    const [, prefix] = /^https?:\/\/[^/]+(\/.+)$/.exec(publicRoot) ?? [];
+    this.home = { url: `${prefix ?? '.'}/${DOCS === 'on' ? 'docs' : 'openapi.json'}` };
   }
 
   @Get()
@@ -28,13 +29,12 @@ export class IndexController {
   }
 
   @Get('openapi.json')
-  getJson(): JsonText {
-    return this.json;
+  getJson(@Res() response: Response): Promise<void> {
+    return this.json.sendTo(response);
   }
 
   @Get('openapi.yaml')
-  @Header('Content-Type', 'application/yaml')
-  getYaml(): string {
-    return this.document.yaml;
+  getYaml(@Res() response: Response): Promise<void> {
+    return this.yaml.sendTo(response);
   }
 }

@@ -45,8 +45,8 @@ export class BodyGuard implements CanActivate {
       throw tooLarge(this.limits);
     }
     if (hasBody) {
-      // RFC 9110, section 10.1.1.
-      if (request.httpVersion === '1.1' && /^100-continue$/i.test(expect ?? '')) {
+      // RFC 9110, section 10.1.1. Node joins repeated headers.
+      if (request.httpVersion === '1.1' && /(?:^|,) *100-continue *(?:,|$)/i.test(expect ?? '')) {
         request.res!.writeContinue();
       }
       request.body = parseJson(await readBody(request, this.limits), this.limits);
@@ -77,7 +77,7 @@ function readBody(request: Request, limits: HttpLimits): Promise<Buffer> {
     const take = (chunk: Buffer) => {
       bytes += chunk.length;
       chunks.push(chunk);
-      if (bytes > limits.bodyBytes) {
+      if (bytes > limits.bodyBytes || chunks.length > limits.bodyChunks) {
         fail(tooLarge(limits));
       }
     };
@@ -91,27 +91,32 @@ function readBody(request: Request, limits: HttpLimits): Promise<Buffer> {
   });
 }
 
-const tooLarge = ({ bodyBytes }: HttpLimits) =>
-  new ApiError('payload_too_large', `The body is over ${bodyBytes} bytes.`);
+const tooLarge = ({ bodyBytes, bodyChunks }: HttpLimits) =>
+  new ApiError('payload_too_large', `The body is over ${bodyBytes} bytes or ${bodyChunks} chunks.`);
 
 /** Skips a leading BOM (RFC 8259, section 8.1). */
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /** Numbers are as {@link numberFromJson} reads them. If a key is repeated, its last value counts, as with JSON.parse. */
 export function parseJson(bytes: Uint8Array, { jsonDepth }: HttpLimits): unknown {
+  let text: string;
   let value: unknown;
   try {
-    const onDuplicateKey = ({ newValue }: { newValue: unknown }) => newValue;
-    value = parse(utf8.decode(bytes), null, { parseNumber: numberFromJson, onDuplicateKey });
+    text = utf8.decode(bytes);
+    value = JSON.parse(text);
   } catch (cause) {
-    // Also if it is nested so deep that the parser, which is recursive, exceeds the stack.
     throw new ApiError('invalid_json', 'The body is not JSON in UTF-8.', { cause });
   }
   if (isDeeper(value, jsonDepth)) {
     throw new ApiError('invalid_request', `The body is nested deeper than ${jsonDepth} levels.`);
   }
-  return value;
+  return MAY_BE_ROUNDED.test(text)
+    ? parse(text, null, { parseNumber: numberFromJson, onDuplicateKey: ({ newValue }) => newValue })
+    : value;
 }
+
+/** In JSON without it, JSON.parse rounds no number. */
+const MAY_BE_ROUNDED = /[0-9](?:[.eE]|[0-9]{15})/;
 
 /** Whether arrays and objects are nested in more than so many `levels`. */
 const isDeeper = (value: unknown, levels: number): boolean =>

@@ -29,8 +29,15 @@ export class Request extends ExpressRequest {
 
 Object.setPrototypeOf(Request.prototype, express.request);
 
+/** A response, which emits `ended` when its handler ends it. The client may read it later, or never. */
 export class Response extends ExpressResponse {
   declare req: Request;
+
+  override end(...content: any[]): this {
+    // Before Node decides whether somebody reads the rest of the request.
+    this.emit('ended');
+    return super.end(...content);
+  }
 }
 
 Object.setPrototypeOf(Response.prototype, express.response);

@@ -3,23 +3,17 @@ import type { Socket } from 'node:net';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express, type NextFunction } from 'express';
 import { ApiError } from '../errors/api-error.js';
+import { Connections } from './connection.js';
 import { classesFor, JsonText, type Request, type Response } from './express-classes.js';
 import type { HttpLimits } from './limits.js';
 import { parseQuery, pathAndQuery } from './request-target.js';
-
-interface Connection {
-  open: Set<Response>;
-  latest?: Response;
-  /** Whether its input was rejected. Later input is ignored. */
-  isRefused: boolean;
-}
 
 /** Nest's ExpressAdapter, on a server of Node with this service's limits. */
 export class HttpAdapter extends ExpressAdapter {
   declare protected httpServer: Server;
   declare protected instance: Express;
   private readonly classes;
-  private readonly connections = new Map<Socket, Connection>();
+  private readonly connections: Connections;
 
   /** Readiness is then 503, so that proxies send further requests elsewhere. */
   isStopping = false;
@@ -37,6 +31,7 @@ export class HttpAdapter extends ExpressAdapter {
       .set('trust proxy', trustProxy);
     super(app);
     this.classes = classesFor(app);
+    this.connections = new Connections(limits);
   }
 
   override initHttpServer(): void {
@@ -54,18 +49,19 @@ export class HttpAdapter extends ExpressAdapter {
       keepAliveTimeout: limits.keepAliveTimeout,
       connectionsCheckingInterval: 1000,
     });
-    this.httpServer.maxConnections = limits.connections;
     this.httpServer.timeout = limits.socketTimeout;
+    // A client may close its sending side after a request, and still wait for the response (RFC 9112, section 9.6).
+    Object.assign(this.httpServer, { httpAllowHalfOpen: true });
     // Node drops the fields beyond this count. It is one more than the limit, so that too many can be detected.
     this.httpServer.maxHeadersCount = limits.headerFields + 1;
     this.httpServer
-      .on('connection', (socket: Socket) => this.accept(socket))
+      .on('connection', (socket: Socket) => this.connections.accept(socket))
       .on('request', (request, response) => this.handle(request as Request, response as Response))
       .on('clientError', (error, socket) => this.rejectInput(error, socket as Socket))
       .on('connect', (request, socket) => {
         // Node has removed its own listener for errors. An error without a listener would end the process.
         socket.once('error', () => socket.destroy());
-        this.refuse(request as Request, new ApiError('route_not_found', 'No such path.'));
+        this.respondLast(request as Request, new ApiError('route_not_found', 'No such path.'));
       })
       // BodyGuard sends 100 (Continue) when it reads the body. If it does not, Node ends the connection. Other expectations
       // may be ignored.
@@ -103,8 +99,8 @@ export class HttpAdapter extends ExpressAdapter {
     return undefined;
   }
 
-  /** A middleware that rejects input that is not HTTP, and a malformed head. */
-  readonly checkHead = (request: Request, response: Response, next: NextFunction): void => {
+  /** A middleware that rejects what is not HTTP, and a malformed head. */
+  readonly rejectMalformed = (request: Request, response: Response, next: NextFunction): void => {
     const error = request.inputError ?? malformedHead(request, this.limits);
     // When the service stops, each connection ends with its next response.
     if (!this.httpServer.listening || error?.code === 'headers_too_large') {
@@ -134,8 +130,11 @@ export class HttpAdapter extends ExpressAdapter {
         response.status(204).end();
       });
     }
-    this.instance.use(() => {
-      throw new ApiError('route_not_found', 'No such path.');
+    this.instance.use(({ method, url }, response) => {
+      if (method !== 'OPTIONS' || url !== '*') {
+        throw new ApiError('route_not_found', 'No such path.');
+      }
+      response.status(204).end();
     });
   }
 
@@ -143,10 +142,16 @@ export class HttpAdapter extends ExpressAdapter {
   override async close(): Promise<void> {
     this.isStopping = true;
     const closed = super.close();
-    this.connections.forEach(({ open }) => open.forEach(endsConnection));
+    for (const connection of this.connections) {
+      connection.announceEnd();
+    }
     const destroyAfter = (milliseconds: number, most: number) =>
       setTimeout(() => {
-        this.connections.forEach(({ open }, socket) => open.size <= most && socket.destroy());
+        for (const { open, socket } of this.connections) {
+          if (open.size <= most) {
+            socket.destroy();
+          }
+        }
       }, milliseconds);
     // A connection that has sent nothing yet gets 50 ms: a request may be on its way.
     const timers = [destroyAfter(50, 0), destroyAfter(this.limits.stopTimeout, Infinity)];
@@ -154,29 +159,21 @@ export class HttpAdapter extends ExpressAdapter {
     timers.forEach((timer) => clearTimeout(timer));
   }
 
-  private accept(socket: Socket): void {
-    const open = new Set<Response>();
-    this.connections.set(socket, { open, isRefused: false });
-    // Node caches the address. It cannot be read any more when the client has disconnected.
-    void socket.remoteAddress;
-    // Node emits no `close` for a response that waits for others of its connection. The log and the admission need it.
-    socket.once('close', () => {
-      this.connections.delete(socket);
-      setImmediate(() => open.forEach((waiting) => waiting.emit('close')));
-    });
-  }
-
   private handle(request: Request, response: Response): void {
-    const connection = this.connections.get(request.socket)!;
-    connection.latest = response;
-    connection.open.add(response);
+    if (!this.connections.add(request, response)) {
+      return;
+    }
+    const { socket } = request;
+    const connection = this.connections.of(socket)!;
     response.once('close', () => {
-      connection.open.delete(response);
       // Its header may have said that the connection stays open.
       if (!this.httpServer.listening && connection.open.size === 0) {
-        request.socket.destroySoon();
+        socket.destroySoon();
       }
     });
+    if (endsConnection(request)) {
+      connection.endAfterLatest();
+    }
     // Before Express, whose router cannot parse some targets.
     request.url = pathAndQuery(request.url);
     this.instance(request, response);
@@ -185,72 +182,56 @@ export class HttpAdapter extends ExpressAdapter {
   /**
    * Responds to input that Node's parser or time limits reject, and ends the connection (RFC 9112, section 2.2). BodyGuard
    * throws the error of a body, after earlier checks, such as that of the API key. For other input, a request without a
-   * method is made, which `checkHead` rejects.
+   * method is made, which {@link rejectMalformed} rejects.
    */
   private rejectInput({ code }: NodeJS.ErrnoException, socket: Socket): void {
-    const connection = this.connections.get(socket);
-    if (code === 'ECONNRESET' || !socket.writable || connection === undefined) {
+    const connection = this.connections.of(socket);
+    if (
+      code === 'ECONNRESET' ||
+      !socket.writable ||
+      connection === undefined ||
+      socket.bytesRead === 0
+    ) {
       socket.destroy();
-    } else if (!connection.isRefused) {
-      connection.isRefused = true;
-      const error = rejectedByNode(code);
-      const { latest } = connection;
-      if (latest === undefined || latest.req.complete) {
-        const request = new this.classes.IncomingMessage(socket);
-        this.refuse(Object.assign(request, { method: undefined, url: '/' }), error);
-      } else {
-        endsConnection(latest);
-        latest.req.inputError = error;
-        latest.req.onInputError?.(error);
-        this.afterLatest(socket, () => this.endConnection(socket));
-      }
+      return;
+    }
+    const error = rejectedByNode(code);
+    const { arriving } = connection;
+    if (arriving === undefined) {
+      const request = new this.classes.IncomingMessage(socket);
+      this.respondLast(Object.assign(request, { method: undefined }), error);
+    } else {
+      arriving.inputError ??= error;
+      arriving.onInputError?.(error);
+      connection.endAfterLatest();
     }
   }
 
-  /** Responds to CONNECT, or to input that is not a request, and ends the connection. */
-  private refuse(request: Request, error: ApiError): void {
+  /** Responds to CONNECT, or to input that is not a request, after the earlier requests, and ends the connection. */
+  private respondLast(request: Request, error: ApiError): void {
     const { socket } = request;
+    const connection = this.connections.of(socket)!;
     request.inputError = error;
-    this.afterLatest(socket, () => {
+    // CONNECT has another form of target, which Express cannot parse.
+    request.url = '/';
+    connection.endAfterLatest(() => {
       const response = new this.classes.ServerResponse(request);
       response.assignSocket(socket);
-      endsConnection(response);
+      response.setHeader('Connection', 'close');
       response.once('finish', () => {
         response.detachSocket(socket);
         response.emit('close');
-        this.endConnection(socket);
+        connection.end();
       });
-      this.httpServer.emit('request', request, response);
+      this.instance(request, response);
     });
   }
-
-  /** Calls `act` when the responses to the requests of the connection have ended, unless it is closed then. */
-  private afterLatest(socket: Socket, act: () => void): void {
-    const { latest, open } = this.connections.get(socket)!;
-    if (latest !== undefined && open.has(latest)) {
-      latest.once('close', () => {
-        if (!socket.destroyed) {
-          act();
-        }
-      });
-    } else {
-      act();
-    }
-  }
-
-  /** Discards what the client still sends: a reset might take the response from it (RFC 9112, section 9.6). */
-  private endConnection(socket: Socket): void {
-    socket.end();
-    socket.resume();
-    setTimeout(() => socket.destroy(), this.limits.lingerTimeout).unref();
-  }
 }
 
-function endsConnection(response: Response): void {
-  if (!response.headersSent) {
-    response.setHeader('Connection', 'close');
-  }
-}
+/** Node's parser cannot go on after a request for another protocol; RFC 9112, section 6.1, requires it for HTTP/1.0. */
+const endsConnection = ({ headers, httpVersion }: Request) =>
+  headers.upgrade !== undefined ||
+  (httpVersion === '1.0' && headers['transfer-encoding'] !== undefined);
 
 const notHttp = () =>
   new ApiError(
@@ -278,9 +259,14 @@ function malformedHead(
     const message = `A request may have at most ${headerFields} header fields.`;
     return new ApiError('headers_too_large', message);
   }
-  // RFC 9112, section 3.2; RFC 3986, section 3.2. Node joins repeated headers with a comma and a space.
+  // Node joins repeated headers with a comma and a space.
+  const { host } = headers;
   const isWellFormed =
-    httpVersion === '1.0' ||
-    (httpVersion === '1.1' && /^[\w.~!$&'()*+,;=:%[\]-]*$/.test(headers.host ?? ' '));
+    (httpVersion === '1.1' && host !== undefined && HOST.test(host)) ||
+    (httpVersion === '1.0' && HOST.test(host ?? ''));
   return isWellFormed ? undefined : notHttp();
 }
+
+/** An address in brackets, or a name, which may be empty; then a port (RFC 9112, section 3.2; RFC 3986, section 3.2). */
+const HOST =
+  /^(?:\[[0-9a-f:.]+\]|\[v[0-9a-f]+\.[\w.~!$&'()*+,;=:-]+\]|(?:[\w.~!$&'()*+,;=-]|%[0-9a-f]{2})*)(?::[0-9]*)?$/i;

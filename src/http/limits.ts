@@ -2,16 +2,24 @@
 export class HttpLimits {
   /** Connections not yet accepted. A proxy may open more than Node's 511 at once; those would wait for seconds. */
   backlog = 4096;
-  /** Open connections; one more is closed at once. */
+  /** Open connections. For one more, the one that has been idle for the longest time is closed. */
   connections = 10_000;
-  /** Requests that are in their handlers or wait for them; one more is rejected with 503. */
+  /** Requests of a connection without a complete response. The next one is not handled, and the connection ends. */
+  requestsPerConnection = 20;
+  /** Requests of all connections without a complete response. For one more, the idlest such connection is closed. */
+  openRequests = 12_000;
+  /** Those of them with an API key; one more is rejected with 503. One key may have half of them. */
   requests = 6_000;
-  /** Requests that are in their handlers at a time. Further requests wait. */
+  /** Bytes of responses that clients do not read, beyond the system's buffers; more are rejected as {@link requests}. */
+  unreadBytes = 128 * 1024 * 1024;
+  /** Requests with an API key that are in their handlers at a time. Further requests wait. */
   handled = 128;
-  /** How long a request waits at most until it gets its handler, however many others are in theirs. */
-  queueTime = 250;
   /** Bytes of a request body; a longer one is rejected with 413. */
   bodyBytes = 16 * 1024;
+  /** Chunks of a request body; one with more is rejected with 413. */
+  bodyChunks = 1024;
+  /** Bytes of a body that are read after the response, a chunk counting at least 256; then the connection is closed. */
+  discardedBytes = 1024 * 1024;
   /** Levels of arrays and objects in a JSON body; a deeper one is rejected with 400. */
   jsonDepth = 32;
   /** Bytes of a request's target, and of its headers' names and values, together; more are rejected with 431. */

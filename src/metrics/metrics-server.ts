@@ -1,27 +1,36 @@
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import {
   Injectable,
   type OnApplicationBootstrap,
   type OnApplicationShutdown,
 } from '@nestjs/common';
-import express from 'express';
 import { collectDefaultMetrics, Gauge } from 'prom-client';
 import { Environment } from '../config/environment.js';
 import { VERSION } from '../config/project-root.js';
+import { ApiError } from '../errors/api-error.js';
 import { OperatorError } from '../errors/operator-error.js';
+import type { Response } from '../http/express-classes.js';
+import { HttpAdapter } from '../http/http-adapter.js';
+import { HttpLimits } from '../http/limits.js';
 import { Metrics } from './metrics.js';
+
+/** The limits of this port, where those of the service's port are too wide. */
+const LIMITS = { connections: 100, requestsPerConnection: 4 };
 
 /** Serves the metrics at `/metrics`, on a port of its own, which load on the service's port does not block. */
 @Injectable()
 export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutdown {
-  private readonly server;
+  private readonly adapter = new HttpAdapter(Object.assign(new HttpLimits(), LIMITS));
+  /** Scrapes that come while one runs share its result. */
+  private scrape?: Promise<Buffer>;
 
   constructor(
-    { registry }: Metrics,
+    private readonly metrics: Metrics,
     private readonly environment: Environment,
   ) {
+    const { registry } = metrics;
     collectDefaultMetrics({ register: registry });
     new Gauge({
       name: 'animal_store_build_info',
@@ -29,11 +38,14 @@ export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutd
       labelNames: ['version', 'commit', 'node'],
       registers: [registry],
     }).set({ version: VERSION, commit: environment.COMMIT ?? 'unknown', node: process.version }, 1);
-    const app = express().disable('x-powered-by');
-    app.get('/metrics', async (_request, response) => {
-      response.setHeader('Content-Type', registry.contentType).end(await registry.metrics());
-    });
-    this.server = createServer(app);
+    this.adapter.initHttpServer();
+    this.adapter.use(this.adapter.rejectMalformed);
+    this.adapter.get('/metrics', (_request: unknown, response: Response) => this.send(response));
+    // Express recognises a handler of errors by its four parameters.
+    this.adapter.setErrorHandler(
+      (error: unknown, _request: unknown, response: Response, _next: unknown) =>
+        response.status(error instanceof ApiError ? 400 : 500).end(),
+    );
   }
 
   async onApplicationBootstrap(): Promise<void> {
@@ -53,5 +65,18 @@ export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutd
 
   get port(): number {
     return (this.server.address() as AddressInfo).port;
+  }
+
+  private get server(): Server {
+    return this.adapter.getHttpServer();
+  }
+
+  private async send(response: Response): Promise<void> {
+    const { registry } = this.metrics;
+    this.scrape ??= registry
+      .metrics()
+      .then((text) => Buffer.from(text))
+      .finally(() => (this.scrape = undefined));
+    response.setHeader('Content-Type', registry.contentType).end(await this.scrape);
   }
 }

@@ -2,7 +2,7 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { Pool } from 'pg';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { AccessLog, type LoggedResponse } from '../http/access-log.js';
-import { Admission } from '../http/admission.js';
+import { TurnGuard } from '../http/turn.guard.js';
 import { OpenApiDocument, type Operation } from '../openapi/openapi-document.js';
 import { SchemaMonitor } from '../schema/schema.module.js';
 import { Standbys } from '../standbys/standbys.js';
@@ -36,7 +36,7 @@ export class Metrics implements OnModuleInit {
   constructor(
     private readonly accessLog: AccessLog,
     private readonly document: OpenApiDocument,
-    admission: Admission,
+    turns: TurnGuard,
     pool: Pool,
     standbys: Standbys,
     schema: SchemaMonitor,
@@ -52,8 +52,8 @@ export class Metrics implements OnModuleInit {
       },
     });
     const { gauge } = this;
-    gauge('http_requests_in_flight', 'Requests in their handlers.', () => admission.load.handled);
-    gauge('http_requests_queued', 'Requests that wait for handlers.', () => admission.load.waiting);
+    gauge('http_requests_in_flight', 'Requests in their handlers.', () => turns.load.handled);
+    gauge('http_requests_queued', 'Requests that wait for handlers.', () => turns.load.waiting);
     gauge('database_connections_max', 'DATABASE_POOL_SIZE.', () => pool.options.max);
     gauge('database_connections_awaited', 'Statements without one.', () => pool.waitingCount);
     gauge(

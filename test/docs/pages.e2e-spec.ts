@@ -66,6 +66,15 @@ describe('the pages', () => {
   it('are where / leads, without a key', () =>
     service.anonymous.get('/').expect(303).expect('Location', './docs'));
 
+  it.each([
+    ['https://pets.example/animals/v1', '/animals/docs'],
+    ['https://pets.example/v1', './docs'],
+  ])('are where / leads behind the prefix of %s', async (url, location) => {
+    const other = await startService({ PUBLIC_BASE_URL: url });
+    await other.anonymous.get('/').expect(303).expect('Location', location);
+    await other.stop();
+  });
+
   it('are gone, their files too, where DOCS is off, and / leads to the OpenAPI document', async () => {
     const other = await startService({ DOCS: 'off' });
     for (const path of [...PAGES, ...assets]) {

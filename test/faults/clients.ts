@@ -163,7 +163,12 @@ export class Creators {
 export const most = (numbers: number[]) => Math.round(numbers.reduce((a, b) => Math.max(a, b), 0));
 
 /** The 99th percentile of the response times, in milliseconds. */
-export function p99(answers: Answer[]): number {
+export const p99 = (answers: Answer[]) => percentile(answers, 0.99);
+
+/** Of the response times, in milliseconds. */
+export const median = (answers: Answer[]) => percentile(answers, 0.5);
+
+function percentile(answers: Answer[], share: number): number {
   const sorted = answers.map(({ ms }) => ms).toSorted((a, b) => a - b);
-  return Math.round(sorted[Math.floor((sorted.length - 1) * 0.99)] ?? NaN);
+  return Math.round(sorted[Math.floor((sorted.length - 1) * share)] ?? NaN);
 }

@@ -8,6 +8,7 @@ import { Command, InvalidArgumentError } from 'commander';
 import { administerKeys } from '../../src/auth/api-keys.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { Postgres } from '../support/postgres.js';
+import { attacks } from './attacks.js';
 import { crashes } from './crashes.js';
 import { databaseAway } from './database-away.js';
 import { failovers } from './failovers.js';
@@ -22,6 +23,7 @@ const PARTS: Record<string, (run: Run) => Promise<void>> = {
   crashes,
   failovers,
   overload,
+  attacks,
   slowClients,
   soak,
 };

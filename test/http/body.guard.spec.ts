@@ -101,9 +101,7 @@ describe('parseJson', () => {
 
   it.each([500, 8_000])('refuses %d levels of arrays and of objects', (levels) => {
     const objects = '{"":'.repeat(levels) + '1' + '}'.repeat(levels);
-    // The parser exceeds the stack at some level.
-    const code = expect.stringMatching(levels === 500 ? 'invalid_request' : /invalid_\w+/);
-    expect(refusal('['.repeat(levels) + ']'.repeat(levels))).toEqual(code);
-    expect(refusal(objects)).toEqual(code);
+    expect(refusal('['.repeat(levels) + ']'.repeat(levels))).toBe('invalid_request');
+    expect(refusal(objects)).toBe('invalid_request');
   });
 });

@@ -34,7 +34,7 @@ describe('a connection', () => {
 
   it('answers requests in the order in which they came, however long each takes', async () => {
     const lines = ['GET /v1/pets', 'GET /no', 'GET /v1/pets/1', 'PUT /v1/pets', 'GET /health/live'];
-    const requests = Array.from({ length: 50 }, (_, i) =>
+    const requests = Array.from({ length: 20 }, (_, i) =>
       request(lines[i % lines.length]!, [authorization, `X-Request-Id: ${i}`]),
     );
     connection.send(requests.join(''));
@@ -42,6 +42,27 @@ describe('a connection', () => {
       const { status, headers } = await connection.answer();
       expect(headers['x-request-id']).toBe(`${i}`);
       expect(status).toBe([200, 404, 200, 405, 200][i % lines.length]);
+    }
+  });
+
+  it('handles 20 requests without a complete response, answers them, and ends', async () => {
+    const creates = Array.from({ length: 40 }, (_, i) =>
+      create(`{"name":"Rex","categoryId":${1_000 + i}}`),
+    );
+    connection.send(creates.join(''));
+    for (let i = 0; i < 20; i += 1) {
+      const { status, headers } = await connection.answer();
+      expect([status, headers['connection']]).toEqual([201, i < 19 ? 'keep-alive' : 'close']);
+    }
+    expect(await connection.rest()).toBe('');
+    const created = await service.query('select category_id from pets where category_id >= 1000');
+    expect(created).toHaveLength(20);
+  });
+
+  it('handles more requests than that, if their responses are complete', async () => {
+    for (let i = 0; i < 50; i += 1) {
+      connection.send(list());
+      await expectStatus(200);
     }
   });
 
@@ -100,6 +121,48 @@ describe('a connection', () => {
     const answer = await connection.answer();
     expect([answer.status, answer.headers['connection']]).toEqual([status, 'close']);
     expect(await connection.rest()).toBe('');
+  });
+
+  it.each(['100-continue, x', '100-continue\r\nExpect: 100-continue'])(
+    'gets its 100 (Continue) among other expectations: %j',
+    async (expectation) => {
+      const [head] = create(rex, `Expect: ${expectation}`).split(rex);
+      connection.send(head!);
+      await expectStatus(100);
+      connection.send(rex);
+      await expectStatus(201);
+    },
+  );
+
+  it('whose client has closed its side gets all responses, and is closed when idle', async () => {
+    connection.send(list() + create(rex) + list());
+    connection.halfClose();
+    for (const status of [200, 201, 200]) {
+      await expectStatus(status);
+    }
+    expect(await connection.rest()).toBe('');
+    const idle = await RawConnection.open(service.port);
+    idle.send(list());
+    expect((await idle.answer()).status).toBe(200);
+    idle.halfClose();
+    expect(await idle.rest()).toBe('');
+  });
+
+  it.each([
+    ['a request with Upgrade', () => create(rex, 'Upgrade: h2c', 'Connection: Upgrade')],
+    [
+      'HTTP/1.0 with chunks',
+      () =>
+        `${create(undefined, chunked).replace('1.1', '1.0')}${rex.length.toString(16)}\r\n${rex}\r\n0\r\n\r\n`,
+    ],
+  ])('ends with the response to %s, and handles nothing after it', async (_title, bytes) => {
+    const count = async () => (await service.query('select from pets')).length;
+    const before = await count();
+    connection.send(bytes() + create(rex) + list());
+    const answer = await connection.answer();
+    expect([answer.status, answer.headers['connection']]).toEqual([201, 'close']);
+    expect(await connection.rest()).toBe('');
+    expect(await count()).toBe(before + 1);
   });
 
   it('ignores other expectations, TE, Range and Accept-Encoding', async () => {

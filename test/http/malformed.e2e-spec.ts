@@ -70,12 +70,26 @@ describe('a request that is not well-formed HTTP', () => {
     ['two Hosts', 'Host: a\r\nHost: b\r\n'],
     ['a Host with a space', 'Host: a b\r\n'],
     ['a Host that is a path', 'Host: a/b@<x>\r\n'],
+    ...['[', '[::1', 'a:b:c', 'a:99999x', 'a%zz', 'a%4', '[::1]x', '[x]'].map((host) => [
+      `the Host ${host}`,
+      `Host: ${host}\r\n`,
+    ]),
+    ['two Hosts in HTTP/1.0', 'Host: a\r\nHost: a\r\n', '1.0'],
+    ['an invalid Host in HTTP/1.0', 'Host: [\r\n', '1.0'],
     ['a later version', 'Host: a\r\n', '2.0'],
     ['an earlier version', 'Host: a\r\n', '0.9'],
   ])('gets 400: %s', async (_title, headers, version = '1.1') => {
     const bytes = `GET /v1/pets HTTP/${version}\r\n${headers}\r\n`;
     expectError(await exchange(service.port, bytes), 400, 'invalid_request');
   });
+
+  it.each(['', 'a_b.c:80', 'a%20b', '[::1]:80', '[v1.x:y]', '127.0.0.1', "a!$&'()*+,;=~-b:"])(
+    'is well-formed with the Host %j',
+    async (host) => {
+      const bytes = `GET /health/live HTTP/1.1\r\nHost: ${host}\r\n\r\n`;
+      expect((await exchange(service.port, bytes)).status).toBe(200);
+    },
+  );
 
   it.each([
     ['POST /v1/pets', '', 401],

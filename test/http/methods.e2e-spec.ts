@@ -64,6 +64,10 @@ describe('the method of a request', () => {
     },
   );
 
+  it('may be OPTIONS for *: 204', async () => {
+    expect((await exchange(service.port, request('OPTIONS *'))).status).toBe(204);
+  });
+
   it('is not CONNECT: an Error after the responses to earlier requests, and the connection ends', async () => {
     const fields = [`Authorization: Bearer ${service.key}`, 'Content-Type: application/json'];
     const connection = await RawConnection.open(service.port);

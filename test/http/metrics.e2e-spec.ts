@@ -2,7 +2,7 @@ import { Client } from 'pg';
 import { VERSION } from '../../src/config/project-root.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { operations } from '../support/contract.js';
-import { RawConnection, request } from '../support/raw-http.js';
+import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { until } from '../support/until.js';
 import { serviceOfTests, startService } from '../support/service.js';
 
@@ -129,6 +129,20 @@ describe('the metrics', () => {
     expect(headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/);
     expect((await fetch(address().replace('metrics', 'v1/pets'))).status).toBe(404);
     await service.api.get('/metrics').expect(404);
+  });
+
+  it('are counted once for scrapes that come together, of which a connection gets four', async () => {
+    const connection = await RawConnection.open(service.metricsPort());
+    connection.send(request('GET /metrics').repeat(100));
+    const pages = [await connection.answer(), await connection.answer(), await connection.answer()];
+    expect(new Set(pages.map((page) => page.text)).size).toBe(1);
+    expect((await connection.answer()).headers['connection']).toBe('close');
+    expect(await connection.rest()).toBe('');
+  });
+
+  it('reject what is not HTTP, without a word about the service', async () => {
+    const answer = await exchange(service.metricsPort(), 'GET /metrics HTTP/1.1\r\n\r\n');
+    expect([answer.status, answer.text]).toEqual([400, '']);
   });
 
   it('keep a process from starting if their port is taken, and say so', async () => {

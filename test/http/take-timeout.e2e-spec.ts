@@ -6,7 +6,12 @@ import { exchange, RawConnection, request } from '../support/raw-http.js';
 
 describe('where a client that takes nothing has two seconds', () => {
   const service = serviceOfTests({}, undefined, {
-    limits: { socketTimeout: 2_000, headersTimeout: 200, requestTimeout: 200 },
+    limits: {
+      socketTimeout: 2_000,
+      headersTimeout: 200,
+      requestTimeout: 200,
+      requestsPerConnection: 2_000,
+    },
   });
   let list: string;
   beforeAll(async () => {
@@ -40,6 +45,13 @@ describe('where a client that takes nothing has two seconds', () => {
     client.resume();
     await until('it has all', () => received > count * text.length);
     client.destroy();
+  });
+
+  it('one that never sends anything is closed without a response and without a line in the log', async () => {
+    const lines = service.log.length;
+    const connection = await RawConnection.open(service.port);
+    expect(await connection.rest()).toBe('');
+    expect(service.log).toHaveLength(lines);
   });
 
   it('one that sends the rest of its request too late gets 408, and creates nothing, nor does what follows', async () => {

@@ -12,7 +12,7 @@ import { runMigrations } from '../../src/schema/migrations.js';
 import { connectService } from '../../src/connect-service.js';
 import { poolOf } from '../../src/database/data-source.js';
 import { AccessLog } from '../../src/http/access-log.js';
-import { Admission } from '../../src/http/admission.js';
+import { TurnGuard } from '../../src/http/turn.guard.js';
 import { HttpLimits } from '../../src/http/limits.js';
 import { createLogger } from '../../src/logging/logger.js';
 import { OrdersModule } from '../../src/orders/orders.module.js';
@@ -97,7 +97,7 @@ export async function startService(
     /** Its limits of HTTP. A test may change those that are read for each request. */
     limits,
     /** How many requests are in their handlers. */
-    admitted: (): number => app.get(Admission).load.handled,
+    admitted: (): number => app.get(TurnGuard).load.handled,
     /** Whether anything but the log observes its responses. */
     observesResponses: () => app.get(AccessLog).observe !== undefined,
     /** The port of its metrics, if it has one. */

@@ -1,4 +1,4 @@
-import { traceIdOf } from './access-log.js';
+import { traceIdOf } from '../../src/http/access-log.js';
 
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
 const VALID = `00-${TRACE}-00f067aa0ba902b7-01`;

@@ -1,0 +1,34 @@
+import { hash } from 'node:crypto';
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
+import type { Response } from 'express';
+
+/** Content that is the same for every request: sent from memory, of which there is one copy however many clients read. */
+export class StaticContent {
+  private readonly bytes: Buffer;
+  private readonly headers;
+  private gzipped?: Promise<Buffer>;
+
+  /** @param type the `Content-Type`. */
+  constructor(content: Buffer | string, type: string) {
+    this.bytes = Buffer.from(content);
+    this.headers = {
+      'Content-Type': type,
+      // Weak, because it is that of the gzipped content too (RFC 9110, section 8.8.3.3).
+      ETag: `W/"${hash('sha1', this.bytes, 'base64url')}"`,
+      Vary: 'Accept-Encoding',
+    };
+  }
+
+  /** Sends it, gzipped if the client accepts that; or 304 if the client has it. Does not support ranges. */
+  async sendTo(response: Response): Promise<void> {
+    response.set(this.headers);
+    if (response.req.acceptsEncodings('gzip', 'identity') !== 'gzip') {
+      response.send(this.bytes);
+      return;
+    }
+    this.gzipped ??= promisify(gzip)(this.bytes, { level: 9 });
+    const gzipped = await this.gzipped;
+    response.set('Content-Encoding', 'gzip').send(gzipped);
+  }
+}

@@ -1,0 +1,154 @@
+/** Clients who mean harm: `node … attackers.ts NAME PORT KEY` runs those of one name until it is killed. */
+import { connect, type Socket } from 'node:net';
+import { pathToFileURL } from 'node:url';
+
+interface Attacker {
+  port: number;
+  /** A valid API key, but not that of other clients. */
+  key: string;
+}
+
+/** Opens a connection, which does not read. Errors and ends are ignored. */
+function open({ port }: Attacker, bytes: string | Buffer = ''): Socket {
+  const socket = connect(port, '127.0.0.1').pause();
+  socket.on('error', () => {}).write(bytes);
+  return socket;
+}
+
+function openMany(attacker: Attacker, count: number, bytes?: string | Buffer): void {
+  const opening = setInterval(() => {
+    for (let i = 0; i < 25 && count > 0; i += 1, count -= 1) {
+      open(attacker, bytes);
+    }
+    if (count === 0) {
+      clearInterval(opening);
+    }
+  }, 10);
+}
+
+const get = (path: string, ...headers: string[]) =>
+  [`GET ${path} HTTP/1.1`, 'Host: a', ...headers, '', ''].join('\r\n');
+
+const bearer = ({ key }: Attacker) => `Authorization: Bearer ${key}`;
+
+const post = (attacker: Attacker, body: string) =>
+  `POST /v1/pets HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n${bearer(attacker)}\r\n` +
+  `Content-Length: ${body.length}\r\n\r\n${body}`;
+
+const BUNDLE = get('/docs/assets/swagger-ui-bundle.js');
+const CHUNKS = '1\r\nx\r\n'.repeat(10_000);
+const CHUNKED = 'POST /v1/pets HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n';
+
+/** Sends the request so many times a second, on one connection that reads the responses. */
+function send(attacker: Attacker, perSecond: number, bytes: string): void {
+  let socket = open(attacker).resume();
+  setInterval(() => {
+    if (socket.closed) {
+      socket = open(attacker).resume();
+    }
+    socket.write(bytes);
+  }, 1000 / perSecond);
+}
+
+/** Opens a connection again whenever one of `count` is closed. */
+function insist(attacker: Attacker, count: number, bytes: string, more?: string): void {
+  for (let i = 0; i < count; i += 1) {
+    const again = () => {
+      const socket = open(attacker, bytes).resume();
+      const goOn = () => more !== undefined && !socket.closed && socket.write(more, goOn);
+      goOn();
+      socket.once('close', () => setTimeout(again, 10));
+    };
+    again();
+  }
+}
+
+const names = (count: number) => Array.from({ length: count }, (_, i) => i.toString(36));
+
+export const ATTACKS: Record<string, (attacker: Attacker) => void> = {
+  '4 connections without a key: 4 assets and 1,600 lists each, unread': (attacker) =>
+    openMany(attacker, 4, BUNDLE.repeat(4) + get('/v1/pets').repeat(1_600)),
+  '40 connections: 12 assets each, unread': (attacker) => openMany(attacker, 40, BUNDLE.repeat(12)),
+  '140 connections: an asset each, unread': (attacker) => openMany(attacker, 140, BUNDLE),
+  '8 connections: 1,000 assets each, unread': (attacker) =>
+    openMany(attacker, 8, BUNDLE.repeat(1_000)),
+  '6,500 connections: an asset each, unread': (attacker) => openMany(attacker, 6_500, BUNDLE),
+  '9,900 connections: an asset and 19 lists without a key each, unread': (attacker) =>
+    openMany(attacker, 9_900, BUNDLE + get('/v1/pets').repeat(19)),
+  '9,900 connections: 20 OpenAPI documents each, unread': (attacker) =>
+    openMany(attacker, 9_900, get('/openapi.json').repeat(20)),
+  '25 a second: a path of 15,500 %': (attacker) =>
+    send(attacker, 25, get(`/${'%'.repeat(15_500)}`)),
+  '25 a second: a path of 5,100 %ff': (attacker) =>
+    send(attacker, 25, get(`/${'%ff'.repeat(5_100)}`)),
+  '25 a second: a path of 3,800 segments': (attacker) =>
+    send(attacker, 25, get(`/v1/pets${'/%41'.repeat(3_800)}`)),
+  '60 a second: a query of 3,600 names': (attacker) =>
+    send(attacker, 60, get(`/v1/pets?${names(3_600).join('&')}`, bearer(attacker))),
+  '60 a second: a query of 2,300 invalid encodings': (attacker) =>
+    send(attacker, 60, get(`/v1/pets?${'%ff=%ff&'.repeat(2_000)}`, bearer(attacker))),
+  '60 a second: a body of 1,500 unknown members': (attacker) =>
+    send(
+      attacker,
+      60,
+      post(attacker, JSON.stringify(Object.fromEntries(names(1_500).map((name) => [name, 1])))),
+    ),
+  '60 a second: a name of 1,500 members': (attacker) =>
+    send(
+      attacker,
+      60,
+      post(
+        attacker,
+        JSON.stringify({
+          categoryId: 1,
+          name: Object.fromEntries(names(1_500).map((name) => [name, 1])),
+        }),
+      ),
+    ),
+  '60 a second: a body of 4,000 fractions': (attacker) =>
+    send(attacker, 60, post(attacker, `{"a":[${Array(4_000).fill(0.5)}]}`)),
+  '60 a second: 240 header fields': (attacker) =>
+    send(
+      attacker,
+      60,
+      get(
+        '/v1/pets',
+        bearer(attacker),
+        ...names(240).map((name) => `X-${name}: ${'x'.repeat(50)}`),
+      ),
+    ),
+  '60 a second: long headers that are parsed': (attacker) =>
+    send(
+      attacker,
+      60,
+      get(
+        '/docs',
+        `Accept-Encoding: ${'gzip;q=0.5,'.repeat(700)}`,
+        `If-None-Match: ${'"a",'.repeat(1_500)}`,
+      ),
+    ),
+  '8 connections: chunks of one byte without end': (attacker) =>
+    insist(attacker, 8, CHUNKED, CHUNKS),
+  '64 connections with a key: bodies that never end': (attacker) =>
+    insist(
+      attacker,
+      200,
+      post(attacker, '{"name":"x"}').replace('Content-Length: 12', 'Content-Length: 13'),
+    ),
+  '6,500 connections of one key: a page of 158 KB each, unread': (attacker) =>
+    openMany(attacker, 6_500, get('/v1/pets?limit=100', bearer(attacker))),
+  '2,000 connections of one key: 20 pages of 158 KB each, unread': (attacker) =>
+    openMany(attacker, 2_000, get('/v1/pets?limit=100', bearer(attacker)).repeat(20)),
+  '10,000 connections that send nothing': (attacker) => openMany(attacker, 11_000),
+  '10,000 connections: a probe each, then nothing': (attacker) =>
+    openMany(attacker, 11_000, get('/health/live')),
+  '8 connections: pipelined probes without end': (attacker) =>
+    insist(attacker, 8, '', get('/health/live').repeat(1_000)),
+  '8 connections of one key: lists without pause': (attacker) =>
+    insist(attacker, 8, '', get('/v1/pets', bearer(attacker)).repeat(10)),
+};
+
+if (import.meta.url === pathToFileURL(process.argv[1]!).href) {
+  const [name, port, key] = process.argv.slice(2);
+  ATTACKS[name!]!({ port: Number(port), key: key! });
+}

@@ -1,0 +1,60 @@
+import { EventEmitter } from 'node:events';
+import { AdmissionGuard } from '../../src/http/admission.guard.js';
+import { HttpLimits } from '../../src/http/limits.js';
+
+describe('AdmissionGuard', () => {
+  const limits = Object.assign(new HttpLimits(), { requests: 200, unreadBytes: 1_000 });
+  let guard: AdmissionGuard;
+  beforeEach(() => {
+    guard = new AdmissionGuard(limits);
+  });
+
+  /** A request of the key comes. @returns its response, or the error that it got. */
+  function come(keyId?: string): any {
+    const user = keyId === undefined ? undefined : { keyId };
+    const request = { user, socket: { destroyed: false } };
+    const response = Object.assign(new EventEmitter(), { req: request, writableLength: 0 });
+    const context = { getArgByIndex: (i: number) => [request, response][i] };
+    try {
+      guard.canActivate(context as any);
+      return response;
+    } catch (error) {
+      return error;
+    }
+  }
+
+  const comeOften = (count: number, keyId: string) =>
+    Array.from({ length: count }, () => come(keyId));
+  const overloaded = { code: 'unavailable', message: 'The service is overloaded; try again.' };
+
+  it('gives one key half of all requests, and another key the other half', () => {
+    const [first] = comeOften(100, '1');
+    expect(come('1')).toMatchObject(overloaded);
+    expect(comeOften(100, '2').filter((one) => one instanceof Error)).toEqual([]);
+    expect(come('3')).toMatchObject(overloaded);
+    first.emit('ended');
+    expect(come('1')).toMatchObject(overloaded);
+    first.emit('close');
+    expect(come('1')).not.toMatchObject(overloaded);
+  });
+
+  it('does not limit requests without a key', () => {
+    comeOften(100, '1');
+    comeOften(100, '2');
+    expect(come()).toMatchObject({ req: {} });
+  });
+
+  it('rejects a key whose clients do not read half of the bytes that may wait, and then any key', () => {
+    const leave = (responses: any[], writableLength: number) =>
+      responses.forEach((one) => Object.assign(one, { writableLength }).emit('ended'));
+    const [those, others] = [comeOften(80, '1'), comeOften(80, '2')];
+    leave(those, 7);
+    expect(come('1')).toMatchObject(overloaded);
+    leave(others.slice(0, 30), 14);
+    expect(come('2')).not.toMatchObject(overloaded);
+    leave(others.slice(30, 40), 14);
+    expect(come('3')).toMatchObject(overloaded);
+    those.forEach((one) => one.emit('close'));
+    expect(come('1')).not.toMatchObject(overloaded);
+  });
+});

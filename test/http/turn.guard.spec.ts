@@ -1,0 +1,84 @@
+import { EventEmitter } from 'node:events';
+import { HttpLimits } from '../../src/http/limits.js';
+import { TurnGuard } from '../../src/http/turn.guard.js';
+
+describe('TurnGuard', () => {
+  const limits = Object.assign(new HttpLimits(), { handled: 4 });
+  let guard: TurnGuard;
+  /** The names of the requests in their handlers, in the order in which they came in. */
+  let started: string[];
+  const responses = new Map<string, EventEmitter>();
+  beforeEach(() => {
+    guard = new TurnGuard(limits);
+    started = [];
+  });
+
+  /** Requests come. @param names a letter for the key, and a number. */
+  async function come(names: string, method = 'GET'): Promise<void> {
+    for (const name of names.split(' ')) {
+      const socket = { destroyed: false };
+      const request = { method, route: { path: '/v1/pets' }, user: { keyId: name[0] }, socket };
+      responses.set(name, new EventEmitter());
+      const context = { getArgByIndex: (i: number) => [request, responses.get(name)][i] };
+      void Promise.resolve(guard.canActivate(context as any)).then(() => started.push(name));
+    }
+    await settled();
+  }
+
+  async function end(names: string, event = 'ended'): Promise<void> {
+    names.split(' ').forEach((name) => responses.get(name)!.emit(event));
+    await settled();
+  }
+
+  const settled = () => new Promise((resolve) => setImmediate(resolve));
+  const expectStarted = (names: string) => expect(started).toEqual(names.split(' '));
+
+  it('lets in as many requests as may be handled, and one more for each that ends', async () => {
+    await come('a1 a2 a3 a4 a5 a6 a7');
+    expectStarted('a1 a2 a3 a4');
+    expect(guard.load).toEqual({ handled: 4, waiting: 3 });
+    await end('a2 a1');
+    expectStarted('a1 a2 a3 a4 a5 a6');
+    expect(guard.load).toEqual({ handled: 4, waiting: 1 });
+  });
+
+  it('passes over a request whose client left while it waited', async () => {
+    await come('a1 a2 a3 a4 a5 a6');
+    await end('a5', 'close');
+    expect(guard.load).toEqual({ handled: 4, waiting: 1 });
+    await end('a1');
+    expectStarted('a1 a2 a3 a4 a6');
+  });
+
+  it('lets in a key that has less than its share at once, though another has all places', async () => {
+    await come('a1 a2 a3 a4 a5 b1 b2 b3');
+    expectStarted('a1 a2 a3 a4 b1 b2');
+  });
+
+  it('lets keys take turns, whichever has more requests', async () => {
+    await come('a1 a2 a3 a4 a5 a6 a7 b1 b2 b3 b4');
+    await end('a1 a2 a3 a4');
+    await end('b1 b2');
+    expectStarted('a1 a2 a3 a4 b1 b2 a5 b3 a6 b4');
+  });
+
+  it('lets in the lists of a key whose creates have all places', async () => {
+    await come('a1 a2 a3 a4 a5', 'POST');
+    await come('a6 a7 a8');
+    expectStarted('a1 a2 a3 a4 a6 a7');
+  });
+
+  it('lets in every request without a key', async () => {
+    const context = { getArgByIndex: () => ({ method: 'GET' }) };
+    await come('a1 a2 a3 a4');
+    expect(guard.canActivate(context as any)).toBe(true);
+    expect(guard.load).toEqual({ handled: 4, waiting: 0 });
+  });
+
+  it('forgets keys that have no requests', async () => {
+    await come('a1 a2 a3 a4 b1 c1');
+    await end('b1 c1');
+    await come('d1 d2 d3');
+    expectStarted('a1 a2 a3 a4 b1 c1 d1 d2');
+  });
+});
