@@ -41,10 +41,9 @@ const REFERENCE = {
   head: `<link rel="preload" href="./openapi.json" as="fetch" crossorigin>
 <script defer src="./docs/assets/swagger-ui-bundle.js"></script>
 <script type="module" src="./docs/assets/reference.js"></script>`,
-  body: `<div id="main" tabindex="-1"><main class="guide"><p>Each operation of the service with its parameters, its responses and its
-errors, and the schemas of all bodies. Enter an API key to send requests from this page. The guides show how to begin,
-and what to do about each error. This page needs JavaScript; <a href="./openapi.json">the OpenAPI document</a> does
-not.</p></main></div>
+  body: `<div id="main" tabindex="-1"><main class="guide"><p>Each operation of the service with its parameters, responses and errors.
+To send requests from this page, enter an API key. The guides show how to begin. This page needs JavaScript;
+<a href="./openapi.json">the OpenAPI document</a> does not.</p></main></div>
 <link rel="stylesheet" href="./docs/assets/swagger-ui.css">
 <link rel="stylesheet" href="./docs/assets/reference.css">`,
 };
