@@ -4,10 +4,13 @@ const reference = document.querySelector('#main');
 const { SwaggerUIBundle } = window;
 
 /** What this page changes in Swagger UI. */
-const corrections = ({ React: { createElement: element } }) => ({
+const corrections = ({ React: { createElement: element, Fragment } }) => ({
   statePlugins: {
     spec: {
       wrapActions: {
+        /** Before it shows anything, the original resolves the security schemes, for which it reads all of the document. */
+        requestResolvedSubtree: (original) => (path) =>
+          path.includes('securitySchemes') ? undefined : original(path),
         /** The original names CORS and more as possible reasons. */
         setResponse: (original) => (path, method, response) =>
           original(
@@ -29,6 +32,13 @@ const corrections = ({ React: { createElement: element } }) => ({
   wrapComponents: {
     /** The path of an operation is in a button, which may hold no link. */
     DeepLink: () => (props) => props.text,
+    /** With a badge that says what is not stable. */
+    OperationSummaryPath: (Original, system) => (props) => {
+      const operation = system.specSelectors.specJson().getIn(props.specPath);
+      const stability = operation.get('x-stability');
+      const badge = stability !== 'stable' && element('span', { className: 'badge' }, stability);
+      return element(Fragment, null, element(Original, props), badge);
+    },
     /** The original parses JSON to indent it, which rounds its numbers. */
     responseBody: (Original, system) => (props) =>
       /\bjson\b/.test(props.contentType)
@@ -63,6 +73,11 @@ const NAMES = {
   '#servers': () => 'Server',
   'textarea.body-param__text': () => 'Request body',
   '.examples-select-element': () => 'Example',
+  // With a name, they are landmarks.
+  '.information-container section': () => 'The service',
+  '.scheme-container section': () => 'Server and authorization',
+  '.responses-table': (table) =>
+    `Responses of ${table.closest('.opblock').querySelector('.opblock-summary-operation-id').textContent}`,
   '.close-modal': () => 'Close',
   '.auth-container input': () => 'API key',
   // Its own name differs from the text that is seen.
@@ -71,10 +86,18 @@ const NAMES = {
     control.closest('[data-param-name]').dataset.paramName,
 };
 
-function nameControls() {
+/** The levels of headings that Swagger UI skips; the last that matches counts. */
+const LEVELS = { h3: 2, h4: 3, '.models > h4': 2, '.response h4, h5': 4 };
+
+function makeAccessible() {
   for (const [selector, nameOf] of Object.entries(NAMES)) {
     for (const control of reference.querySelectorAll(selector)) {
       control.setAttribute('aria-label', nameOf(control));
+    }
+  }
+  for (const [selector, level] of Object.entries(LEVELS)) {
+    for (const heading of reference.querySelectorAll(selector)) {
+      heading.ariaLevel = level;
     }
   }
   for (const field of reference.querySelectorAll('.parameters input')) {
@@ -97,7 +120,7 @@ dark.addEventListener('change', followColorScheme);
 followColorScheme();
 // Chromium leaves the focus on the link otherwise.
 document.querySelector('.skip').addEventListener('click', () => reference.focus());
-new MutationObserver(nameControls).observe(reference, { subtree: true, childList: true });
+new MutationObserver(makeAccessible).observe(reference, { subtree: true, childList: true });
 
 try {
   const response = await fetch('./openapi.json');
@@ -117,8 +140,10 @@ try {
     displayOperationId: true,
     showExtensions: true,
     showCommonExtensions: true,
+    defaultModelsExpandDepth: 0,
     syntaxHighlight: false,
   });
 } catch {
-  reference.textContent = 'The OpenAPI document could not be loaded. Load this page again.';
+  reference.innerHTML =
+    '<main>The OpenAPI document could not be loaded. Load this page again.</main>';
 }

@@ -34,16 +34,18 @@ const markdown = new Marked({
   },
 });
 
-// Swagger UI brings the `main` of this page.
+// Swagger UI puts its own `main` in place of the text. Its style sheets are last, because they would delay the text.
 const REFERENCE = {
   path: 'docs',
   title: 'Reference',
-  head: `<link rel="stylesheet" href="./docs/assets/swagger-ui.css">
-<link rel="stylesheet" href="./docs/assets/reference.css">
+  head: `<link rel="preload" href="./openapi.json" as="fetch" crossorigin>
 <script defer src="./docs/assets/swagger-ui-bundle.js"></script>
 <script type="module" src="./docs/assets/reference.js"></script>`,
-  body: `<div id="main" tabindex="-1"><noscript><p>This page needs JavaScript;
-<a href="./openapi.json">the OpenAPI document</a> does not.</p></noscript></div>`,
+  body: `<div id="main" tabindex="-1"><main class="guide"><p>Each operation of the service with its parameters, responses and errors.
+To send requests from this page, enter an API key. The guides show how to begin. This page needs JavaScript;
+<a href="./openapi.json">the OpenAPI document</a> does not.</p></main></div>
+<link rel="stylesheet" href="./docs/assets/swagger-ui.css">
+<link rel="stylesheet" href="./docs/assets/reference.css">`,
 };
 
 function readGuide(name: string) {

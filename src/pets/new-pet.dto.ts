@@ -20,6 +20,6 @@ export class NewPet {
   })
   categoryId!: bigint;
 
-  @IsIn(PET_STATUSES, { message: `$property must be one of ${PET_STATUSES.join(', ')}` })
+  @IsIn(PET_STATUSES, { message: `$property must be ${PET_STATUSES.join(', ')}, or omitted` })
   status: PetStatus = 'available';
 }

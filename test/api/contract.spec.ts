@@ -42,6 +42,7 @@ describe('holding an answer against the document', () => {
     ['an unlisted code', listError(400, error(400, 'invalid_json')), /code/],
     ['a body with another status', listError(400, error(404, 'invalid_request')), /status/],
     ['no Error', { ...LIST, path: '/x', status: 404, text: '{}' }, /required/],
+    ['another status', { ...LIST, path: '/x', status: 404, text: error(400, 'a') }, /status/],
     ['one pet for many', { ...LIST, text: REX }, /array/],
     ['a missing field', { ...LIST, text: '[{"id":1,"name":"Rex","categoryId":7}]' }, /status/],
     ['an unlisted field', { ...CREATE, text: REX.replace('{', '{"colour":"red",') }, /additional/],

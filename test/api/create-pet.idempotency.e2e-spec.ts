@@ -5,6 +5,7 @@ import { createLogger } from '../../src/logging/logger.js';
 import { IdempotentCreation } from '../../src/pets/idempotent-creation.js';
 import { expectError } from '../support/answers.js';
 import { describeNotOnCitus, itNotOnCitus } from '../support/citus.js';
+import { DOCUMENT, faultsBySchema } from '../support/contract.js';
 import { until } from '../support/until.js';
 import { serviceOfTests, startService, type TestService } from '../support/service.js';
 
@@ -26,6 +27,8 @@ describe('createPet with an Idempotency-Key', () => {
       .set('Authorization', `Bearer ${apiKey}`)
       .set('Idempotency-Key', key)
       .send(body);
+  const [{ schema: documented }] = DOCUMENT.paths['/pets'].post.parameters;
+  const isDocumented = (key: string) => faultsBySchema(documented, key).length === 0;
   const isReplayed = ({ headers }: { headers: Record<string, string> }) =>
     headers['idempotent-replayed'] === 'true';
 
@@ -269,6 +272,7 @@ describe('createPet with an Idempotency-Key', () => {
     ['with a wrong escape', '"a\\b"'],
   ])('rejects a key that is %s', async (_title, key) => {
     expectError(await create(key), 400, 'invalid_request', ['Idempotency-Key']);
+    expect(isDocumented(key)).toBe(false);
   });
 
   it('takes a key of 255 characters, of any punctuation, and one in quotes as without them', async () => {
@@ -281,6 +285,7 @@ describe('createPet with an Idempotency-Key', () => {
       await create(key).expect(201);
       expect(isReplayed(await create(same).expect(201))).toBe(true);
       expect(isReplayed(await create(other).expect(201))).toBe(false);
+      expect([key, same, other].filter(isDocumented)).toEqual([key, same, other]);
     }
   });
 

@@ -8,7 +8,13 @@ import { ERRORS } from '../../src/errors/api-error.js';
 import { DEFAULT_LIMIT } from '../../src/listing/list-query.js';
 import { OpenApiDocument } from '../../src/openapi/openapi-document.js';
 import { NewPet } from '../../src/pets/new-pet.dto.js';
-import { DOCUMENT, faultsBySchema, parseExactly, resolved } from '../support/contract.js';
+import {
+  DOCUMENT,
+  examplesOf,
+  faultsBySchema,
+  parseExactly,
+  resolved,
+} from '../support/contract.js';
 import { serviceOfTests } from '../support/service.js';
 
 const documentIn = (variables: Record<string, string>) =>
@@ -114,18 +120,19 @@ describe('the OpenAPI document', () => {
 
   it('has the errors of the code, each at its status, and no others', () => {
     const errors: Record<string, number> = {};
-    const responses: [at: string | undefined, response: any][] = [
+    const responses: [at: string, response: any][] = [
       ...OPERATIONS.flatMap((one) => Object.entries(one.responses)),
-      [undefined, DOCUMENT['x-route-not-found']],
-      [undefined, DOCUMENT['x-method-not-allowed']],
+      ['404', DOCUMENT['x-route-not-found']],
+      ['405', DOCUMENT['x-method-not-allowed']],
     ];
-    for (const [at, response] of responses) {
-      const { schema } = resolved<any>(response).content?.['application/json'] ?? {};
-      const { code, status } = schema?.allOf?.[1].properties ?? { code: { enum: [] } };
-      for (const one of code.enum) {
-        expect(at ?? String(status.const)).toBe(String(status.const));
-        errors[one] = Number(status.const);
-      }
+    for (const [at, response] of responses.filter(([status]) => status >= '400')) {
+      const content = resolved<any>(response).content['application/json'];
+      const codes: string[] = resolved<any>(content.schema).allOf[1].properties.code.enum;
+      const examples: [string, number][] = codes.map((code) => [code, Number(at)]);
+      expect(examplesOf(content).map((one: any) => [one.code, Number(one.status)])).toEqual(
+        examples,
+      );
+      Object.assign(errors, Object.fromEntries(examples));
     }
     expect(errors).toEqual(
       Object.fromEntries(Object.entries(ERRORS).map(([code, { status }]) => [code, status])),

@@ -95,13 +95,7 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
     { colorScheme: 'dark', size: PHONE },
   ] as const;
   const AXE_OPTIONS = {
-    rules: {
-      'target-size': { enabled: true },
-      // Moderate, and in what Swagger UI renders.
-      ...Object.fromEntries(
-        ['heading-order', 'landmark-unique', 'region'].map((rule) => [rule, { enabled: false }]),
-      ),
-    },
+    rules: { 'target-size': { enabled: true } },
     resultTypes: ['violations'],
   };
 
@@ -184,6 +178,46 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
       expect(await fieldsOf('listOrders')).toEqual([]);
     });
 
+    it('shows a text before the files of Swagger UI are there', async () => {
+      const tab = await context.newPage();
+      await tab.route(/swagger-ui/, () => {});
+      await tab.goto(`${service.origin}/docs`, { waitUntil: 'commit' });
+      const paint = `performance.getEntriesByName('first-contentful-paint').length > 0`;
+      await until('it is painted', () => tab.evaluate<boolean>(paint));
+      expect(await tab.locator('main').innerText()).toMatch(/OpenAPI document/);
+      await tab.close();
+    });
+
+    it('shows at a glance which operation is deprecated and which is experimental', async () => {
+      const badges = page.locator('.opblock-summary-control:has(.badge)');
+      const texts = await badges.evaluateAll((all: any[]) => all.map((it) => it.innerText));
+      expect(texts).toEqual([
+        expect.stringMatching(/\bdeprecated\b.*\bgetPet\b/s),
+        expect.stringMatching(/\bexperimental\b.*\blistOrders\b/s),
+      ]);
+    });
+
+    it('shows the whole of each pattern on a phone', async () => {
+      await page.setViewportSize(PHONE);
+      await page.locator('.models-control').click();
+      const schemas = page.locator('.models .json-schema-2020-12-expand-deep-button');
+      await schemas.first().waitFor();
+      // Those that open are behind the ones that are left.
+      for (const schema of (await schemas.all()).toReversed()) {
+        await schema.click();
+      }
+      const ends = await page
+        .locator('.json-schema-2020-12__constraint', { hasText: 'matches' })
+        .evaluateAll((all: any[]) =>
+          all
+            .map((it) => [it, it.closest('.json-schema-2020-12')])
+            .map((pair) => pair.map((element) => element.getBoundingClientRect().right)),
+        );
+      expect(ends.length).toBeGreaterThan(3);
+      expect(ends.filter(([end, limit]) => end! > limit!)).toEqual([]);
+      await page.locator('.models-control').click();
+    });
+
     it('shows at a field that its value is invalid, why, and which are valid', async () => {
       const row = (await open('listPets')).locator('[data-param-name=limit]');
       await row.locator('input').fill('1000');
@@ -261,6 +295,8 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
       await tabTo('[id$=listPets] .execute');
       await page.keyboard.press('Enter');
       await answerOf('listPets').getByText('200').waitFor();
+      await tabTo('.models-control');
+      await page.keyboard.press('Enter');
       await tabTo('.json-schema-2020-12-accordion');
       await page.keyboard.press('Enter');
       await page.locator('.json-schema-2020-12-accordion[aria-expanded=true]').first().waitFor();
@@ -324,6 +360,14 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
       expect(await page.locator('pre').count()).toBe(
         (await outputs.count()) + (await page.locator('.copy').count()),
       );
+    });
+
+    it('separate on a phone the rows of a table, not what is in a row', async () => {
+      await goTo('/docs/guides/errors');
+      await page.setViewportSize(PHONE);
+      const linesOf = (selector: string) =>
+        page.evaluate(`getComputedStyle(document.querySelector('${selector}')).borderBottomWidth`);
+      expect(await Promise.all(['tbody tr', 'tbody td'].map(linesOf))).toEqual(['1px', '0px']);
     });
 
     it.each(GUIDES)('have no barrier for anybody: %s', async (guide) => {

@@ -1,12 +1,13 @@
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { lexer, type Tokens } from 'marked';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { DOCUMENT, resolved } from '../support/contract.js';
+import { read } from '../support/documents.js';
 import { serviceOfTests } from '../support/service.js';
 
 const PACKAGE = join(PROJECT_ROOT, 'clients/typescript');
@@ -110,6 +111,25 @@ describe('the package of the TypeScript client', () => {
   it('does not compile if it is used with what the document does not have', () => {
     const lines = errors.map((error) => Number(/^mistakes\.ts\((\d+),/.exec(error)?.[1]));
     expect([...new Set(lines)]).toEqual(MISTAKES.map((_mistake, i) => PRELUDE.length + 1 + i));
+  });
+
+  it('does not compile if the document has a parameter of lists that it would not send', async () => {
+    const copy = join(folder, 'clients/typescript');
+    await cp(PACKAGE, copy, { recursive: true, filter: (file) => !file.endsWith('/dist') });
+    await symlink(join(PROJECT_ROOT, 'node_modules'), join(folder, 'clients/node_modules'));
+    const compile = async (document: string) => {
+      await writeFile(join(copy, 'openapi.yaml'), document);
+      await run('node', ['generate-types.mjs', 'openapi.yaml', 'src/schema.ts'], copy);
+      const compilation = run(process.execPath, [TSC, '--noEmit', '--pretty', 'false'], copy);
+      return compilation.catch(({ stdout }) => stdout as string);
+    };
+    const document = read('docs/openapi.yaml');
+    expect(await compile(document)).toBe('');
+    const cursor = "        - $ref: '#/components/parameters/cursor'\n";
+    const owner = '        - { name: owner, in: query, schema: { type: string } }\n';
+    expect(await compile(document.replace(cursor, cursor + owner))).toMatch(
+      /^src\/animal-store\.ts.+ 'owner' is missing/s,
+    );
   });
 
   it.each([0n, -1n, 9007199254740993n, 2n ** 63n - 1n, -(2n ** 63n)])(

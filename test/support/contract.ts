@@ -114,16 +114,19 @@ export function faultsOf({ method, path: target, status, headers, text }: SentAn
   );
   const faults: string[] = [];
   if (response) {
-    faults.push(...headerFaults(response, headers), ...bodyFaults(response, headers, text));
+    faults.push(...headerFaults(response, headers), ...contentFaults(response, headers, text));
     if (status === 405 && headers['allow'] !== allowOf(methodsOf(path))) {
       faults.push(`the document has other methods than ${headers['allow']}`);
     }
   } else if (operation !== undefined) {
     faults.push('the document does not have this status');
   } else if (status >= 400) {
-    faults.push(...faultsBySchema(DOCUMENT.components.schemas.Error, parseExactly(text)));
+    faults.push(...bodyFaults(DOCUMENT.components.schemas.Error, text));
   } else if (path.startsWith(BASE) && method !== 'OPTIONS') {
     faults.push('the document does not have this operation');
+  }
+  if (status >= 400 && faults.length === 0 && parseExactly(text).status !== status) {
+    faults.push(`the body has another status: ${text}`);
   }
   return faults.map((fault) => `${method} ${path} ${status}: ${fault}`);
 }
@@ -174,7 +177,11 @@ export function resolved<Part>(part: Part | { $ref: string }): Part {
   return $ref === undefined ? (part as Part) : names.reduce((of, name) => of[name], DOCUMENT);
 }
 
-function bodyFaults(response: Response, sent: Record<string, string>, text: string): string[] {
+/** @returns the values of a media type's examples. */
+export const examplesOf = ({ example, examples }: any): any =>
+  examples === undefined ? [example] : Object.values<any>(examples).map(({ value }) => value);
+
+function contentFaults(response: Response, sent: Record<string, string>, text: string): string[] {
   const type = sent['content-type']?.split(';')[0] ?? '';
   if (response.content === undefined) {
     return type === '' && text === '' ? [] : ['the document has no body'];
@@ -182,8 +189,11 @@ function bodyFaults(response: Response, sent: Record<string, string>, text: stri
   const schema = response.content[type]?.schema;
   return schema === undefined
     ? [`the document does not have the content type ${type}`]
-    : faultsBySchema(schema, parseExactly(text)).map((fault) => `${fault} in ${text}`);
+    : bodyFaults(schema, text);
 }
+
+const bodyFaults = (schema: object, text: string): string[] =>
+  faultsBySchema(schema, parseExactly(text)).map((fault) => `${fault} in ${text}`);
 
 /**
  * Compares every response of `server` with the document.

@@ -9,11 +9,11 @@ export type Pet = components['schemas']['Pet'];
 export type NewPet = components['schemas']['NewPet'];
 export type PetStatus = components['schemas']['PetStatus'];
 
+/** Every parameter of a list that the OpenAPI document has. */
+type Query = Required<NonNullable<operations['listPets']['parameters']['query']>>;
+
 /** Which pets to list, and how many a page has at most: 100 by default. */
-export type ListPetsQuery = Omit<
-  NonNullable<operations['listPets']['parameters']['query']>,
-  'cursor'
->;
+export type ListPetsQuery = Partial<Omit<Query, 'cursor'>>;
 
 export interface AnimalStoreOptions {
   /**
@@ -73,7 +73,8 @@ export class AnimalStore {
   async *pages({ limit = 100, status }: ListPetsQuery = {}): AsyncGenerator<Pet[]> {
     let cursor: string | undefined;
     do {
-      const query = { limit, status, cursor };
+      // A parameter that the document gains does not compile until it is here.
+      const query = { limit, status, cursor } satisfies Record<keyof Query, unknown>;
       const page = this.client.GET('/pets', { params: { query }, parseAs: 'text' });
       const { data, response } = await successOf(page);
       yield parse(data) as Pet[];
