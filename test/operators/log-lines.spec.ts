@@ -3,10 +3,12 @@ import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { setTimeout as wait } from 'node:timers/promises';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { until } from '../support/until.js';
 
 const LOGGER = join(PROJECT_ROOT, 'dist/src/logging/logger.js');
+const METRICS = join(PROJECT_ROOT, 'dist/src/metrics/metrics.js');
 
 /** A process that runs `script` with a logger. */
 const running = (script: string, stdout: 'pipe' | number = 'pipe') => {
@@ -90,6 +92,48 @@ describe('a process whose standard output takes no lines', () => {
       stdout.pause();
       expect(await exit).toEqual([0, null]);
     }
+  });
+
+  it.each([
+    [
+      'is read again',
+      `const { Metrics } = await import(${JSON.stringify(METRICS)});
+      const { registry } = new Metrics({}, {}, {}, {}, {}, {});
+      const { values } = await registry.getSingleMetric('animal_store_log_lines_lost_total').get();
+      console.error(values[0].value);`,
+      0,
+    ],
+    [
+      'exits',
+      `const { countLostLines } = await import(${JSON.stringify(LOGGER)});
+      console.error(countLostLines());
+      process.exit(3);`,
+      3,
+    ],
+  ])('counts lost lines in the metrics and, once it %s, in the log', async (_what, end, code) => {
+    const { stdout, stderr, exit } = running(
+      `for (let n = 0; n < 40_000; n += 1) logger.info({ text: 'x'.repeat(1024) }, 'a line');${end}`,
+    );
+    stdout.pause();
+    // If it fails, it waits at its exit until its output is read.
+    const [counted] = await Promise.race([
+      once(stderr, 'data'),
+      wait(20_000, ['nothing'], { ref: false }),
+    ]);
+    const lines = (await text(stdout))
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(await exit).toEqual([code, null]);
+    const [lost, ...others] = lines.filter(({ msg }) => msg === 'Lines of the log were lost');
+    expect(lost).toEqual({
+      level: 'warn',
+      time: expect.stringMatching(/^20.+Z$/),
+      lines: Number(counted),
+      msg: expect.any(String),
+    });
+    expect([others, lost.lines + lines.length - 1]).toEqual([[], 40_000]);
+    expect(lost.lines).toBeGreaterThan(10_000);
   });
 
   it('keeps no more of them than 12 MiB while their reader pauses', async () => {
