@@ -132,7 +132,7 @@ describe('readEnvironment', () => {
   it('reads DATABASE_URL and DATABASE_READ_URL from files, and judges them as the variables', () => {
     const folder = mkdtempSync(join(tmpdir(), 'animal-store-secret-'));
     const FILE = join(folder, 'url');
-    writeFileSync(FILE, `${DB}\n`);
+    writeFileSync(FILE, `\uFEFF${DB}\r\n`);
     const both = { DATABASE_URL_FILE: FILE, DATABASE_READ_URL_FILE: FILE, DATABASE_URL: '' };
     expect(readEnvironment(both)).toMatchObject({ DATABASE_URL: DB, DATABASE_READ_URL: DB });
     for (const [content, variables, fault] of [

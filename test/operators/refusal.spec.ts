@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { writeFile } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { query } from '../support/ask.js';
@@ -32,6 +32,23 @@ describe('the program says in one clear message why it does not start', () => {
     const outcome = await project.run('migrate', ['show'], { LOG_LEVEL: 'info' });
     expectRefusal(outcome, /^DATABASE_POOL_SIZE .*\n$/);
     await writeFile(file, '');
+  });
+
+  it('with an invalid variable that follows a byte order mark in .env', async () => {
+    await writeFile(join(project.folder, '.env'), '\uFEFFLOG_LEVEL=loud\nPORT=0');
+    expectRefusal(await project.run('migrate', ['show'], { DATABASE_URL }), /^LOG_LEVEL .*\n$/);
+  });
+
+  it.each([
+    ['is a folder', 'EISDIR', (file: string) => mkdir(file)],
+    ['is not in UTF-8', 'ERR_ENCODING_', (file: string) => writeFile(file, '\uFEFFA=1', 'utf16le')],
+  ])('with an .env that %s', async (_what, code, create) => {
+    const file = join(project.folder, '.env');
+    await rm(file, { force: true });
+    await create(file);
+    const outcome = await project.run('migrate', ['show'], { DATABASE_URL });
+    expectRefusal(outcome, new RegExp(`^.env must be a file that this process can read: ${code}`));
+    await rm(file, { recursive: true });
   });
 
   it('with migrations pending, naming the remedy, and applies none', async () => {
