@@ -1,9 +1,11 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { parseEnv } from 'node:util';
 import { newApiKey } from '../../src/api-key.js';
 import { administerKeys } from '../../src/auth/api-keys.js';
 import { query } from '../support/ask.js';
 import { runHere } from '../support/command.js';
+import { read } from '../support/documents.js';
 import { grantsTo } from '../support/granted-role.js';
 import { statusWith } from '../support/pets.js';
 import { Project } from '../support/project.js';
@@ -108,6 +110,39 @@ describe('the key command, whose role has the rights of docs/grants.sql for anim
     await keys(`revoke ${id}`);
     const { code, stderr } = await admit();
     expect([code, stderr]).toEqual([1, expect.stringMatching(/LOCAL_API_KEY is revoked/)]);
+  });
+
+  it('admits the public key of .env.example on this machine only, and not in production', async () => {
+    const { LOCAL_API_KEY } = parseEnv(read('.env.example'));
+    const admit = (more: Record<string, string>) =>
+      keys('admit --name local', { LOCAL_API_KEY: LOCAL_API_KEY!, ...more });
+    const refused: Record<string, string>[] = [
+      { NODE_ENV: 'production' },
+      { PUBLISHED_HOST: '0.0.0.0' },
+      { PUBLISHED_HOST: '[::]' },
+      { PUBLISHED_HOST: '192.168.1.127', HOST: '127.0.0.1' },
+      { HOST: '127.0.0.1.example' },
+    ];
+    for (const more of refused) {
+      const { code, stderr } = await admit(more);
+      expect([more, code, stderr]).toEqual([
+        more,
+        1,
+        expect.stringMatching(/^LOCAL_API_KEY is public, /),
+      ]);
+      expect(stderr).not.toContain(LOCAL_API_KEY);
+    }
+    expect(await statusOf(LOCAL_API_KEY!)).toBe(401);
+    const admitted: Record<string, string>[] = [
+      { HOST: '', PUBLISHED_HOST: '127.0.0.2' },
+      { HOST: '0.0.0.0', PUBLISHED_HOST: '[::1]' },
+      { HOST: 'localhost' },
+    ];
+    for (const more of admitted) {
+      expect([more, await admit(more)]).toEqual([more, expect.objectContaining({ code: 0 })]);
+    }
+    expect(await statusOf(LOCAL_API_KEY!)).toBe(200);
+    await keys(`revoke ${(await list()).at(-1)![0]}`);
   });
 
   it('reads the key and the URL from files', async () => {
