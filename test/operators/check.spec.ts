@@ -9,6 +9,7 @@ import { query } from '../support/ask.js';
 import { runHere } from '../support/command.js';
 import { Postgres } from '../support/postgres.js';
 import { Project } from '../support/project.js';
+import { onServer } from '../support/service.js';
 import { until } from '../support/until.js';
 
 describe('animal-store check', () => {
@@ -115,6 +116,48 @@ describe('animal-store check', () => {
     expect((await check({ DATABASE_URL: url })).failed).toEqual([]);
     const insert = `insert into pets (name, category_id) values ('Max', 1) returning id`;
     expect(await query(url, insert)).toEqual([{ id: '6' }]);
+  });
+
+  it.each([
+    ['bounded by a DBA', 'maxvalue 5', 5],
+    ['of one id after the other', 'increment 10 maxvalue 14', 5],
+    ['of all int64s', 'maxvalue 9223372036854775807', '9223372036854775807'],
+  ])('fails if no id is left in a sequence %s', async (_what, options, last) => {
+    const url = await project.createMigratedDatabase();
+    const sequence = `alter sequence pets_id_seq ${options}`;
+    await query(url, sequence, `select setval('pets_id_seq', ${last})`);
+    const maximum = /\d+$/.exec(options)![0];
+    const { failed } = await check({ DATABASE_URL: url });
+    expect(failed).toEqual([
+      expect.stringMatching(
+        `^sequences: pets_id_seq is at its MAXVALUE, ${maximum}: new rows are rejected`,
+      ),
+    ]);
+    await query(url, `alter sequence pets_id_seq no maxvalue`, `select setval('pets_id_seq', 4)`);
+    expect((await check({ DATABASE_URL: url })).failed).toEqual([]);
+  });
+
+  it('warns of another version of the collation, and its remedy works', async () => {
+    const url = await project.createDatabase(async () => {
+      const other = `${DATABASE_URL}_icu`;
+      const icu = `template template0 locale_provider icu icu_locale 'en' locale 'C'`;
+      await onServer(`create database ${new URL(other).pathname.slice(1)} ${icu}`);
+      await runMigrations(other);
+      return other;
+    });
+    const warnings = async () => {
+      const { checks, failed } = await check({ DATABASE_URL: url });
+      expect(failed).toEqual([]);
+      return checks.filter((one: any) => one.isWarning).map(({ message }: any) => message);
+    };
+    expect(await warnings()).toEqual([]);
+    const record = `update pg_database set datcollversion = '0.1' where datname = current_database()`;
+    await query(url, record);
+    const [warning] = await warnings();
+    expect(warning).toMatch(/^indexes on text were built with version 0\.1 of the collation, and /);
+    const [, ...remedy] = /run: (reindex .+?;) (alter .+;)$/.exec(warning)!;
+    await query(url, ...remedy);
+    expect(await warnings()).toEqual([]);
   });
 
   it('says whether the connection is encrypted, and the certificate verified', async () => {
