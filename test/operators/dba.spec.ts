@@ -285,6 +285,22 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
       await expect(queryAs('animals', SERVICE_PASSWORD, sql)).rejects.toMatchObject(denied);
       await expect(queryAs('animals_keys', KEYS_PASSWORD, sql)).rejects.toMatchObject(denied);
     }
+    const roles = {
+      animals: SERVICE_PASSWORD,
+      animals_keys: KEYS_PASSWORD,
+      animals_reader: READER_PASSWORD,
+    };
+    for (const [role, password] of Object.entries(roles)) {
+      for (const sql of [
+        'lo_create(0)',
+        'lo_creat(-1)',
+        `lo_from_bytea(0, 'x')`,
+        `lo_put(1, 0, 'x')`,
+      ]) {
+        const written = queryAs(role, password, `set transaction read write; select ${sql}`);
+        await expect(written).rejects.toMatchObject(denied);
+      }
+    }
     const read = (sql: string) => queryAs('animals_reader', READER_PASSWORD, sql);
     expect(await read('select name from pets')).toEqual([['Rex']]);
     expect(await read('select name from api_keys')).toEqual([['test']]);
