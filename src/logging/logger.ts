@@ -45,7 +45,7 @@ const LAST_TRIES = 2_000;
 /**
  * Standard output behind a buffer, which is written when it has 4 KiB, every second and at exit, so that no request waits
  * for the log. If the reader is gone or slow, or the disk is full, lines are lost, but the service keeps running and
- * stops as usual. `pino.destination` would block the exit in these cases. Once all others are written, a line says how many.
+ * stops as usual. `pino.destination` would block the exit in these cases. As soon as there is room, a line says how many.
  */
 export function bufferedStandardOutput(): DestinationStream {
   let endOfTries = Infinity;
@@ -60,24 +60,26 @@ export function bufferedStandardOutput(): DestinationStream {
     periodicFlush: 1000,
     retryEAGAIN: () => performance.now() < endOfTries,
   });
-  // After an error other than EAGAIN, `flushSync` would try forever.
-  output.on('error', () => (isBroken = true)).on('write', () => (isBroken = false));
-  const report = () => {
-    if (lostLines > reported) {
-      const lines = lostLines - reported;
+  const reportLost = () => {
+    const known = lostLines;
+    if (known > reported) {
+      const lines = known - reported;
       const line = { level: 'warn', time: new Date(), lines, msg: 'Lines of the log were lost' };
-      reported = lostLines;
       output.write(`${JSON.stringify(line)}\n`);
+      // Otherwise there was no room for this line, which then counts as lost, too.
+      reported = lostLines === known ? known : reported;
     }
   };
-  output.on('drop', () => (lostLines += 1)).on('drain', report);
+  output.on('drop', () => (lostLines += 1)).on('write', () => process.nextTick(reportLost));
+  // After an error other than EAGAIN, `flushSync` would try forever.
+  output.on('error', () => (isBroken = true)).on('write', () => (isBroken = false));
   const end = () => (endOfTries = Math.min(endOfTries, performance.now() + LAST_TRIES));
   process.once('exit', () => {
     end();
     try {
       if (!isBroken) {
         output.flushSync();
-        report();
+        reportLost();
         output.flushSync();
       }
     } catch {
