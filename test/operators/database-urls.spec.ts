@@ -1,9 +1,8 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { postgresAccount } from '../../src/embedded-postgres/embedded-postgres.js';
 import { query } from '../support/ask.js';
@@ -46,7 +45,6 @@ describeWith('PostgreSQL', await systemBinaries())('the URLs of the documents', 
     await runMigrations(server.url);
     const name = PASSWORD.replaceAll(`'`, `''`);
     await query(server.url, `create role other superuser login password '${name}'`);
-    mkdirSync(at('grants'));
   });
   afterAll(async () => {
     await server.stop();
@@ -62,72 +60,65 @@ describeWith('PostgreSQL', await systemBinaries())('the URLs of the documents', 
       .replace(/(?<=\/)(?:animals|NAME)(?=\}?\??)/, 'postgres')
       .replace(/\}$/, '')
       .replace(/(?<=host=).+/, folder)
-      .replace(/(?<=sslrootcert=).+/, at('ca.pem'));
+      .replace(/(?<=sslrootcert=)\/.+/, at('ca.pem'));
 
-  async function connectWith(url: string) {
-    const variables = { PGPASSWORD: PASSWORD, PGPORT: String(server.port) };
-    const psql = spawnSync('psql', ['--no-psqlrc', '-Atc', 'select 1', url], {
-      env: { PATH: process.env['PATH'], ...variables },
-      encoding: 'utf8',
+  /** What check says of TLS, or else of the database. */
+  async function check(url: string, variables: Record<string, string> = {}) {
+    const { stdout } = await project.run('check', [], {
+      DATABASE_URL: filledIn(url),
+      ...variables,
     });
-    const { stdout } = await project.run('check', [], { DATABASE_URL: url, ...variables });
-    const [tls] = /(?<=^ok +TLS: ).+/m.exec(stdout) ?? [stdout];
-    return { psql: psql.stdout || psql.stderr, tls };
+    return /^ok +TLS: .+|^FAIL .+/m.exec(stdout)?.[0];
   }
 
-  it.each(URLS)('connect psql and the service: %s', async (url) => {
-    const outcome = await connectWith(filledIn(url));
-    expect(outcome).toEqual({ psql: '1\n', tls: expect.stringMatching(/^off/) });
+  const OF_TEST = 'postgres://USER:PASSWORD@HOST:PORT/NAME';
+  const VERIFIED = /^ok +TLS: on, .+ is verified$/;
+  it.each([
+    ...URLS.map((url) => [url, /TLS: off/] as const),
+    ...TLS.map((parameters) => [`${OF_TEST}${parameters}`, VERIFIED] as const),
+  ])('connect psql and the service: %s', async (url, report) => {
+    const variables = { PGPASSWORD: PASSWORD, PGPORT: String(server.port) };
+    const env = { PATH: process.env['PATH'], ...variables };
+    const command = ['--no-psqlrc', '-Atc', 'select 1', filledIn(url)];
+    const psql = spawnSync('psql', command, { env, encoding: 'utf8' });
+    expect([psql.stdout, psql.stderr]).toEqual(['1\n', '']);
+    expect(await check(url, variables)).toMatch(report);
   });
 
-  it.each(TLS)('encrypt and verify in psql and in the service: …%s', async (parameters) => {
-    const { href } = Object.assign(new URL(server.url), { hostname: 'localhost' });
-    const outcome = await connectWith(`${href}${filledIn(parameters)}`);
-    expect(outcome).toEqual({ psql: '1\n', tls: expect.stringMatching(/^on, .+ is verified$/) });
-  });
-
-  it('are many, and name a file for a public certificate authority too, as psql needs it', () => {
+  it('are many, and name a file of public certificate authorities, which the image has', () => {
     expect([URLS.length, TLS.length]).toEqual([8, 3]);
-    expect(TLS).toContain('?sslmode=verify-full&sslrootcert=/etc/ssl/certs/ca-certificates.crt');
+    const [, make, file] = /^RUN .*?(node -p .+) > (\/\S+)$/m.exec(read('Dockerfile'))!;
+    expect(TLS).toContain(`?sslmode=verify-full&sslrootcert=${file}`);
+    const bundle = execFileSync('sh', ['-c', make!], { encoding: 'utf8' });
+    expect(bundle.match(/^-----END CERTIFICATE-----$/gm)!.length).toBeGreaterThan(100);
   });
 
   it.each([
-    ['', { NODE_EXTRA_CA_CERTS: 'ca.pem' }, /^ok +TLS: on, .+ is verified$/m],
-    ['sslmode=require&', { NODE_EXTRA_CA_CERTS: 'ca.pem' }, /^ok +TLS: on, .+ is verified$/m],
-    ['', {}, /^FAIL +database: .*self-signed certificate/m],
-  ])('may have %ssslrootcert=system: Node trusts with %j', async (mode, files, report) => {
-    const { href } = Object.assign(new URL(server.url), { hostname: 'localhost' });
-    const DATABASE_URL = `${href}?${mode}sslrootcert=system`;
-    const trusted = Object.entries(files).map(([name, file]) => [name, at(file)]);
-    const variables = { DATABASE_URL, ...Object.fromEntries(trusted) };
-    expect((await project.run('check', [], variables)).stdout).toMatch(report);
+    ['?sslrootcert=system', 'ca.pem', VERIFIED],
+    ['?sslmode=require&sslrootcert=system', 'ca.pem', VERIFIED],
+    ['?sslrootcert=system', '', /^FAIL +database: .*self-signed certificate/],
+    ['?sslmode=no-verify', '', /^ok +TLS: on, .+ is not verified$/],
+  ])('may end with %s if Node trusts "%s" too: %s', async (parameters, file, report) => {
+    const NODE_EXTRA_CA_CERTS = file && at(file);
+    expect(await check(OF_TEST + parameters, { NODE_EXTRA_CA_CERTS })).toMatch(report);
   });
 
   it('in the secret of the Kubernetes job grant the rights, without the password in an argument', () => {
-    const { spec } = parse(read('deploy/kubernetes/migrate.yaml')).spec.template;
-    const [{ command, args }] = spec.containers;
-    const url =
-      filledIn('postgres://USER:PASSWORD@HOST/NAME?sslrootcert=x') + '&sslmode=verify-full';
+    const [{ command, args }] = parse(read('deploy/kubernetes/migrate.yaml')).spec.template.spec
+      .containers;
+    const url = filledIn(`${OF_TEST}?sslmode=verify-full&sslrootcert=/etc/animal-store/ca.pem`);
     writeFileSync(at('database-url'), `${url}\n`);
-    const script = `begin; ${`create role animals; create role animals_keys; create role animals_reader;`}
-      ${read('docs/grants.sql')} rollback; \\! ps -o args= -p $PPID`;
-    writeFileSync(at('grants/grants.sql'), script);
-    const here = args.map((text: string) =>
-      text.replaceAll('/run/secrets/animal-store', folder).replaceAll('/grants/', at('grants/')),
+    const roles = ['animals', 'animals_keys', 'animals_reader'].map(
+      (role) => `create role ${role};`,
     );
-    const [program, ...options] = command;
+    const script = `begin; ${roles.join('')} ${read('docs/grants.sql')} rollback;`;
+    writeFileSync(at('grants.sql'), `${script} \\! ps -o args= -p $PPID`);
+    const [program, ...options] = [...command, ...args].map((text: string) =>
+      text.replaceAll('/run/secrets/animal-store', folder).replaceAll('/grants/', `${folder}/`),
+    );
     const env = { PATH: process.env['PATH'] };
-    const outcome = spawnSync(program, [...options, ...here], { env, encoding: 'utf8' });
-    expect(outcome).toMatchObject({ status: 0, stderr: '' });
-    expect(outcome.stdout).toContain('GRANT\nROLLBACK\n');
-    const [arguments_] = /psql postgres.+$/m.exec(outcome.stdout)!;
-    expect(arguments_).toContain(`postgres://other@localhost:${server.port}/postgres?sslrootcert=`);
-  });
-
-  it('find the public certificate authorities in the image, for psql and for Node', () => {
-    const [, make, file] = /^RUN .*?(node -p .+) > (\/\S+)$/m.exec(read('Dockerfile'))!;
-    expect(TLS.join('\n')).toContain(`sslrootcert=${file}\n`);
-    const bundle = execFileSync('sh', ['-c', make!], { encoding: 'utf8', cwd: PROJECT_ROOT });
-    expect(bundle.match(/^-----END CERTIFICATE-----$/gm)!.length).toBeGreaterThan(100);
+    const { stdout, stderr } = spawnSync(program!, options, { env, encoding: 'utf8' });
+    expect([stderr, stdout]).toEqual(['', expect.stringContaining('GRANT\nROLLBACK\n')]);
+    expect(stdout).toMatch(/psql postgres:\/\/other@localhost:\d+\/postgres\?sslmode=\S+ -v /);
   });
 });

@@ -123,10 +123,7 @@ describe('a process whose standard output takes no lines', () => {
       // If it fails, it waits at its exit until its output is read.
       await Promise.race([once(stderr, 'data'), wait(20_000, undefined, { ref: false })]);
     }
-    const lines = (await text(stdout))
-      .trimEnd()
-      .split('\n')
-      .map((line) => JSON.parse(line));
+    const lines = JSON.parse(`[${(await text(stdout)).trimEnd().replaceAll('\n', ',')}]`) as any[];
     expect(await exit).toEqual([code, null]);
     const reports = lines.filter(({ msg }) => msg === 'Lines of the log were lost');
     expect(reports[0]).toMatchObject({ level: 'warn', time: expect.stringMatching(/^20.+Z$/) });

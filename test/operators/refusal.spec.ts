@@ -12,6 +12,9 @@ const PASSWORD = 'sekrit';
 
 const portOf = (server: Server) => (server.address() as AddressInfo).port;
 
+const writerOf = (text: string, encoding: BufferEncoding) => (file: string) =>
+  writeFile(file, text, encoding);
+
 function expectRefusal({ code, stdout, stderr }: Outcome, why: RegExp): void {
   expect([code, stdout, stderr]).toEqual([1, '', expect.stringMatching(why)]);
   expect(stderr).not.toMatch(/\n +at /);
@@ -34,20 +37,15 @@ describe('the program says in one clear message why it does not start', () => {
     await writeFile(file, '');
   });
 
-  it('with an invalid variable that follows a byte order mark in .env', async () => {
-    await writeFile(join(project.folder, '.env'), '\uFEFFLOG_LEVEL=loud\nPORT=0');
-    expectRefusal(await project.run('migrate', ['show'], { DATABASE_URL }), /^LOG_LEVEL .*\n$/);
-  });
-
   it.each([
-    ['is a folder', 'EISDIR', (file: string) => mkdir(file)],
-    ['is not in UTF-8', 'ERR_ENCODING_', (file: string) => writeFile(file, '\uFEFFA=1', 'utf16le')],
-  ])('with an .env that %s', async (_what, code, create) => {
+    ['is a folder', /^\.env must be a file .+: EISDIR/, (file: string) => mkdir(file)],
+    ['is not in UTF-8', /^\.env must be a file .+: ERR_ENC/, writerOf('\uFEFFA=1', 'utf16le')],
+    ['begins with a byte order mark', /^LOG_LEVEL .+\n$/, writerOf('\uFEFFLOG_LEVEL=loud', 'utf8')],
+  ])('with an .env that %s', async (_what, why, create) => {
     const file = join(project.folder, '.env');
     await rm(file, { force: true });
     await create(file);
-    const outcome = await project.run('migrate', ['show'], { DATABASE_URL });
-    expectRefusal(outcome, new RegExp(`^.env must be a file that this process can read: ${code}`));
+    expectRefusal(await project.run('migrate', ['show'], { DATABASE_URL }), why);
     await rm(file, { recursive: true });
   });
 
