@@ -47,5 +47,8 @@ grant connect on database animals to animals_migrator, animals, animals_keys, an
 
 \connect animals
 revoke all on schema public from public;
+-- By default, any role may fill the disk with large objects, of which the service has none.
+revoke execute on function lo_creat(integer), lo_create(oid), lo_from_bytea(oid, bytea), lo_put(oid, bigint, bytea),
+  lowrite(integer, bytea), lo_truncate(integer, integer), lo_truncate64(integer, bigint) from public;
 grant usage, create on schema public to animals_owner;
 grant usage on schema public to animals, animals_keys, animals_reader;

@@ -43,7 +43,7 @@ export function addCheck(program: Command): void {
 const masked = (url?: string) => url && withoutPassword(url);
 
 /** @param level `warning` if something is missing that listPets, createPet and getPet do not need. */
-const checkOf = (name: string, message: string, level?: 'warning' | 'error') => ({
+const checkOf = (name: string, message: string, level?: 'warning' | 'error' | null) => ({
   name,
   isOk: level !== 'error',
   ...(level === 'warning' && { isWarning: true }),
@@ -61,10 +61,10 @@ async function checkAll(checks: Check[]): Promise<Environment | undefined> {
       administer(url, async (dataSource) => {
         checks.push(checkOf('database', await describe(url, dataSource)));
         checks.push(checkOf('TLS', tlsOf(url)), ...(await checkServer(dataSource)));
-        checks.push(...(await checkSchema(dataSource)), ...(await checkSequences(dataSource)));
-        checks.push(await checkSessions(url, given));
+        checks.push(...(await checkSchema(dataSource)), ...(await checkOrder(dataSource)));
+        checks.push(await checkThat('sessions', openSessions(url, given)));
         if (given.DATABASE_READ_URL !== undefined) {
-          checks.push(await checkStandbys(dataSource, given));
+          checks.push(await checkThat('standbys', statesOfStandbys(dataSource, given)));
         }
       }),
     );
@@ -94,14 +94,12 @@ async function checkSchema(dataSource: DataSource): Promise<Check[]> {
     : findings.map((it) => checkOf(it.about, it.message, it.isError ? 'error' : 'warning'));
 }
 
-async function checkSessions(url: string, environment: Environment): Promise<Check> {
-  try {
-    await (await connectService(url, environment)).destroy();
-    return checkOf('sessions', 'have their settings');
-  } catch (error) {
-    return checkOf('sessions', (error as Error).message, 'error');
-  }
-}
+/** A check that says what `work` finds, or that it fails. */
+const checkThat = (name: string, work: Promise<string>): Promise<Check> =>
+  work.then(
+    (message) => checkOf(name, message),
+    (error: Error) => checkOf(name, error.message, 'error'),
+  );
 
 /** Whether the connection is encrypted. If pg is to encrypt or to verify and cannot, it does not connect. */
 function tlsOf(url: string): string {
@@ -113,44 +111,48 @@ function tlsOf(url: string): string {
   return `on, and the server's certificate is ${isVerified ? '' : 'not '}verified`;
 }
 
-/** Compares next ids with the highest ones. Logical replication, and a copy of rows alone, do not advance sequences. */
-async function checkSequences(dataSource: DataSource): Promise<Check[]> {
-  const checks: Check[] = [];
-  for (const table of ['pets', 'api_keys', 'orders', 'migrations']) {
-    const sequence = `${table}_id_seq`;
-    const [row] = await dataSource
-      .query(
-        `select highest, coalesce(last_value + increment_by, start_value) <= highest as "isBehind"
-           from pg_sequences, (select max(id) as highest from ${table}) as ids
-          where schemaname = current_schema() and sequencename = $1
-            and has_sequence_privilege(to_regclass($1), 'usage, select')`,
-        [sequence],
-      )
-      // Without the table, or the right to read it, the checks of migrations and rights say so.
-      .catch(() => []);
-    if (row?.isBehind) {
-      const message =
-        `${sequence} is behind the highest id of ${table}, ${row.highest}: new rows are rejected. ` +
-        `As the owner, run: select setval('${sequence}', (select max(id) from ${table}));`;
-      checks.push(checkOf('sequences', message, table === 'pets' ? 'error' : 'warning'));
-    } else if (row !== undefined) {
-      checks.push(checkOf('sequences', `${sequence} is past the highest id`));
-    }
-  }
-  return checks;
+/** Indexes on text may be out of order after an upgrade of the library that compares it. PostgreSQL 14 cannot tell. */
+const COLLATION = `
+  select 'collation' as name, 'warning' as level,
+         format('indexes on text were built with version %s of the collation, and the server has %s. As the owner, run: ' ||
+                'reindex database concurrently %3$I; alter database %3$I refresh collation version;',
+                datcollversion, coalesce(actual, 'none'), datname) as message
+    from pg_database, pg_database_collation_actual_version(oid) as actual
+   where datname = current_database() and datcollversion <> coalesce(actual, '')`;
+
+/** Logical replication, and a copy of rows alone, do not advance sequences. */
+const sequenceOf = (table: string) => `
+  select 'sequences' as name, case when fault <> '' then '${table === 'pets' ? 'error' : 'warning'}' end as level,
+         format('%s is %s', sequencename, coalesce(fault, 'past the highest id')) as message
+    from pg_sequences, (select max(id) as highest from ${table}) as ids,
+         lateral (select coalesce(last_value::numeric + increment_by, start_value) as next) as following,
+         lateral (select case
+           when next not between min_value and max_value
+             then format('at its MAXVALUE, %s: new rows are rejected. As the owner, run: alter sequence %I no maxvalue;',
+                         max_value, sequencename)
+           when next <= highest
+             then format('behind the highest id of ${table}, %s: new rows are rejected. ' ||
+                         'As the owner, run: select setval(%L, (select max(id) from ${table}));', highest, sequencename)
+           end as fault) as faults
+   where schemaname = current_schema() and sequencename = '${table}_id_seq'
+     and has_sequence_privilege(to_regclass(sequencename::text), 'usage, select')`;
+
+/** If a table is missing, or the right to read it, the checks of migrations and rights say so. */
+async function checkOrder(dataSource: DataSource): Promise<Check[]> {
+  const queries = [COLLATION, ...['pets', 'api_keys', 'orders', 'migrations'].map(sequenceOf)];
+  const rows = await Promise.all(queries.map((sql) => dataSource.query(sql).catch(() => [])));
+  return rows.flat().map(({ name, message, level }) => checkOf(name, message, level));
 }
 
-async function checkStandbys(dataSource: DataSource, environment: Environment): Promise<Check> {
+async function openSessions(url: string, environment: Environment): Promise<string> {
+  await (await connectService(url, environment)).destroy();
+  return 'have their settings';
+}
+
+async function statesOfStandbys(dataSource: DataSource, environment: Environment): Promise<string> {
   const { Standbys } = await import('../standbys/standbys.js');
   const logger = createLogger('silent', { write: () => {} });
   const standbys = new Standbys(poolOf(dataSource), environment, logger);
-  try {
-    await standbys.onModuleInit();
-    const states = standbys.states.map(({ server, reason }) => `${server}: ${reason ?? 'in use'}`);
-    return checkOf('standbys', states.join('; '));
-  } catch (error) {
-    return checkOf('standbys', (error as Error).message, 'error');
-  } finally {
-    standbys.onApplicationShutdown();
-  }
+  await standbys.onModuleInit().finally(() => standbys.onApplicationShutdown());
+  return standbys.states.map(({ server, reason }) => `${server}: ${reason ?? 'in use'}`).join('; ');
 }

@@ -10,8 +10,6 @@ import { INT64_MAX } from '../int64.js';
 import { onCommandDatabase } from './command.js';
 
 const NAME = ['--name <name>', 'whose key it is: 1 to 100 characters', nameOf] as const;
-const EXPIRES = ['--expires <duration>', 'such as 90d; units: s, m, h, d', millisecondsOf] as const;
-const ID = ['<id>', 'the number that list shows', idOf] as const;
 
 export function addKeys(program: Command): void {
   const keys = program.command('keys').description('create, list, revoke and admit API keys');
@@ -19,7 +17,7 @@ export function addKeys(program: Command): void {
     .command('create')
     .description('create a key and print it; it cannot be shown again')
     .requiredOption(...NAME)
-    .option(...EXPIRES)
+    .option('--expires <duration>', 'such as 90d; units: s, m, h, d', millisecondsOf)
     .action(onKeys(create));
   keys
     .command('list')
@@ -28,7 +26,7 @@ export function addKeys(program: Command): void {
   keys
     .command('revoke')
     .description('end the validity of a key; every process rejects it within 5 seconds')
-    .argument(...ID)
+    .argument('<id>', 'the number that list shows', idOf)
     .action(onKeys(revoke));
   keys
     .command('admit')
@@ -79,12 +77,23 @@ async function revoke(keys: ApiKeys, id: string): Promise<void> {
   console.error(`Key ${id} is revoked; every process rejects it within 5 seconds.`);
 }
 
+/** The key in `.env.example`. */
+const PUBLIC_KEY = 'animalstore_ngtlj8jjjiShgVdwmhF_Qu2tfpiVJ1Fw1eNqn38bwECkUIZQ';
+
+/** The value of `HOST` or, of containers, of `PUBLISHED_HOST`, if only this machine can connect. */
+const LOOPBACK = /^(?:127(?:\.\d+){3}|\[?::1\]?|localhost)?$/;
+
 async function admit(keys: ApiKeys, { name }: { name: string }): Promise<void> {
   const key = secretOf('LOCAL_API_KEY', process.env) ?? '';
-  if (!isApiKey(key) || !(await keys.admit(key, name))) {
+  const { NODE_ENV, HOST = '', PUBLISHED_HOST = HOST } = process.env;
+  const isRefused =
+    key === PUBLIC_KEY && (NODE_ENV === 'production' || !LOOPBACK.test(PUBLISHED_HOST));
+  if (isRefused || !isApiKey(key) || !(await keys.admit(key, name))) {
+    const fault = isRefused
+      ? 'is public, so it is refused in production, and unless HOST is a loopback address'
+      : `is ${isApiKey(key) ? 'revoked or expired' : 'not a key that this service could have issued'}`;
     throw new OperatorError(
-      `LOCAL_API_KEY ${isApiKey(key) ? 'is revoked or expired' : 'is not a key that this service could have issued'}. ` +
-        'Make one with animal-store keys create --name local, and put it into .env.',
+      `LOCAL_API_KEY ${fault}. Make one with animal-store keys create --name local, and put it into .env.`,
     );
   }
   console.error('The key in LOCAL_API_KEY is valid.');

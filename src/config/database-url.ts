@@ -56,7 +56,7 @@ function faultIn(url: string, allowed: string[]): string | undefined {
   const names = [...parameters.keys()].map((name) => (name === 'ssl' ? 'sslmode' : name));
   // pg would use only one of them.
   if (new Set(names).size < parameters.size) {
-    return 'have each parameter once, and not both ssl and sslmode';
+    return 'have each parameter once, and not both ssl and sslmode; sslrootcert=system is sslmode=verify-full';
   }
   return hosts.length > 1 && allowed.includes(WRITABLE) && !parameters.has(WRITABLE)
     ? `have ${WRITABLE}=read-write, because it names several hosts`
@@ -78,7 +78,10 @@ export function hostsOf(url: string): string[] {
 const parsable = (url: string): string =>
   url
     .replace(/^(postgres(?:ql)?:\/\/[^/?]*@)(?=[:/?]|$)/, '$1localhost')
-    .replace(/([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/, '$1verify-full');
+    .replace(/([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/, '$1verify-full')
+    // As in libpq 16. Without a file, pg has the roots that Node has.
+    .replace(/([?&])sslrootcert=system(?=&|$)/, '$1sslmode=verify-full')
+    .replace(/([?&]sslmode=verify-full)((?:&.*)?)&sslmode=verify-full(?=&|$)/, '$1$2');
 
 /** Masks the passwords of a valid URL with `***`. */
 export function withoutPassword(url: string): string {

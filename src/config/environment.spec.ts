@@ -132,7 +132,7 @@ describe('readEnvironment', () => {
   it('reads DATABASE_URL and DATABASE_READ_URL from files, and judges them as the variables', () => {
     const folder = mkdtempSync(join(tmpdir(), 'animal-store-secret-'));
     const FILE = join(folder, 'url');
-    writeFileSync(FILE, `${DB}\n`);
+    writeFileSync(FILE, `\uFEFF${DB}\r\n`);
     const both = { DATABASE_URL_FILE: FILE, DATABASE_READ_URL_FILE: FILE, DATABASE_URL: '' };
     expect(readEnvironment(both)).toMatchObject({ DATABASE_URL: DB, DATABASE_READ_URL: DB });
     for (const [content, variables, fault] of [
@@ -165,6 +165,10 @@ describe('DATABASE_URL', () => {
     [`${DB}?sslnegotiation=drect`, 'have a parameter sslnegotiation that matches postgres|direct'],
     [`${DB}?sslmode=verify-full&sslmode=disable`, 'have each parameter once'],
     [`${DB}?ssl=true&sslmode=disable`, 'have each parameter once, and not both ssl and sslmode'],
+    [
+      `${DB}?ssl=0&sslrootcert=system`,
+      'have each parameter once, and not both ssl and sslmode; sslr',
+    ],
     [`${DB}?uselibpqcompat=true&sslmode=require`, 'not have the parameter uselibpqcompat'],
     [`${DB}?port=x`, 'have a parameter port '],
     [`${DB}?target_session_attrs=any`, 'have a parameter target_session_attrs that matches read'],
@@ -190,6 +194,8 @@ describe('DATABASE_URL', () => {
     [`${DB}?sslmode=prefer&sslcert=/c.pem`, `${DB}?sslmode=verify-full&sslcert=/c.pem`],
     [`${DB}?sslcert=/c.pem&sslmode=require`, `${DB}?sslcert=/c.pem&sslmode=verify-full`],
     [`${DB}?sslmode=verify-ca`, `${DB}?sslmode=verify-full`],
+    [`${DB}?sslrootcert=system`, `${DB}?sslmode=verify-full`],
+    [`${DB}?sslmode=require&port=1&sslrootcert=system`, `${DB}?sslmode=verify-full&port=1`],
   ])('may be %s', (url, read = url) => {
     expect(readEnvironment({ DATABASE_URL: url }).DATABASE_URL).toBe(read);
   });

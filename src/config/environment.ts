@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
+import { parseEnv } from 'node:util';
 import { plainToInstance, Transform } from 'class-transformer';
 import { IsBoolean, IsIn, Matches, validateSync } from 'class-validator';
 import leven from 'leven';
@@ -140,6 +141,17 @@ export class Environment {
   }
 }
 
+/** The text of a file, without a byte order mark, which editors of Windows write. @throws OperatorError */
+function textOf(file: string, rule: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(file));
+  } catch (error) {
+    // The error's message contains the path, where an operator may have put the secret by mistake.
+    const { code } = error as NodeJS.ErrnoException;
+    throw new OperatorError(`${rule} a file that this process can read: ${code}`);
+  }
+}
+
 /** The value of a variable, or the content of the file that `${name}_FILE` names. @throws OperatorError */
 export function secretOf(name: string, variables: NodeJS.ProcessEnv): string | undefined {
   const { [name]: value, [`${name}_FILE`]: file } = variables;
@@ -149,14 +161,7 @@ export function secretOf(name: string, variables: NodeJS.ProcessEnv): string | u
   if (value) {
     throw new OperatorError(`${name}_FILE must not be set beside ${name}`);
   }
-  let content: string;
-  try {
-    content = readFileSync(file, 'utf8').replace(/\r?\n$/, '');
-  } catch (error) {
-    // The error's message contains the path, where an operator may have put the secret by mistake.
-    const { code } = error as NodeJS.ErrnoException;
-    throw new OperatorError(`${name}_FILE must name a file that this process can read: ${code}`);
-  }
+  const content = textOf(file, `${name}_FILE must name`).replace(/\r?\n$/, '');
   if (content === '') {
     throw new OperatorError(`${name}_FILE must name a file that is not empty`);
   }
@@ -220,8 +225,9 @@ export function warningsOf(variables: NodeJS.ProcessEnv): string[] {
 /** Reads the variables of this process, and of `.env` those that are not set. @throws as {@link readEnvironment}. */
 export function loadEnvironment(): Environment {
   const file = join(PROJECT_ROOT, '.env');
-  if (existsSync(file)) {
-    process.loadEnvFile(file);
+  const text = existsSync(file) ? textOf(file, '.env must be') : '';
+  for (const [name, value] of Object.entries(parseEnv(text))) {
+    process.env[name] ??= value;
   }
   warningsOf(process.env).forEach((warning) => console.error(warning));
   const environment = readEnvironment(process.env);

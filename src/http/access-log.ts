@@ -41,7 +41,9 @@ export class AccessLog {
 
   readonly middleware = (request: Request, response: Response, next: NextFunction): void => {
     request.receivedAt = performance.now();
-    request.id = requestId(request.headers);
+    const { headers } = request;
+    request.id = requestId(headers);
+    headers['x-forwarded-for'] &&= `${headers['x-forwarded-for']}`.replaceAll(WITH_PORT, '$1$2');
     response.setHeader('X-Request-Id', request.id);
     response.setHeader('X-Content-Type-Options', 'nosniff');
     response.setHeader('Cache-Control', 'no-store');
@@ -56,6 +58,9 @@ export class AccessLog {
     this.observe?.(fields);
   }
 }
+
+/** An address as some gateways write it in `X-Forwarded-For`, with a port: `203.0.113.9:61598` or `[2001:db8::1]:443`. */
+const WITH_PORT = /\[([0-9a-f:.]+)\](?::\d+)?|((?:\d+\.){3}\d+):\d+/gi;
 
 /** The request's `X-Request-Id`, or a new id if it is malformed, or contains an API key or the 48 digits of its own. */
 function requestId({ 'x-request-id': id, authorization = '' }: IncomingHttpHeaders): string {

@@ -34,17 +34,23 @@ export function nestLogger(logger: Logger): LoggerService {
   return { fatal, error, warn, log: at('debug'), debug: at('debug'), verbose: at('trace') };
 }
 
+let lostLines = 0;
+
+/** How many lines of the log were lost since the process started. */
+export const countLostLines = (): number => lostLines;
+
 /** Milliseconds for which the process tries to write the last lines if standard output does not accept them. */
 const LAST_TRIES = 2_000;
 
 /**
  * Standard output behind a buffer, which is written when it has 4 KiB, every second and at exit, so that no request waits
  * for the log. If the reader is gone or slow, or the disk is full, lines are lost, but the service keeps running and
- * stops as usual. `pino.destination` would block the exit in these cases.
+ * stops as usual. `pino.destination` would block the exit in these cases. As soon as there is room, a line says how many.
  */
 export function bufferedStandardOutput(): DestinationStream {
   let endOfTries = Infinity;
   let isBroken = false;
+  let reported = 0;
   const output = new sonicBoom.SonicBoom({
     fd: 1,
     sync: false,
@@ -54,6 +60,17 @@ export function bufferedStandardOutput(): DestinationStream {
     periodicFlush: 1000,
     retryEAGAIN: () => performance.now() < endOfTries,
   });
+  const reportLost = () => {
+    const known = lostLines;
+    if (known > reported) {
+      const lines = known - reported;
+      const line = { level: 'warn', time: new Date(), lines, msg: 'Lines of the log were lost' };
+      output.write(`${JSON.stringify(line)}\n`);
+      // Otherwise there was no room for this line, which then counts as lost, too.
+      reported = lostLines === known ? known : reported;
+    }
+  };
+  output.on('drop', () => (lostLines += 1)).on('write', () => process.nextTick(reportLost));
   // After an error other than EAGAIN, `flushSync` would try forever.
   output.on('error', () => (isBroken = true)).on('write', () => (isBroken = false));
   const end = () => (endOfTries = Math.min(endOfTries, performance.now() + LAST_TRIES));
@@ -61,6 +78,8 @@ export function bufferedStandardOutput(): DestinationStream {
     end();
     try {
       if (!isBroken) {
+        output.flushSync();
+        reportLost();
         output.flushSync();
       }
     } catch {

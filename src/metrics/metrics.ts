@@ -3,6 +3,7 @@ import { Pool } from 'pg';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { AccessLog, type LoggedResponse } from '../http/access-log.js';
 import { TurnGuard } from '../http/turn.guard.js';
+import { countLostLines } from '../logging/logger.js';
 import { OpenApiDocument, type Operation } from '../openapi/openapi-document.js';
 import { SchemaMonitor } from '../schema/schema.module.js';
 import { Standbys } from '../standbys/standbys.js';
@@ -41,17 +42,15 @@ export class Metrics implements OnModuleInit {
     standbys: Standbys,
     schema: SchemaMonitor,
   ) {
-    new Counter({
-      name: 'animal_store_database_reads_total',
-      help: 'Batches of lists and gets, by the kind of server that served them: primary or standby.',
-      labelNames: ['server'],
-      registers: [this.registry],
-      collect() {
-        this.reset();
-        Object.entries(standbys.reads).forEach(([server, count]) => this.inc({ server }, count));
-      },
-    });
-    const { gauge } = this;
+    const gauge = this.readFrom.bind(this, Gauge);
+    const counter = this.readFrom.bind(this, Counter);
+    counter('log_lines_lost_total', 'Lines that standard output did not accept.', countLostLines);
+    counter(
+      'database_reads_total',
+      'Batches of lists and gets, by the kind of server that served them: primary or standby.',
+      () => standbys.reads,
+      'server',
+    );
     gauge('http_requests_in_flight', 'Requests in their handlers.', () => turns.load.handled);
     gauge('http_requests_queued', 'Requests that wait for handlers.', () => turns.load.waiting);
     gauge('database_connections_max', 'DATABASE_POOL_SIZE.', () => pool.options.max);
@@ -90,26 +89,29 @@ export class Metrics implements OnModuleInit {
     this.accessLog.observe = this.observeResponse;
   }
 
-  /** Adds a gauge. `read` returns its value or, if it has a label, the value for each of the label's values. */
-  private readonly gauge = (
+  /** Adds a metric. `read` returns its value or, if it has a label, the value for each of the label's values. */
+  private readFrom(
+    Kind: typeof Gauge | typeof Counter,
     name: string,
     help: string,
     read: () => number | Record<string, number>,
     label?: string,
-  ) =>
-    new Gauge({
+  ): void {
+    new Kind({
       name: `animal_store_${name}`,
       help,
       labelNames: label === undefined ? [] : [label],
       registers: [this.registry],
       collect() {
         const values = read();
+        this.reset();
         if (typeof values === 'number') {
-          return this.set(values);
+          return this.inc(values);
         }
-        Object.entries(values).forEach(([key, value]) => this.set({ [label!]: key }, value));
+        Object.entries(values).forEach(([key, value]) => this.inc({ [label!]: key }, value));
       },
     });
+  }
 
   private readonly observeResponse = (response: LoggedResponse): void => {
     const { route, status, code = '', ms, key } = response;

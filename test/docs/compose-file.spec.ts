@@ -24,6 +24,7 @@ describe('docker-compose.yml', () => {
     const all = new Set([...given, ...used(ports.join()), ...others]);
     expect([...all].toSorted()).toEqual(variables);
     expect(services.migrate.environment).toEqual(environment);
+    expect(ports[0]).toMatch(`${environment.PUBLISHED_HOST}:`);
   });
 
   /** Where a container has the files of the project that are mounted in it. */

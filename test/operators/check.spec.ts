@@ -1,14 +1,9 @@
-import { execFileSync } from 'node:child_process';
-import { chmod, chown, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { migrations } from '../../migrations/index.js';
-import { postgresAccount } from '../../src/embedded-postgres/embedded-postgres.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { query } from '../support/ask.js';
 import { runHere } from '../support/command.js';
-import { Postgres } from '../support/postgres.js';
 import { Project } from '../support/project.js';
+import { onServer } from '../support/service.js';
 import { until } from '../support/until.js';
 
 describe('animal-store check', () => {
@@ -117,31 +112,42 @@ describe('animal-store check', () => {
     expect(await query(url, insert)).toEqual([{ id: '6' }]);
   });
 
-  it('says whether the connection is encrypted, and the certificate verified', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'animal-store-tls-'));
-    const [key, certificate] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')];
-    const make = `req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout ${key} -out ${certificate}`;
-    execFileSync('openssl', make.split(' '), { stdio: 'ignore' });
-    const ids = await postgresAccount(folder);
-    await chmod(folder, 0o755);
-    await chmod(key, 0o600);
-    await chown(key, ids.uid ?? process.getuid!(), ids.gid ?? process.getgid!());
-    const server = await Postgres.start([
-      'ssl=on',
-      `ssl_key_file=${key}`,
-      `ssl_cert_file=${certificate}`,
+  it.each([
+    ['bounded by a DBA', 'maxvalue 5', 5],
+    ['of one id after the other', 'increment 10 maxvalue 14', 5],
+    ['of all int64s', 'maxvalue 9223372036854775807', '9223372036854775807'],
+  ])('fails if no id is left in a sequence %s', async (_what, options, last) => {
+    const url = await project.createMigratedDatabase();
+    const sequence = `alter sequence pets_id_seq ${options}`;
+    await query(url, sequence, `select setval('pets_id_seq', ${last})`);
+    const maximum = /\d+$/.exec(options)![0];
+    const { failed } = await check({ DATABASE_URL: url });
+    expect(failed).toEqual([
+      expect.stringMatching(
+        `^sequences: pets_id_seq is at its MAXVALUE, ${maximum}: new rows are rejected`,
+      ),
     ]);
-    await runMigrations(server.url);
-    const url = server.url.replace('127.0.0.1', 'localhost');
-    for (const [parameters, isVerified] of [
-      ['sslmode=no-verify', 'not verified'],
-      [`sslmode=verify-full&sslrootcert=${certificate}`, 'verified'],
-    ]) {
-      const { code, stdout } = await runHere('check', { DATABASE_URL: `${url}?${parameters}` });
-      expect([parameters, code]).toEqual([parameters, 0]);
-      expect(stdout).toContain(`ok    TLS: on, and the server's certificate is ${isVerified}\n`);
-    }
-    await server.stop();
-    await rm(folder, { recursive: true });
+    await query(url, `alter sequence pets_id_seq no maxvalue`, `select setval('pets_id_seq', 4)`);
+    expect((await check({ DATABASE_URL: url })).failed).toEqual([]);
+  });
+
+  it('warns of another version of the collation, and its remedy works', async () => {
+    const url = await project.createDatabase(async () => {
+      const name = `${new URL(DATABASE_URL).pathname.slice(1)}_icu`;
+      const icu = `template template0 locale_provider icu icu_locale 'en' locale 'C'`;
+      await onServer(`create database ${name} ${icu}`);
+      return Object.assign(new URL(DATABASE_URL), { pathname: name }).href;
+    });
+    await runMigrations(url);
+    const warning = async () =>
+      (await check({ DATABASE_URL: url })).checks.find((one: any) => one.isWarning)?.message;
+    expect(await warning()).toBeUndefined();
+    const record = `update pg_database set datcollversion = '0.1' where datname = current_database()`;
+    await query(url, record);
+    const old =
+      /^indexes on text were built with version 0\.1 .+, run: (reindex .+?;) (alter .+;)$/;
+    const [, ...remedy] = old.exec(await warning())!;
+    await query(url, ...remedy);
+    expect(await warning()).toBeUndefined();
   });
 });

@@ -281,11 +281,14 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
     await expect(queryAs('animals_owner', 'x', 'select 1')).rejects.toMatchObject({
       code: '28P01',
     });
-    for (const sql of ['create table t ()', 'create temporary table t ()', 'delete from orders']) {
+    const large = ['lo_create(0)', 'lo_creat(-1)', `lo_from_bytea(0, '')`, `lo_put(1, 0, '')`];
+    const writes = large.map((call) => `begin read write; select ${call}`);
+    for (const sql of ['create table t ()', 'create temporary table t ()', ...writes]) {
       await expect(queryAs('animals', SERVICE_PASSWORD, sql)).rejects.toMatchObject(denied);
       await expect(queryAs('animals_keys', KEYS_PASSWORD, sql)).rejects.toMatchObject(denied);
     }
     const read = (sql: string) => queryAs('animals_reader', READER_PASSWORD, sql);
+    await expect(read(writes[0]!)).rejects.toMatchObject(denied);
     expect(await read('select name from pets')).toEqual([['Rex']]);
     expect(await read('select name from api_keys')).toEqual([['test']]);
     await expect(read('select hash from api_keys')).rejects.toMatchObject(denied);

@@ -200,6 +200,9 @@ describe('deploy/animal-store@.service', () => {
     expect(Number(valueOf('TimeoutStopSec'))).toBeGreaterThanOrEqual(60 + 15);
   });
 
+  it('leaves no core dump, which would have API keys', () =>
+    expect(valueOf('LimitCORE')).toBe('0'));
+
   itWith('systemd-analyze')('is a unit that systemd reads', () => {
     const folder = mkdtempSync(join(tmpdir(), 'animal-store-systemd-'));
     const file = join(folder, 'animal-store@3000.service');

@@ -1,9 +1,11 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { parseEnv } from 'node:util';
 import { newApiKey } from '../../src/api-key.js';
 import { administerKeys } from '../../src/auth/api-keys.js';
 import { query } from '../support/ask.js';
 import { runHere } from '../support/command.js';
+import { read } from '../support/documents.js';
 import { grantsTo } from '../support/granted-role.js';
 import { statusWith } from '../support/pets.js';
 import { Project } from '../support/project.js';
@@ -108,6 +110,21 @@ describe('the key command, whose role has the rights of docs/grants.sql for anim
     await keys(`revoke ${id}`);
     const { code, stderr } = await admit();
     expect([code, stderr]).toEqual([1, expect.stringMatching(/LOCAL_API_KEY is revoked/)]);
+  });
+
+  it.each<[string, Record<string, string>]>([
+    ['is public', { NODE_ENV: 'production' }],
+    ['is public', { PUBLISHED_HOST: '[::]' }],
+    ['is public', { HOST: '127.0.0.1', PUBLISHED_HOST: '192.168.1.127' }],
+    ['is public', { HOST: '127.0.0.1.example' }],
+    ['is valid', { HOST: '0.0.0.0', PUBLISHED_HOST: '127.0.0.2' }],
+    ['is valid', { HOST: 'localhost', PUBLISHED_HOST: '[::1]' }],
+  ])('says that the key of .env.example %s with %j', async (what, variables) => {
+    const LOCAL_API_KEY = parseEnv(read('.env.example'))['LOCAL_API_KEY']!;
+    const { code, stderr } = await keys('admit --name x', { ...variables, LOCAL_API_KEY });
+    expect([stderr, code]).toEqual([expect.stringContaining(what), what === 'is valid' ? 0 : 1]);
+    expect(await statusOf(LOCAL_API_KEY)).toBe(code === 0 ? 200 : 401);
+    await query(owner, 'delete from api_keys');
   });
 
   it('reads the key and the URL from files', async () => {

@@ -3,10 +3,12 @@ import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { setTimeout as wait } from 'node:timers/promises';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { until } from '../support/until.js';
 
 const LOGGER = join(PROJECT_ROOT, 'dist/src/logging/logger.js');
+const METRICS = join(PROJECT_ROOT, 'dist/src/metrics/metrics.js');
 
 /** A process that runs `script` with a logger. */
 const running = (script: string, stdout: 'pipe' | number = 'pipe') => {
@@ -90,6 +92,44 @@ describe('a process whose standard output takes no lines', () => {
       stdout.pause();
       expect(await exit).toEqual([0, null]);
     }
+  });
+
+  const COUNT = `const { countLostLines } = await import(${JSON.stringify(LOGGER)});
+    console.error(countLostLines());`;
+  it.each([
+    [
+      'once it is read again',
+      `const { Metrics } = await import(${JSON.stringify(METRICS)});
+      const { registry } = new Metrics({}, {}, {}, {}, {}, {});
+      const { values } = await registry.getSingleMetric('animal_store_log_lines_lost_total').get();
+      console.error(values[0].value);`,
+      0,
+    ],
+    ['once it exits', `${COUNT} process.exit(3);`, 3],
+    ['while it is read slowly', COUNT, 0],
+  ])('says how many were lost, in the metrics and in the log, %s', async (when, end, code) => {
+    const { stdout, stderr, exit } = running(
+      `for (let n = 0; n < 40_000; n += 1) {
+        logger.info({ text: 'x'.repeat(1024) }, 'a line');
+        // Its output takes 16 KiB in each turn.
+        if (n % 1_000 === 0) await new Promise(setImmediate);
+      }
+      ${end}`,
+    );
+    let counted = '';
+    stderr.on('data', (chunk) => (counted += chunk));
+    if (!when.includes('slowly')) {
+      stdout.pause();
+      // If it fails, it waits at its exit until its output is read.
+      await Promise.race([once(stderr, 'data'), wait(20_000, undefined, { ref: false })]);
+    }
+    const lines = JSON.parse(`[${(await text(stdout)).trimEnd().replaceAll('\n', ',')}]`) as any[];
+    expect(await exit).toEqual([code, null]);
+    const reports = lines.filter(({ msg }) => msg === 'Lines of the log were lost');
+    expect(reports[0]).toMatchObject({ level: 'warn', time: expect.stringMatching(/^20.+Z$/) });
+    const lost = reports.reduce((sum, report) => sum + report.lines, 0);
+    expect(lost).toBeGreaterThan(10_000);
+    expect([lost, lines.length - reports.length + lost]).toEqual([Number(counted), 40_000]);
   });
 
   it('keeps no more of them than 12 MiB while their reader pauses', async () => {

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { writeFile } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { query } from '../support/ask.js';
@@ -11,6 +11,9 @@ import { Project } from '../support/project.js';
 const PASSWORD = 'sekrit';
 
 const portOf = (server: Server) => (server.address() as AddressInfo).port;
+
+const writerOf = (text: string, encoding: BufferEncoding) => (file: string) =>
+  writeFile(file, text, encoding);
 
 function expectRefusal({ code, stdout, stderr }: Outcome, why: RegExp): void {
   expect([code, stdout, stderr]).toEqual([1, '', expect.stringMatching(why)]);
@@ -32,6 +35,18 @@ describe('the program says in one clear message why it does not start', () => {
     const outcome = await project.run('migrate', ['show'], { LOG_LEVEL: 'info' });
     expectRefusal(outcome, /^DATABASE_POOL_SIZE .*\n$/);
     await writeFile(file, '');
+  });
+
+  it.each([
+    ['is a folder', /^\.env must be a file .+: EISDIR/, (file: string) => mkdir(file)],
+    ['is not in UTF-8', /^\.env must be a file .+: ERR_ENC/, writerOf('\uFEFFA=1', 'utf16le')],
+    ['begins with a byte order mark', /^LOG_LEVEL .+\n$/, writerOf('\uFEFFLOG_LEVEL=loud', 'utf8')],
+  ])('with an .env that %s', async (_what, why, create) => {
+    const file = join(project.folder, '.env');
+    await rm(file, { force: true });
+    await create(file);
+    expectRefusal(await project.run('migrate', ['show'], { DATABASE_URL }), why);
+    await rm(file, { recursive: true });
   });
 
   it('with migrations pending, naming the remedy, and applies none', async () => {
