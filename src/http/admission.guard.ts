@@ -43,22 +43,20 @@ export class AdmissionGuard implements CanActivate {
     this.unread.delete(response);
     this.total -= 1;
     const rest = this.byKey.get(keyId)! - 1;
-    if (rest > 0) {
-      this.byKey.set(keyId, rest);
-    } else {
+    this.byKey.set(keyId, rest);
+    if (rest === 0) {
       this.byKey.delete(keyId);
     }
   }
 
   /** Whether clients have not read too many bytes, those of this key or all. */
   private hasUnread(keyId: string): boolean {
-    if (this.unread.size <= FEW) {
-      return false;
-    }
     let [own, all] = [0, 0];
-    for (const { writableLength, req } of this.unread) {
-      all += writableLength;
-      own += req.user!.keyId === keyId ? writableLength : 0;
+    if (this.unread.size > FEW) {
+      for (const { writableLength, req } of this.unread) {
+        all += writableLength;
+        own += req.user!.keyId === keyId ? writableLength : 0;
+      }
     }
     return all >= this.limits.unreadBytes || own >= this.limits.unreadBytes / 2;
   }

@@ -25,11 +25,6 @@ export class Connection {
     );
   }
 
-  /** Whether it has sent no request. */
-  get isSilent(): boolean {
-    return this.latest === undefined;
-  }
-
   /** Whether a handler works for it. Otherwise, only its client can go on. */
   get isInUse(): boolean {
     return [...this.open].some((response) => !response.writableEnded);
@@ -42,10 +37,11 @@ export class Connection {
 
   /** @returns whether the request is to be handled: unless the connection ends, or has too many without a response. */
   add(response: Response): boolean {
-    if (this.isEnding || this.open.size >= this.limits.requestsPerConnection) {
-      if (!this.isEnding) {
-        this.stopReading();
-      }
+    if (this.isEnding) {
+      return false;
+    }
+    if (this.open.size >= this.limits.requestsPerConnection) {
+      this.stopReading();
       this.endAfterLatest();
       return false;
     }
@@ -53,12 +49,6 @@ export class Connection {
     this.open.add(response);
     response.once('ended', () => this.boundRest(response.req));
     return true;
-  }
-
-  remove(response: Response): void {
-    this.open.delete(response);
-    // A handler whose client has left may not end its response.
-    response.emit('ended');
   }
 
   /**
@@ -95,11 +85,9 @@ export class Connection {
     setTimeout(() => this.socket.destroy(), this.limits.lingerTimeout).unref();
   }
 
-  /** What was read together is parsed all the same, but nothing more is read. */
+  /** What was read together is parsed all the same. Node resumes a socket when it has sent what waited. */
   private stopReading(): void {
-    const { socket } = this;
-    // Node resumes a socket when it has sent what waited.
-    socket.pause().once('resume', () => this.stopReading());
+    this.socket.pause().once('resume', () => this.stopReading());
   }
 
   /** After the response, a client may send the rest of the body, so that it gets the response, but not without limit. */
@@ -127,56 +115,75 @@ export class Connection {
 export class Connections {
   /** In the order in which they were last used. */
   private readonly bySocket = new Map<Socket, Connection>();
-  private readonly silent = new Set<Connection>();
+  private readonly withoutRequest = new Set<Connection>();
   private requests = 0;
+  private isStopping = false;
 
   constructor(private readonly limits: HttpLimits) {}
-
-  [Symbol.iterator](): Iterator<Connection> {
-    return this.bySocket.values();
-  }
 
   of(socket: Socket): Connection | undefined {
     return this.bySocket.get(socket);
   }
 
   accept(socket: Socket): void {
-    if (this.bySocket.size >= this.limits.connections && !this.makeRoom()) {
+    if (this.bySocket.size >= this.limits.connections && !this.makeRoom(0)) {
       socket.destroy();
       return;
     }
     const connection = new Connection(socket, this.limits);
     this.bySocket.set(socket, connection);
-    this.silent.add(connection);
+    this.withoutRequest.add(connection);
     socket.once('close', () => this.forget(connection));
   }
 
-  /** @returns whether the request is to be handled. */
-  add(request: Request, response: Response): boolean {
-    const { socket } = request;
+  /** @returns the connection of a request that is to be handled. */
+  add({ socket }: Request, response: Response): Connection | undefined {
     const connection = this.bySocket.get(socket);
     if (connection?.add(response) !== true) {
-      return false;
+      return undefined;
     }
-    this.silent.delete(connection);
+    this.withoutRequest.delete(connection);
     this.requests += 1;
-    response.once('close', () => {
-      this.requests -= 1;
-      connection.remove(response);
-      if (this.bySocket.delete(socket)) {
-        this.bySocket.set(socket, connection);
-      }
-    });
+    response.once('close', () => this.remove(response, connection));
     if (this.requests > this.limits.openRequests) {
-      this.makeRoom(({ open }) => open.size > 0);
+      this.makeRoom(1);
     }
-    return true;
+    return connection;
   }
 
-  private makeRoom(counts = (_connection: Connection) => true): boolean {
-    for (const candidates of [this.silent, this.bySocket.values()]) {
+  /** Ends idle connections after 50 ms, because a request may be on its way, and others with their response or in time. */
+  async stop(closed: Promise<unknown> | undefined): Promise<void> {
+    this.isStopping = true;
+    this.bySocket.forEach((connection) => connection.announceEnd());
+    const destroyAfter = (milliseconds: number, most: number) =>
+      setTimeout(() => {
+        this.bySocket.forEach(({ open }, socket) => open.size <= most && socket.destroy());
+      }, milliseconds);
+    const timers = [destroyAfter(50, 0), destroyAfter(this.limits.stopTimeout, Infinity)];
+    await closed;
+    timers.forEach((timer) => clearTimeout(timer));
+  }
+
+  private remove(response: Response, connection: Connection): void {
+    const { socket, open } = connection;
+    this.requests -= 1;
+    open.delete(response);
+    // A handler whose client has left may not end its response.
+    response.emit('ended');
+    if (this.bySocket.delete(socket)) {
+      this.bySocket.set(socket, connection);
+    }
+    // Its header may have said that the connection stays open.
+    if (this.isStopping && open.size === 0) {
+      socket.destroySoon();
+    }
+  }
+
+  /** Closes the idlest connection that has at least so many requests. @returns whether there was one. */
+  private makeRoom(requests: number): boolean {
+    for (const candidates of [this.withoutRequest, this.bySocket.values()]) {
       for (const connection of candidates) {
-        if (!connection.isInUse && counts(connection)) {
+        if (connection.open.size >= requests && !connection.isInUse) {
           this.forget(connection);
           connection.socket.destroy();
           return true;
@@ -188,6 +195,6 @@ export class Connections {
 
   private forget(connection: Connection): void {
     this.bySocket.delete(connection.socket);
-    this.silent.delete(connection);
+    this.withoutRequest.delete(connection);
   }
 }

@@ -138,45 +138,22 @@ export class HttpAdapter extends ExpressAdapter {
     });
   }
 
-  /** Resolves when all connections are closed: idle ones at once, others with their response or after the time limit. */
-  override async close(): Promise<void> {
+  /** Resolves when all connections are closed. */
+  override close(): Promise<void> {
     this.isStopping = true;
-    const closed = super.close();
-    for (const connection of this.connections) {
-      connection.announceEnd();
-    }
-    const destroyAfter = (milliseconds: number, most: number) =>
-      setTimeout(() => {
-        for (const { open, socket } of this.connections) {
-          if (open.size <= most) {
-            socket.destroy();
-          }
-        }
-      }, milliseconds);
-    // A connection that has sent nothing yet gets 50 ms: a request may be on its way.
-    const timers = [destroyAfter(50, 0), destroyAfter(this.limits.stopTimeout, Infinity)];
-    await closed;
-    timers.forEach((timer) => clearTimeout(timer));
+    return this.connections.stop(super.close());
   }
 
   private handle(request: Request, response: Response): void {
-    if (!this.connections.add(request, response)) {
-      return;
-    }
-    const { socket } = request;
-    const connection = this.connections.of(socket)!;
-    response.once('close', () => {
-      // Its header may have said that the connection stays open.
-      if (!this.httpServer.listening && connection.open.size === 0) {
-        socket.destroySoon();
+    const connection = this.connections.add(request, response);
+    if (connection !== undefined) {
+      if (endsConnection(request)) {
+        connection.endAfterLatest();
       }
-    });
-    if (endsConnection(request)) {
-      connection.endAfterLatest();
+      // Before Express, whose router cannot parse some targets.
+      request.url = pathAndQuery(request.url);
+      this.instance(request, response);
     }
-    // Before Express, whose router cannot parse some targets.
-    request.url = pathAndQuery(request.url);
-    this.instance(request, response);
   }
 
   /**

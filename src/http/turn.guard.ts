@@ -4,6 +4,7 @@ import { HttpLimits } from './limits.js';
 
 /** The requests of one key for one operation. */
 interface Queue {
+  name: string;
   /** Requests in their handlers. */
   handled: number;
   /** Lets in one request each. */
@@ -42,31 +43,22 @@ export class TurnGuard implements CanActivate {
       // Nobody would get the response, so the handler is not called.
       return new Promise(() => {});
     }
-    const name = `${user.keyId} ${method} ${route.path}`;
-    let queue = this.queues.get(name);
-    if (queue === undefined) {
-      queue = { handled: 0, waiting: new Set() };
-      this.queues.set(name, queue);
-    }
     const response = context.getArgByIndex<Response>(1);
+    const queue = this.queueOf(`${user.keyId} ${method} ${route.path}`);
     const share = this.limits.handled / this.queues.size;
     if (this.handled < this.limits.handled || queue.handled < share) {
-      this.enter(name, queue, response);
+      this.enter(queue, response);
       return true;
     }
-    return this.wait(name, queue, response);
-  }
-
-  private wait(name: string, queue: Queue, response: Response): Promise<boolean> {
     return new Promise((resolve) => {
       const letIn = () => {
         response.off('close', leave);
-        this.enter(name, queue, response);
+        this.enter(queue, response);
         resolve(true);
       };
       const leave = () => {
         queue.waiting.delete(letIn);
-        this.forgetUnused(name, queue);
+        this.forgetUnused(queue);
       };
       response.once('close', leave);
       queue.waiting.add(letIn);
@@ -74,13 +66,19 @@ export class TurnGuard implements CanActivate {
     });
   }
 
-  private enter(name: string, queue: Queue, response: Response): void {
+  private queueOf(name: string): Queue {
+    const queue = this.queues.get(name) ?? { name, handled: 0, waiting: new Set() };
+    this.queues.set(name, queue);
+    return queue;
+  }
+
+  private enter(queue: Queue, response: Response): void {
     this.handled += 1;
     queue.handled += 1;
     response.once('ended', () => {
       this.handled -= 1;
       queue.handled -= 1;
-      this.forgetUnused(name, queue);
+      this.forgetUnused(queue);
       this.letNextIn();
     });
   }
@@ -90,19 +88,19 @@ export class TurnGuard implements CanActivate {
       if (this.handled >= this.limits.handled) {
         return;
       }
+      const [letIn, another] = queue.waiting;
       this.turns.delete(queue);
-      const [letIn] = queue.waiting;
+      if (another !== undefined) {
+        this.turns.add(queue);
+      }
       if (letIn !== undefined) {
         queue.waiting.delete(letIn);
-        if (queue.waiting.size > 0) {
-          this.turns.add(queue);
-        }
         letIn();
       }
     }
   }
 
-  private forgetUnused(name: string, { handled, waiting }: Queue): void {
+  private forgetUnused({ name, handled, waiting }: Queue): void {
     if (handled === 0 && waiting.size === 0) {
       this.queues.delete(name);
     }
