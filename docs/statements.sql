@@ -135,9 +135,13 @@ select exists (select
          end;
 
 -- Ends sessions that the service closed because they did not respond. Prepared as end-sessions.
-select pg_terminate_backend(pid)
-    from pg_stat_activity
-   where pid = any($1::int[]) and usename = current_user and query_start < now() - interval '1 second';
+select case set_config('role', 'none', true)
+           when 'none'
+           then (select pg_terminate_backend(pid)
+                   from pg_stat_activity
+                  where pid = given and usename = session_user and query_start < now() - interval '1 second')
+         end
+    from unnest($1::int[]) as given;
 
 -- Readiness: whether the database is writable.
 show transaction_read_only;
@@ -183,7 +187,7 @@ set datestyle = 'ISO';
 select to_regclass('pg_dist_local_group') is not null as is_citus;
 
 -- A start: whether sessions have their settings.
-select name, setting, quote_ident(current_user) as role from pg_settings where name = any($1);
+select name, setting, quote_ident(session_user) as role from pg_settings where name = any($1);
 
 -- First in each serving session: changes its settings, unless a pooler has the session.
 select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' as "isReadOnly",

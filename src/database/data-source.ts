@@ -85,12 +85,11 @@ export function standbyPool(url: string, size: number): Pool {
 /** Sessions for commands and for the start, whose statements may take long. */
 export function administrativeDataSource(url: string, mapping?: Mapping): DataSource {
   const config: PoolConfig = {
+    ...connectingTo({ urls: [url], timeout: 10_000 }),
     application_name: APPLICATION_NAME,
-    connectionString: url,
     // pg parses dates in this style only. Poolers reject or ignore it as a start-up parameter.
     onConnect: (client) => client.query(`set datestyle = 'ISO'`),
     max: 2,
-    connectionTimeoutMillis: 10_000,
   };
   return dataSource(Pool, config, mapping);
 }

@@ -1,6 +1,7 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { Pool } from 'pg';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import type { ServingPool } from '../database/pool.js';
 import { AccessLog, type LoggedResponse } from '../http/access-log.js';
 import { Admission } from '../http/admission.js';
 import { OpenApiDocument, type Operation } from '../openapi/openapi-document.js';
@@ -54,7 +55,7 @@ export class Metrics implements OnModuleInit {
     const { gauge } = this;
     gauge('http_requests_in_flight', 'Requests in their handlers.', () => admission.load.handled);
     gauge('http_requests_queued', 'Requests that wait for handlers.', () => admission.load.waiting);
-    gauge('database_connections_max', 'DATABASE_POOL_SIZE.', () => pool.options.max);
+    gauge('database_connections_max', 'DATABASE_POOL_SIZE.', () => (pool as ServingPool).size);
     gauge('database_connections_awaited', 'Statements without one.', () => pool.waitingCount);
     gauge(
       'database_connections',
