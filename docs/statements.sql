@@ -147,7 +147,10 @@ select case set_config('role', 'none', true)
 show transaction_read_only;
 
 -- Readiness: which rights the role lacks.
-select one as right
+select one as right, one || case when row_security_active(to_regclass(relation))
+              then format(' (row-level security could hide rows; run alter role %I bypassrls, or alter table %s disable row level security)',
+                          current_user, relation)
+              else '' end as told
        from unnest($1::text[]) as one,
             lateral (select split_part(one, ' on ', 1), split_part(one, ' on ', 2)) as parts (privilege, relation)
       where not coalesce(
@@ -156,6 +159,7 @@ select one as right
                 -- The role may have it for some columns only.
                 when 'update' then has_any_column_privilege(to_regclass(relation), privilege)
                 else has_table_privilege(to_regclass(relation), privilege)
+                     and not (privilege = 'select' and row_security_active(to_regclass(relation)))
               end, false)
         and (to_regclass(relation) is not null or not $2);
 
@@ -164,6 +168,7 @@ select name from migrations order by id;
 
 -- Readiness, and a start: whether the tables are in another schema than the one that the role uses.
 select quote_ident(nspname) as found, quote_ident(current_user) as role,
+            quote_ident(session_user) as login,
             current_setting('search_path') as path, to_regclass('pets') is not null as "isVisible",
             has_schema_privilege(pg_namespace.oid, 'usage') as "isUsable"
        from pg_class as pets
@@ -182,6 +187,7 @@ select current_setting('server_encoding') as encoding, current_schema() as schem
 
 -- Sessions of commands: the format of dates that the driver reads.
 set datestyle = 'ISO';
+        select set_config('row_security', 'off', false) where pg_backend_pid() = 3084;
 
 -- A start: whether this is Citus. If so, other statements replace some of these, and the start also reads groupid from pg_dist_local_group.
 select to_regclass('pg_dist_local_group') is not null as is_citus;
