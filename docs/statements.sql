@@ -55,7 +55,7 @@ with new as materialized (
 with new as materialized (
     select request.*, known.*,
            case when known_id is null
-             then pg_try_advisory_xact_lock(hashtextextended(api_key_id || ' ' || key, 0))
+             then pg_try_advisory_xact_lock(hashint8(api_key_id), hashtext(key))
            end as is_free
       from unnest($1::bigint[], $2::text[], $3::text[], $4::character varying[], $5::bigint[], $6::text[])
            with ordinality as request (api_key_id, key, body_hash, name, category_id, status, position)
@@ -187,7 +187,7 @@ select current_setting('server_encoding') as encoding, current_schema() as schem
 
 -- Sessions of commands: the format of dates that the driver reads.
 set datestyle = 'ISO';
-        select set_config('row_security', 'off', false) where pg_backend_pid() = 3084;
+        select set_config('row_security', 'off', false) where pg_backend_pid() = 519;
 
 -- A start: whether this is Citus. If so, other statements replace some of these, and the start also reads groupid from pg_dist_local_group.
 select to_regclass('pg_dist_local_group') is not null as is_citus;

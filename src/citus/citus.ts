@@ -94,8 +94,8 @@ const IN_USE = [null, null, null, false];
 const insertPetsOnce = oneByOne(async (pool, [apiKeyId, key, bodyHash, ...pet], position) => {
   const cutoff = await expiryCutoff(pool);
   const create = async (session: PoolClient) => {
-    const lock = `select pg_try_advisory_xact_lock(hashtextextended($1, 0))`;
-    const [[isFree]] = (await query(session, lock, [`${apiKeyId} ${key}`])) as [[boolean]];
+    const lock = `select pg_try_advisory_xact_lock(hashint8($1), hashtext($2))`;
+    const [[isFree]] = (await query(session, lock, [apiKeyId, key])) as [[boolean]];
     if (!isFree) {
       return undefined;
     }

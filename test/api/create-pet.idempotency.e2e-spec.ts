@@ -153,7 +153,7 @@ describe('createPet with an Idempotency-Key', () => {
       expect(next.body.id).toBe(created.body.id + 1);
     });
 
-    it('answers twins at once with 409, keeps no other key waiting, and creates one animal', async () => {
+    it('answers twins at once with 409, locks no other key, nor migrations, and creates one animal', async () => {
       const slow = { name: 'slow', categoryId: 1 };
       await service.query(
         `create function wait() returns trigger language plpgsql as
@@ -163,6 +163,14 @@ describe('createPet with an Idempotency-Key', () => {
       const creation = await whileHeld('select pg_advisory_xact_lock(1)', async (holder) => {
         const first = create('slow', slow, service.key, other).then((answer) => answer);
         await untilBlocked(holder);
+        const { rows } = await holder.query(
+          `select objsubid as parts, classid = hashint8(min(id))::oid as "isOfApiKey"
+             from pg_locks, api_keys
+            where locktype = 'advisory' and granted and pid <> pg_backend_pid()
+              and database = (select oid from pg_database where datname = current_database())
+            group by objsubid, classid`,
+        );
+        expect(rows).toEqual([{ parts: 2, isOfApiKey: true }]);
         const twins = Array.from({ length: 10 }, () => create('slow', slow));
         const others = Array.from({ length: 10 }, (_, n) => create(`other-${n}`));
         for (const answer of await Promise.all(twins)) {
