@@ -185,9 +185,9 @@ select current_setting('server_encoding') as encoding, current_schema() as schem
             current_setting('search_path') as path, current_setting('server_version') as version,
             current_setting('server_version_num')::int as number;
 
--- Sessions of commands: the format of dates that the driver reads.
-set datestyle = 'ISO';
-        select set_config('row_security', 'off', false) where pg_backend_pid() = 519;
+-- Sessions of commands: the format of dates that the driver reads, and no rows hidden.
+select set_config('datestyle', 'ISO', false),
+       (select set_config('row_security', 'off', false) where pg_backend_pid() = $1::int);
 
 -- A start: whether this is Citus. If so, other statements replace some of these, and the start also reads groupid from pg_dist_local_group.
 select to_regclass('pg_dist_local_group') is not null as is_citus;

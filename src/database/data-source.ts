@@ -1,8 +1,8 @@
-import pg, { type ClientBase, Pool, type PoolConfig } from 'pg';
+import pg, { Pool, type PoolConfig } from 'pg';
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import type { PostgresDriver } from 'typeorm/driver/postgres/PostgresDriver.js';
 import type { Environment } from '../config/environment.js';
-import { connectingTo, type Sessions } from './servers.js';
+import { connectingTo, processIdOf, type Sessions } from './servers.js';
 import {
   DATABASE_TIMEOUTS,
   ServingPool,
@@ -94,16 +94,14 @@ export function administrativeDataSource(url: string, mapping?: Mapping): DataSo
     application_name: APPLICATION_NAME,
     // pg parses dates in this style only. Poolers reject or ignore it as a start-up parameter. The session of a pooler,
     // whose process id differs, keeps its other settings.
-    onConnect: (client) =>
-      client.query(`set datestyle = 'ISO';
-        select set_config('row_security', 'off', false) where pg_backend_pid() = ${processIdOf(client)}`),
+    onConnect: (client) => client.query(OPEN_COMMAND, [processIdOf(client)]),
     max: 2,
   };
   return dataSource(Pool, config, mapping);
 }
 
-const processIdOf = (client: ClientBase) =>
-  (client as ClientBase & { processID: number }).processID;
+const OPEN_COMMAND = `select set_config('datestyle', 'ISO', false),
+       (select set_config('row_security', 'off', false) where pg_backend_pid() = $1::int)`;
 
 function dataSource(PoolClass: typeof Pool, extra: PoolConfig, mapping?: Mapping): DataSource {
   return new DataSource({

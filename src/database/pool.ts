@@ -1,6 +1,7 @@
 import { Pool, type PoolClient, type PoolConfig } from 'pg';
 import { NoSessionError, READ_ONLY, sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
+import { processIdOf } from './servers.js';
 import { run, type SessionTraits, Statement } from './statement.js';
 
 /**
@@ -129,7 +130,7 @@ export class ServingPool extends Pool {
       this.checkIdle();
       // A pooler reports numbers of its own.
       if (!this.config.sharesSessions) {
-        this.abandoned.add((client as PoolClient & { processID: number }).processID);
+        this.abandoned.add(processIdOf(client));
         this.endAbandoned().catch(() => {});
       }
     };

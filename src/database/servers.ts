@@ -66,7 +66,8 @@ export function connectingTo(sessions: Sessions): PoolConfig & Pick<Sessions, 'i
     }
   }
   const onConnect = async (client: ClientBase): Promise<void> => {
-    const { processID, host, port } = client as ClientBase & { processID: number } & Client;
+    const { host, port } = client as Client;
+    const processID = processIdOf(client);
     const values = [processID, Object.keys(settings ?? {}), Object.values(settings ?? {})];
     // The pool's time-out ends when the session is open. pg's types lack `query_timeout`.
     const question = { text: OPEN, values, query_timeout: timeout };
@@ -87,6 +88,10 @@ export function connectingTo(sessions: Sessions): PoolConfig & Pick<Sessions, 'i
   };
   return { Client: ServerClient, onConnect, connectionTimeoutMillis: timeout, isForWrites };
 }
+
+/** The process id that the server, or a pooler, told at the start of the session. pg's types lack it. */
+export const processIdOf = (client: ClientBase) =>
+  (client as ClientBase & { processID: number }).processID;
 
 /** A URL for each server of a libpq URL with `target_session_attrs=read-write` (PostgreSQL, section 34.1.1.3); else none. */
 export function serversOf(url: string): string[] {
