@@ -101,7 +101,7 @@ export async function connectToServe(
     if (dataSource.isInitialized) {
       await dataSource.destroy();
     }
-    if (!isUnavailable(error) || performance.now() > deadline) {
+    if (error instanceof OperatorError || !isUnavailable(error) || performance.now() > deadline) {
       cannotBeUsed(error);
     }
     return wait(100).then(() => connectToServe(url, environment, engineAndMapping, deadline));
@@ -112,7 +112,7 @@ export async function connectToServe(
 async function requireSettings(dataSource: DataSource, options: ServingOptions): Promise<void> {
   const required = requiredSettings(options);
   const found = await dataSource.query<{ name: string; setting: string; role: string }[]>(
-    `select name, setting, quote_ident(current_user) as role from pg_settings where name = any($1)`,
+    `select name, setting, quote_ident(session_user) as role from pg_settings where name = any($1)`,
     [Object.keys(required)],
   );
   const remedy = found

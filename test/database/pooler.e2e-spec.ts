@@ -80,6 +80,13 @@ describeWithPgBouncer('behind PgBouncer in transaction mode', () => {
     ]);
   });
 
+  it('it names the role that logs in, which has settings, not one that this role sets', async () => {
+    await setForSessions({ role: 'pg_monitor' });
+    const statements = (await refusal({ DATABASE_POOLER })).split('\n').slice(1);
+    expect(statements).toContain(`alter role postgres set jit = 'off';`);
+    await setForSessions({});
+  });
+
   it('two services respond to all of many requests at once with 2xx', async () => {
     await setForSessions(REQUIRED);
     const services = [
