@@ -33,7 +33,7 @@ export async function onDatabase(
   const { EmbeddedPostgres } = await import('../embedded-postgres/embedded-postgres.js');
   const server = await EmbeddedPostgres.start(DATA_FOLDER);
   try {
-    await work({ url: server.url, isEmbedded: true });
+    await Promise.race([work({ url: server.url, isEmbedded: true }), server.lost]);
   } finally {
     await server.stop();
   }
