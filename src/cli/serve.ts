@@ -96,13 +96,11 @@ async function serveFrom(
     logger.info({ version: VERSION, commit: COMMIT, node, pid, address, metrics }, 'started');
     if (!isProduction) {
       console.log(`Animal Store Service at ${address}`);
-    }
-    if (key === undefined && !isProduction) {
-      console.log('API keys: npm run keys -- create --name NAME prints a new one.');
-    }
-    if (key !== undefined) {
-      console.log(`API key: ${key}`);
-      console.log(`Try it:  curl -H 'Authorization: Bearer ${key}' ${address}/pets`);
+      console.log(
+        key === undefined
+          ? 'API keys: npm run keys -- create --name NAME prints a new one.'
+          : `API key: ${key}\nTry it:  curl -H 'Authorization: Bearer ${key}' ${address}/pets`,
+      );
     }
     if (!stopping.aborted) {
       await new Promise((resolve) => stopping.addEventListener('abort', resolve));

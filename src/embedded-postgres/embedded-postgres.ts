@@ -150,12 +150,10 @@ async function create(data: string, binaries: string, account: Account): Promise
     for (const owned of account.uid === undefined ? [] : [unfinished, password]) {
       await fs.chown(owned, account.uid!, account.gid!);
     }
-    const options = '-E UTF8 --locale=C -U postgres -A scram-sha-256 --pwfile /dev/stdin'.split(
-      ' ',
-    );
+    const options = '-E UTF8 --locale=C -U postgres -A scram-sha-256'.split(' ');
     const initdb = spawn(
       join(binaries, 'initdb'),
-      [...options, '-D', fromWithin(unfinished, account)],
+      [...options, '--pwfile=/dev/stdin', '-D', fromWithin(unfinished, account)],
       { cwd: unfinished, env: ENVIRONMENT, ...account, stdio: [input.fd, 'ignore', 'pipe'] },
     );
     const [errors, [code]] = await Promise.all([text(initdb.stderr!), once(initdb, 'exit')]);
@@ -273,10 +271,10 @@ export async function findBinaries(account: Account): Promise<string> {
   };
   const root = dirname(dirname(createRequire(import.meta.url).resolve(packageName)));
   return runs(root).catch(async (error) => {
-    if (account.uid === undefined || error.code !== 'EACCES') {
-      throw error;
+    if (account.uid !== undefined && error.code === 'EACCES') {
+      return runs(await copyForEveryone(root));
     }
-    return runs(await copyForEveryone(root));
+    throw error;
   });
 }
 

@@ -30,15 +30,12 @@ export async function appliedMigrations(session: Session): Promise<string[]> {
     }
     return names;
   } catch (error) {
-    // It lacks a column.
-    if (sqlState(error) === '42703') {
-      throw new OperatorError(NOT_OURS);
-    }
     // There is no such table.
     if (sqlState(error) === '42P01') {
       return [];
     }
-    throw error;
+    // 42703: it lacks a column.
+    throw sqlState(error) === '42703' ? new OperatorError(NOT_OURS) : error;
   }
 }
 
