@@ -25,7 +25,7 @@ if (!engines.node.split(' || ').some(isMet)) {
   refuse(`This is Node ${process.versions.node}; the service needs ${engines.node}.`);
 }
 if (!isInstalled()) {
-  refuse('node_modules lacks packages of package-lock.json: npm ci');
+  refuse('The packages of package-lock.json are not installed. Install them with npm: npm ci');
 }
 
 if (existsSync(join(root, 'src')) && isStale()) {
@@ -60,14 +60,16 @@ function isMet(range) {
   return isLater || (major === Number(leastMajor) && minor >= Number(leastMinor));
 }
 
-/** Whether the packages that npm installed are those of the lock file, if that was changed since, as by `git pull`. */
+/**
+ * Whether npm installed the packages of the lock file, which may have been changed since, as by `git pull`. Other package
+ * managers, which write no `node_modules/.package-lock.json`, install other versions.
+ */
 function isInstalled() {
   const [locked, installed] = ['package-lock.json', 'node_modules/.package-lock.json'];
-  // Other package managers do not write the second one.
-  if (timeOf(installed) === 0 || timeOf(locked) <= timeOf(installed)) {
+  if (timeOf(locked) <= timeOf(installed)) {
     return true;
   }
-  const found = readJson(installed).packages;
+  const found = timeOf(installed) === 0 ? {} : readJson(installed).packages;
   const isDevelopment = existsSync(join(root, 'node_modules/@nestjs/cli'));
   return Object.entries(readJson(locked).packages).every(
     ([path, { version, dev, optional, devOptional }]) => {

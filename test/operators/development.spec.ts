@@ -73,22 +73,24 @@ describe('before a command that runs the build', () => {
     expect(await readFile(join(folder, 'dist/src/main.js'), 'utf8')).not.toContain('count');
   });
 
-  it('packages of another lock file are refused, with the remedy', async () => {
+  it('packages of another lock file, or of another package manager, are refused with the remedy', async () => {
     expect(run()).toEqual(BUILDS);
     const name = 'package-lock.json';
     const lock = await readFile(join(PROJECT_ROOT, name), 'utf8');
+    const changed = lock.replace(/("node_modules\/pg": \{\s*"version": ")/, '$19');
     const later = new Date(Date.now() + 60_000);
-    for (const [changed, outcome] of [
+    const refusal = [1, '', expect.stringMatching(/Install them with npm: npm ci\n$/)];
+    for (const [content, outcome] of [
       [lock, NOTHING],
-      [
-        lock.replace(/("node_modules\/pg": \{\s*"version": ")/, '$19'),
-        [1, '', expect.stringMatching(/npm ci\n$/)],
-      ],
+      [changed, refusal],
     ] as const) {
-      await write(name, changed);
+      await write(name, content);
       await utimes(join(folder, name), later, later);
       expect(run()).toEqual(outcome);
     }
+    await write(name, lock);
+    await rm(join(folder, 'node_modules'));
+    expect(run()).toEqual(refusal);
   });
 
   it('versions of Node that lack what is needed are refused, and no later ones', () => {
