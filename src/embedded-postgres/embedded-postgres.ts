@@ -232,6 +232,7 @@ function remedyFor(message: string, folder: string): string {
     // The loader of the program is missing.
     [/^spawn .* ENOENT/, 'It needs glibc. '],
     [/^spawn .* EACCES/, 'It needs a folder in which programs may run (not noexec). '],
+    [/TCP\/IP sockets/, 'It listens on 127.0.0.1, which this machine lacks. '],
     [/animal-store-postgres/, 'It needs a copy there: set TMPDIR to a folder with 70 MB of room. '],
     [
       /^(EACCES|EPERM)/,
