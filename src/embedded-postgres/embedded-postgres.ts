@@ -238,10 +238,7 @@ function remedyFor(message: string, folder: string): string {
       /^(EACCES|EPERM)/,
       `${owned} belongs to the user with the id ${statSync(owned).uid}, as after a start with sudo: sudo chown -R "$(id -u)" '${owned}'. `,
     ],
-    [
-      /incompatible/,
-      `Delete ${folder} to start over. To keep the data, use the version of this project that made it. `,
-    ],
+    [/incompatible/, `To keep the data, use the version that made them. Else delete ${folder}. `],
   ];
   return remedies.find(([cause]) => cause.test(message))?.[1] ?? '';
 }

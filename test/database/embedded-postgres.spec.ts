@@ -109,7 +109,7 @@ describe('EmbeddedPostgres', () => {
     await writeFile(file, '17\n');
     const since = performance.now();
     await expect(EmbeddedPostgres.start(folder)).rejects.toThrow(
-      /initialized by PostgreSQL version 17, .* log is .*postgres\.log.* Delete .* To keep the data, /,
+      /initialized by PostgreSQL version 17, .* log is .*postgres\.log.* To keep the data, .* delete .*\. /,
     );
     expect(performance.now() - since).toBeLessThan(10_000);
     await writeFile(file, version);
