@@ -164,7 +164,7 @@ select one as right, one || case when row_security_active(to_regclass(relation))
         and (to_regclass(relation) is not null or not $2);
 
 -- Readiness, and a start: which migrations are applied.
-select name from migrations order by id;
+select name, timestamp from migrations order by id;
 
 -- Readiness, and a start: whether the tables are in another schema than the one that the role uses.
 select quote_ident(nspname) as found, quote_ident(current_user) as role,
@@ -184,6 +184,9 @@ select quote_ident(nspname) as found, quote_ident(current_user) as role,
 select current_setting('server_encoding') as encoding, current_schema() as schema,
             current_setting('search_path') as path, current_setting('server_version') as version,
             current_setting('server_version_num')::int as number;
+
+-- A start: where it is, for its messages.
+select current_schema() as schema;
 
 -- Sessions of commands: the format of dates that the driver reads, and no rows hidden.
 select set_config('datestyle', 'ISO', false),

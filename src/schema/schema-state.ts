@@ -13,17 +13,29 @@ export const BOOKKEEPING = `create table if not exists migrations (
   constraint "PK_8c82d7f526340ab734260ea46be" primary key (id)
 )`;
 
-/** @returns the names of the applied migrations as they were applied, including those of later versions. */
+const NOT_OURS =
+  "The table migrations is another program's. Create a database for the service, and set DATABASE_URL to it";
+
+/**
+ * @returns the names of the applied migrations as they were applied, including those of later versions.
+ * @throws OperatorError if the table is another program's.
+ */
 export async function appliedMigrations(session: Session): Promise<string[]> {
   try {
-    const rows = await session.query('select name from migrations order by id');
-    return rows.map(({ name }: { name: string }) => name);
+    const rows = await session.query('select name, timestamp from migrations order by id');
+    const names = rows.map(({ name }: { name: string }) => name);
+    // Every version has the first one.
+    if (names.length > 0 && !names.includes(MIGRATION_NAMES[0])) {
+      throw new OperatorError(NOT_OURS);
+    }
+    return names;
   } catch (error) {
     // There is no such table.
     if (sqlState(error) === '42P01') {
       return [];
     }
-    throw error;
+    // 42703: it lacks a column.
+    throw sqlState(error) === '42703' ? new OperatorError(NOT_OURS) : error;
   }
 }
 
@@ -67,12 +79,18 @@ export async function findingsOf(dataSource: DataSource): Promise<Finding[]> {
     return [{ about: 'schema', isError: true, message: other.message }];
   }
   const pending = await pendingMigrations(dataSource).catch((error: unknown) => {
+    if (error instanceof OperatorError) {
+      return error.message;
+    }
     // The role lacks the right, or a policy could hide rows.
     if (sqlState(error) === '42501') {
       return [];
     }
     throw error;
   });
+  if (typeof pending === 'string') {
+    return [{ about: 'schema', isError: true, message: pending }];
+  }
   const lacked = await lackedRights(dataSource, pending.length > 0);
   return [true, false].flatMap((isError) => {
     const text = isError

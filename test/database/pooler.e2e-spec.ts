@@ -156,7 +156,10 @@ describeWithPgBouncer('migrations through PgBouncer in transaction mode', () => 
     while (!(await revertMigration(url))!.startsWith('CreateIdempotencyKeys'));
     const variables = { DATABASE_URL: pooler.url, MIGRATE_ON_START: 'true' };
     for (const [pooler, message] of [
-      [DATABASE_POOLER, /pending migrations: .+\n.* npm run migration:run, without the pooler\.$/m],
+      [
+        DATABASE_POOLER,
+        /pending migrations: .+\n.* npm run migration:run, without the pooler\. .*$/m,
+      ],
       ['', REFUSAL],
     ] as const) {
       const pooled = { ...variables, DATABASE_POOLER: pooler };
