@@ -1,5 +1,5 @@
-import { isRefusedValue, isUnavailable, NoSessionError, sqlState } from './database-error.js';
-import { OperatorError } from './operator-error.js';
+import { isRefusedValue, isUnavailable, NoSessionError, sqlState } from '../../src/errors/database-error.js';
+import { OperatorError } from '../../src/errors/operator-error.js';
 
 const withCode = (code: unknown, more = {}) => Object.assign(new Error('why'), { code, ...more });
 const withCodes = (codes: string) => codes.split(' ').map((code) => withCode(code));
