@@ -1,4 +1,9 @@
-import { isRefusedValue, isUnavailable, NoSessionError, sqlState } from '../../src/errors/database-error.js';
+import {
+  isRefusedValue,
+  isUnavailable,
+  NoSessionError,
+  sqlState,
+} from '../../src/errors/database-error.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 
 const withCode = (code: unknown, more = {}) => Object.assign(new Error('why'), { code, ...more });
