@@ -26,5 +26,8 @@ export async function createApp(
     app.enableCors(corsFor(CORS_ORIGINS));
   }
   app.use(adapter.rejectMalformed);
-  return app.init();
+  return app.init().catch(async (error: unknown) => {
+    await app.close();
+    throw error;
+  });
 }

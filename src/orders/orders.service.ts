@@ -1,16 +1,18 @@
 import { Injectable } from '@nestjs/common';
-import { SessionShare } from '../database/session-share.js';
+import { listOf } from '../listing/list.js';
+import { PageReader } from '../listing/page-reader.js';
 import { type Page, Pages } from '../listing/pages.js';
-import { Standbys } from '../standbys/standbys.js';
 import type { ListOrdersQuery } from './list-orders-query.dto.js';
-import { ORDER_PAGES } from './orders.sql.js';
+import { Order } from './order.entity.js';
+
+export const ORDERS = listOf(Order);
 
 @Injectable()
 export class OrdersService {
   private readonly pages: Pages;
 
-  constructor(sessions: SessionShare, standbys: Standbys) {
-    this.pages = new Pages(ORDER_PAGES, sessions, standbys);
+  constructor(reader: PageReader) {
+    this.pages = new Pages(ORDERS, reader);
   }
 
   list(query: ListOrdersQuery): Promise<Page> {
