@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { lexer, type Tokens } from 'marked';
-import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import { DOCUMENT, resolved } from '../support/contract.js';
-import { read } from '../support/documents.js';
-import { serviceOfTests } from '../support/service.js';
+import { PROJECT_ROOT } from '../../../src/config/project-root.js';
+import { DOCUMENT, resolved } from '../../../test/support/contract.js';
+import { read } from '../../../test/support/documents.js';
+import { serviceOfTests } from '../../../test/support/service.js';
 
 const PACKAGE = join(PROJECT_ROOT, 'clients/typescript');
 const TSC = join(PROJECT_ROOT, 'node_modules/typescript/bin/tsc');
