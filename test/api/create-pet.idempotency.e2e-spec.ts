@@ -89,21 +89,6 @@ describe('createPet with an Idempotency-Key', () => {
     expect(await count('pets')).toBe(100);
   });
 
-  itNotOnCitus('keeps no request waiting while someone holds the rows of the keys', async () => {
-    const other = await service.keys.issue('other');
-    const first = await create('held').expect(201);
-    for (const table of ['idempotency_keys', 'api_keys']) {
-      await whileHeld(`select from ${table} for update`, async () => {
-        const answers = await Promise.all([
-          create('held'),
-          ...[service.key, other.key].map((apiKey) => create(`free-${table}`, REX, apiKey)),
-        ]);
-        expect(answers.map(({ status }) => status)).toEqual([201, 201, 201]);
-        expect(answers[0]!.text).toBe(first.text);
-      });
-    }
-  });
-
   it('creates a pet or says 401, while a process still trusts an API key that was deleted', async () => {
     const { id, key } = await service.keys.issue('deleted');
     const first = await create('before', REX, key).expect(201);

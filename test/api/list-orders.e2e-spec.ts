@@ -1,8 +1,5 @@
-import { Client } from 'pg';
 import { administer } from '../../src/database/database.js';
-import { HttpLimits } from '../../src/http/limits.js';
 import { ORDER_PAGES } from '../../src/orders/orders.sql.js';
-import { expectError } from '../support/answers.js';
 import { itNotOnCitus } from '../support/citus.js';
 import { serviceOfTests } from '../support/service.js';
 
@@ -50,24 +47,4 @@ describe('listOrders', () => {
       ]);
     },
   );
-
-  it('keeps no request waiting that needs other tables, however many wait for a locked one', async () => {
-    const locker = new Client({ connectionString: service.databaseUrl });
-    await locker.connect();
-    await locker.query('begin; lock table orders in access exclusive mode');
-    let answered = 0;
-    const orders = Array.from({ length: new HttpLimits().handled + 50 }, async () => {
-      const answer = await service.api.get('/v1/store/orders');
-      answered += 1;
-      return answer;
-    });
-    await service.api.get('/v1/pets').expect(200);
-    await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
-    expect(answered).toBe(0);
-    for (const answer of await Promise.all(orders)) {
-      expectError(answer, 503, 'unavailable');
-    }
-    await locker.end();
-    await service.api.get('/v1/store/orders').expect(200);
-  });
 });

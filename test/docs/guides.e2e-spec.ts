@@ -24,7 +24,7 @@ function isMissing(language: string): boolean {
   return error !== undefined;
 }
 
-/** `test/docs/generators.e2e-spec.ts` runs those of several files. */
+/** `clients/generated` runs those of several files. */
 const isRunHere = ({ file }: Sample) => file === undefined;
 
 async function run({ language, code }: Sample, folder: string, env = {}) {

@@ -23,14 +23,6 @@ describe('requests.http', () => {
     expect([...new Set(names)].toSorted()).toEqual(ids.toSorted());
   });
 
-  it('has no Idempotency-Key that the OpenAPI document has, because the bodies differ', () => {
-    const keys = REQUESTS.flatMap(({ headers }) => headers).flatMap(
-      (header) => /^Idempotency-Key: (.+)$/.exec(header)?.[1] ?? [],
-    );
-    expect(keys).toHaveLength(1);
-    expect(read('docs/openapi.yaml')).not.toContain(keys[0]);
-  });
-
   // One after the other: the first creates what another fetches.
   it.each(REQUESTS)('has a request that succeeds: $title', async (parsed) => {
     const { title, method, target, headers, body } = parsed;

@@ -1,8 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { chmodSync, chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parse } from 'yaml';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { postgresAccount } from '../../src/embedded-postgres/embedded-postgres.js';
 import { query } from '../support/ask.js';
@@ -101,24 +100,5 @@ describeWith('PostgreSQL', await systemBinaries())('the URLs of the documents', 
   ])('may end with %s if Node trusts "%s" too: %s', async (parameters, file, report) => {
     const NODE_EXTRA_CA_CERTS = file && at(file);
     expect(await check(OF_TEST + parameters, { NODE_EXTRA_CA_CERTS })).toMatch(report);
-  });
-
-  it('in the secret of the Kubernetes job grant the rights, without the password in an argument', () => {
-    const [{ command, args }] = parse(read('deploy/kubernetes/migrate.yaml')).spec.template.spec
-      .containers;
-    const url = filledIn(`${OF_TEST}?sslmode=verify-full&sslrootcert=/etc/animal-store/ca.pem`);
-    writeFileSync(at('database-url'), `${url}\n`);
-    const roles = ['animals', 'animals_keys', 'animals_reader'].map(
-      (role) => `create role ${role};`,
-    );
-    const script = `begin; ${roles.join('')} ${read('docs/grants.sql')} rollback;`;
-    writeFileSync(at('grants.sql'), `${script} \\! ps -o args= -p $PPID`);
-    const [program, ...options] = [...command, ...args].map((text: string) =>
-      text.replaceAll('/run/secrets/animal-store', folder).replaceAll('/grants/', `${folder}/`),
-    );
-    const env = { PATH: process.env['PATH'] };
-    const { stdout, stderr } = spawnSync(program!, options, { env, encoding: 'utf8' });
-    expect([stderr, stdout]).toEqual(['', expect.stringContaining('GRANT\nROLLBACK\n')]);
-    expect(stdout).toMatch(/psql postgres:\/\/other@localhost:\d+\/postgres\?sslmode=\S+ -v /);
   });
 });

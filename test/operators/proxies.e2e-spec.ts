@@ -1,12 +1,8 @@
-import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { appendFile, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { createServer, request as httpRequest } from 'node:http';
 import { connect, constants } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { administerKeys } from '../../src/auth/api-keys.js';
 import { BATCH_LIMITS } from '../../src/database/batcher.js';
@@ -19,7 +15,7 @@ import { freePort } from '../../scripts/free-port.mjs';
 import { exchange, request } from '../support/raw-http.js';
 import { Project, type Service } from '../support/project.js';
 import { until } from '../support/until.js';
-import { checkHaproxy, configurationOf, PROXIES, Proxy } from '../support/proxy.js';
+import { configurationOf, PROXIES, Proxy } from '../support/proxy.js';
 
 /** Two HTTP servers in place of the service's processes, which count what comes. */
 class Stubs {
@@ -256,14 +252,6 @@ describe.each(PROXIES)('servers that close connections without a response, behin
       expect(headers['retry-after']).toBe('1');
     }
 
-    it('connections to them are used again', async () => {
-      for (let n = 0; n < 100; n += 1) {
-        expect((await fetch(proxy.origin)).status).toBe(200);
-      }
-      expect(stubs.requests).toHaveLength(100);
-      expect(stubs.connections.size).toBeLessThan(10);
-    });
-
     it.each([
       ['is sent again', 'GET', {}, false],
       ['is sent again', 'POST', { 'Idempotency-Key': 'once' }, false],
@@ -293,16 +281,6 @@ describe.each(PROXIES)('servers that close connections without a response, behin
   });
 });
 describeWith('haproxy')('deploy/haproxy.cfg', () => {
-  it('may be given a certificate, or one name for all processes', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'animal-store-certificate-'));
-    const pem = join(folder, 'animals.pem');
-    const make = 'req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -keyout';
-    execFileSync('openssl', [...make.split(' '), pem, '-out', `${pem}.crt`], { stdio: 'ignore' });
-    await appendFile(pem, await readFile(`${pem}.crt`));
-    checkHaproxy({ CERTIFICATE: pem, PROCESSES: 'localhost:3000' });
-    await rm(folder, { recursive: true });
-  });
-
   it('logs no query', async () => {
     const stubs = new Stubs();
     const proxy = await Proxy.start('haproxy', await stubs.ports());
@@ -311,12 +289,5 @@ describeWith('haproxy')('deploy/haproxy.cfg', () => {
     expect(line + proxy.program.stdout).not.toContain('needle');
     await proxy.stop();
     await stubs.stop();
-  });
-
-  it('has the same error for 502, 503 and 504', async () => {
-    const rule = /^ *http-error status (50\d) (.+)$/gm;
-    const rules = [...(await configurationOf('haproxy')).matchAll(rule)];
-    expect(rules.map(([, status]) => status)).toEqual(['502', '503', '504']);
-    expect(new Set(rules.map(([, , error]) => error)).size).toBe(1);
   });
 });
