@@ -23,10 +23,6 @@ function expectValid(name: ProxyName, args: string[], env: Record<string, string
   expect(check).toMatchObject({ status: 0, stderr: expect.not.stringMatching(/warn|alert/i) });
 }
 
-/** Has haproxy verify its configuration with these variables. */
-export const checkHaproxy = (env: Record<string, string>) =>
-  expectValid('haproxy', ['-c', '-f', HAPROXY], env);
-
 /** A proxy with its configuration of `deploy/`, before two processes of this machine. */
 export class Proxy {
   private constructor(
