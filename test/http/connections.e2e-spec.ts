@@ -138,15 +138,6 @@ describe('a connection', () => {
     expect(await count()).toBe(before + 1);
   });
 
-  it('ignores other expectations, TE, Range and Accept-Encoding', async () => {
-    const headers = ['Expect: x', 'TE: trailers', 'Range: bytes=0-1', 'Accept-Encoding: gzip'];
-    connection.send(list(...headers));
-    const answer = await connection.answer();
-    expect(answer.status).toBe(200);
-    expect(answer.headers).not.toHaveProperty('content-encoding');
-    await expectUsable();
-  });
-
   it('of HTTP/1.0, which needs no Host, or whose client says so, ends after its answer', async () => {
     for (const [status, bytes] of [
       [200, `GET /v1/pets HTTP/1.0\r\n${authorization}\r\n\r\n`],
