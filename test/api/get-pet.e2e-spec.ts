@@ -58,19 +58,6 @@ describe('getPet', () => {
     }
   });
 
-  it('alone is announced to be removed', async () => {
-    for (const [answer, expected] of [
-      [await service.api.get('/v1/pets?limit=1'), 200],
-      [await service.api.get('/v1/pets?limit=0'), 400],
-      [await service.api.post('/v1/pets').send({ name: 'a', categoryId: 1 }), 201],
-    ] as const) {
-      expect(answer.status).toBe(expected);
-      expect(answer.headers).not.toHaveProperty('deprecation');
-      expect(answer.headers).not.toHaveProperty('sunset');
-      expect(answer.headers['link'] ?? '').not.toMatch(/successor-version|deprecation/);
-    }
-  });
-
   // Last: the strategies of passport are the process's, so an unknown key is checked by the service that started last.
   it.each([
     [{ PUBLIC_BASE_URL: 'https://animals.example/v1' }, linksAt('https://animals.example'), 200],

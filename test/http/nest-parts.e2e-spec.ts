@@ -303,13 +303,8 @@ describe('a module that is added to the application', () => {
 
   it('takes bodies only after the guard: nested DTOs, or without a class', async () => {
     const { anonymous, api } = service;
-    const type = 'application/json';
-    for (const text of [JSON.stringify(box), '{']) {
-      const request = anonymous.post('/boxes').set('Content-Type', type).send(text);
-      expectError(await request, 401, 'missing_api_key');
-    }
-    const broken = api.post('/boxes').set('Content-Type', type).send('{');
-    expectError(await broken, 400, 'invalid_json');
+    expectError(await anonymous.post('/boxes').send('{'), 401, 'missing_api_key');
+    expectError(await api.post('/boxes').type('json').send('{'), 400, 'invalid_json');
     await api
       .post('/boxes')
       .send(box)
