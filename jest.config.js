@@ -1,6 +1,6 @@
 /** The tests of the service: `npm test`. @type {import('jest').Config} */
 export default {
-  testMatch: ['<rootDir>/{src,test}/**/*spec.ts'],
+  testMatch: ['<rootDir>/test/**/*spec.ts'],
   // Those of jest.programs.config.js.
   testPathIgnorePatterns: ['<rootDir>/test/operators/', '\\.browser\\.'],
   // Runs the tests in plain Node, which loads each module once and not once for each file of tests.

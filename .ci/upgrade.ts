@@ -1,6 +1,7 @@
 /**
  * Upgrades from the latest release to this version and back, as docs/dba.md says, while requests arrive through
- * deploy/haproxy.cfg: no request fails, and no acknowledged pet is lost. The exit code is 1 otherwise.
+ * deploy/haproxy.cfg: no request fails, and no acknowledged pet is lost. Twins, with one Idempotency-Key, arrive at both
+ * processes at once, whatever their versions: each key creates one pet. The exit code is 1 otherwise.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -12,7 +13,7 @@ import { ask as askDatabase, query } from '../test/support/ask.js';
 import { Postgres } from '../test/support/postgres.js';
 import { PATH, Program } from '../test/support/program.js';
 import { until } from '../test/support/until.js';
-import { create, isServed, most, p99, Stream } from '../test/faults/clients.js';
+import { ask, create, isServed, most, p99, Stream } from '../test/faults/clients.js';
 
 /** The commit of release 1.0.0: a clone may have no tags. */
 const FIRST_RELEASE = '9bc87e0';
@@ -95,6 +96,31 @@ async function restartWith(cwd: string): Promise<void> {
   }
 }
 
+/** The ids that twins got: requests with one Idempotency-Key, sent to both processes at once until each is served. */
+const idsOfTwins: Set<string>[] = [];
+let isOver = false;
+async function sendTwins(): Promise<void> {
+  while (!isOver) {
+    const twin = create(key, 'twin', `twin-${idsOfTwins.length}`);
+    const ids = new Set<string>();
+    idsOfTwins.push(ids);
+    const sendUntilServed = async (port: number) => {
+      for (;;) {
+        const answer = await ask(`http://127.0.0.1:${port}`, twin);
+        if (isServed(answer)) {
+          return ids.add(JSON.parse(answer.text!).id);
+        }
+        if (![undefined, 409, 503].includes(answer.status)) {
+          return ids.add(`${answer.status} ${answer.text}`);
+        }
+        await requests(0.1);
+      }
+    };
+    await Promise.all(ports.map(sendUntilServed));
+  }
+}
+const twins = sendTwins();
+
 const steps: [string, () => unknown][] = [
   ['the migrations are applied', () => inShellLater('npm run --silent migration:run')],
   ['the processes get this version', () => restartWith(PROJECT_ROOT)],
@@ -123,23 +149,36 @@ try {
     await requests(1);
   }
   const answers = await stream.stop();
+  isOver = true;
+  await twins;
+  const [{ count: twinPets }] = await query(
+    postgres.url,
+    `select count(*)::int from pets where name = 'twin'`,
+  );
+  const doubled = idsOfTwins.filter(({ size }) => size !== 1).length + twinPets - idsOfTwins.length;
   const failed = answers.filter((answer) => !isServed(answer));
   const created = answers
     .filter(({ status }) => status === 201)
     .map(({ text }) => JSON.parse(text!));
   const stored = new Map(
-    (await query(postgres.url, 'select id, name from pets')).map(({ id, name }) => [`${id}`, name]),
+    (await query(postgres.url, `select id, name from pets where name <> 'twin'`)).map(
+      ({ id, name }) => [`${id}`, name],
+    ),
   );
   const lost = created.filter(({ id, name }) => stored.get(`${id}`) !== name);
   console.log(
     `${release} to this version and back: ${answers.length} requests, ${failed.length} failed; ` +
       `${created.length} pets acknowledged, ${lost.length} lost, ${stored.size - created.length} besides; ` +
+      `${idsOfTwins.length} twins, ${doubled} doubled; ` +
       `longest response ${most(answers.map(({ ms }) => ms))} ms, p99 ${p99(answers)} ms.`,
   );
   for (const { status, text, question } of failed.slice(0, 5)) {
     console.log(question.method, question.path, status ?? 'no response', text ?? '');
   }
-  process.exitCode = failed.length + lost.length === 0 && answers.length > 500 ? 0 : 1;
+  process.exitCode =
+    failed.length + lost.length + doubled === 0 && idsOfTwins.length > 50 && answers.length > 500
+      ? 0
+      : 1;
 } finally {
   await Promise.all([...processes, proxy].map((program) => program.end('SIGTERM')));
   await postgres.stop();

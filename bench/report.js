@@ -82,6 +82,15 @@ function ofServers(run) {
       servers.map(({ name, peakMemory }) => [name, peakMemory?.toFixed(0) ?? '']),
     ),
   );
+  if (run.prices.length > 0) {
+    parts.push(
+      "### The dearest requests: the service's CPU time for one, as a multiple of a plain list's",
+      table(
+        ['request', 'multiple'],
+        run.prices.map(([kind, multiple]) => [kind, multiple.toFixed(1)]),
+      ),
+    );
+  }
   return parts;
 }
 

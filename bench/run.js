@@ -11,6 +11,7 @@ import os from 'node:os';
 import { parseArgs } from 'node:util';
 import { Cursors } from '../dist/src/listing/cursors.js';
 import { openDatabase } from './database.js';
+import { prices } from './prices.js';
 import { report } from './report.js';
 import { requireSameAnswers } from './same-answers.js';
 import {
@@ -73,6 +74,7 @@ async function main() {
       settings: { date: new Date().toISOString().slice(0, 10), ...settings },
       tables: databases.map(({ animals, pagesRead }) => ({ animals, pagesRead })),
       cells: await warmUpAndMeasure(settings, started),
+      prices: await pricesOf(started, settings.seconds),
       servers: await Promise.all(
         started.map(async ({ name, pid, database: { animals } }) => ({
           name,
@@ -131,6 +133,16 @@ async function warmUpAndMeasure(options, started) {
   await measure({ ...options, rounds: 1, connections: [WARM_UP_CONNECTIONS], warmUp: 0 }, started);
   say('Measuring');
   return measure(options, started);
+}
+
+async function pricesOf([first], seconds) {
+  if (first.name !== 'service' || !CAN_READ_PROCESSES) {
+    return [];
+  }
+  say('Measuring the dearest requests');
+  const found = await prices(first, seconds);
+  await first.database.restore();
+  return found;
 }
 
 async function measure(options, started) {

@@ -55,7 +55,7 @@ with new as materialized (
 with new as materialized (
     select request.*, known.*,
            case when known_id is null
-             then pg_try_advisory_xact_lock(hashtextextended(api_key_id || ' ' || key, 0))
+             then pg_try_advisory_xact_lock(hashint8(api_key_id), hashtext(key))
            end as is_free
       from unnest($1::bigint[], $2::text[], $3::text[], $4::character varying[], $5::bigint[], $6::text[])
            with ordinality as request (api_key_id, key, body_hash, name, category_id, status, position)
@@ -135,15 +135,22 @@ select exists (select
          end;
 
 -- Ends sessions that the service closed because they did not respond. Prepared as end-sessions.
-select pg_terminate_backend(pid)
-    from pg_stat_activity
-   where pid = any($1::int[]) and usename = current_user and query_start < now() - interval '1 second';
+select case set_config('role', 'none', true)
+           when 'none'
+           then (select pg_terminate_backend(pid)
+                   from pg_stat_activity
+                  where pid = given and usename = session_user and query_start < now() - interval '1 second')
+         end
+    from unnest($1::int[]) as given;
 
 -- Readiness: whether the database is writable.
 show transaction_read_only;
 
 -- Readiness: which rights the role lacks.
-select one as right
+select one as right, one || case when row_security_active(to_regclass(relation))
+              then format(' (row-level security could hide rows; run alter role %I bypassrls, or alter table %s disable row level security)',
+                          current_user, relation)
+              else '' end as told
        from unnest($1::text[]) as one,
             lateral (select split_part(one, ' on ', 1), split_part(one, ' on ', 2)) as parts (privilege, relation)
       where not coalesce(
@@ -152,14 +159,16 @@ select one as right
                 -- The role may have it for some columns only.
                 when 'update' then has_any_column_privilege(to_regclass(relation), privilege)
                 else has_table_privilege(to_regclass(relation), privilege)
+                     and not (privilege = 'select' and row_security_active(to_regclass(relation)))
               end, false)
         and (to_regclass(relation) is not null or not $2);
 
 -- Readiness, and a start: which migrations are applied.
-select name from migrations order by id;
+select name, timestamp from migrations order by id;
 
 -- Readiness, and a start: whether the tables are in another schema than the one that the role uses.
 select quote_ident(nspname) as found, quote_ident(current_user) as role,
+            quote_ident(session_user) as login,
             current_setting('search_path') as path, to_regclass('pets') is not null as "isVisible",
             has_schema_privilege(pg_namespace.oid, 'usage') as "isUsable"
        from pg_class as pets
@@ -176,14 +185,18 @@ select current_setting('server_encoding') as encoding, current_schema() as schem
             current_setting('search_path') as path, current_setting('server_version') as version,
             current_setting('server_version_num')::int as number;
 
--- Sessions of commands: the format of dates that the driver reads.
-set datestyle = 'ISO';
+-- A start: where it is, for its messages.
+select current_schema() as schema;
+
+-- Sessions of commands: the format of dates that the driver reads, and no rows hidden.
+select set_config('datestyle', 'ISO', false),
+       (select set_config('row_security', 'off', false) where pg_backend_pid() = $1::int);
 
 -- A start: whether this is Citus. If so, other statements replace some of these, and the start also reads groupid from pg_dist_local_group.
 select to_regclass('pg_dist_local_group') is not null as is_citus;
 
 -- A start: whether sessions have their settings.
-select name, setting, quote_ident(current_user) as role from pg_settings where name = any($1);
+select name, setting, quote_ident(session_user) as role from pg_settings where name = any($1);
 
 -- First in each serving session: changes its settings, unless a pooler has the session.
 select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' as "isReadOnly",

@@ -1,9 +1,9 @@
 import { stringify } from 'lossless-json';
-import type { Pool, PoolClient } from 'pg';
+import type { PoolClient } from 'pg';
 import type { DataSource } from 'typeorm';
 import type { Environment } from '../config/environment.js';
 import type { Engine } from '../database/data-source.js';
-import type { StatementForm } from '../database/statement.js';
+import { run, type SessionSource, Statement, type StatementForm } from '../database/statement.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { type PageStatement, rangeFrom } from '../listing/pages.js';
 import { ORDER_PAGES } from '../orders/orders.sql.js';
@@ -12,17 +12,15 @@ import * as pets from '../pets/pets.sql.js';
 /* docs/citus.md says what differs on Citus for operators. */
 
 /** Runs a statement without preparing it, because Citus plans each call anyway. */
-async function query<Columns extends unknown[]>(
-  sessions: Pool | PoolClient,
+const query = <Columns extends unknown[]>(
+  sessions: SessionSource | PoolClient,
   text: string,
   values: unknown[] = [],
-): Promise<Columns[]> {
-  return (await sessions.query<Columns>({ text, values, rowMode: 'array' })).rows;
-}
+): Promise<Columns[]> => run(sessions, new Statement('', text), values);
 
 /** Calls `work` in a transaction. It is rolled back if `work` throws or returns `undefined`. */
 async function inTransaction<T>(
-  pool: Pool,
+  pool: SessionSource,
   work: (session: PoolClient) => Promise<T | undefined>,
 ): Promise<T | undefined> {
   const session = await pool.connect();
@@ -41,7 +39,9 @@ async function inTransaction<T>(
 
 /** Runs each request of a batch with its own values and its position. If one fails, so does the batch, when all ended. */
 const oneByOne =
-  (work: (pool: Pool, values: any[], position: number) => Promise<unknown[][]>): StatementForm =>
+  (
+    work: (pool: SessionSource, values: any[], position: number) => Promise<unknown[][]>,
+  ): StatementForm =>
   async (pool, columns: unknown[][]) => {
     const ofRequest = (i: number) => columns.map((values) => values[i]);
     const started = columns[0]!.map((_value, i) => work(pool, ofRequest(i), i + 1));
@@ -68,7 +68,7 @@ function newPetJson(id: string, values: unknown[]): string {
 
 /** Inserts pets with a statement of several rows: Citus would open a connection to each shard for an `insert … select`. */
 async function insertPets(
-  sessions: Pool | PoolClient,
+  sessions: SessionSource | PoolClient,
   columns: unknown[][],
 ): Promise<[position: number, id: string, json: string][]> {
   const newIds = `select nextval('pets_id_seq') from generate_series(1, $1::int)`;
@@ -84,7 +84,7 @@ async function insertPets(
 }
 
 /** The time 24 hours ago on the coordinator's clock. In the other statements, each node would read its own clock. */
-async function expiryCutoff(pool: Pool): Promise<string> {
+async function expiryCutoff(pool: SessionSource): Promise<string> {
   return (await query<[string]>(pool, `select (now() - interval '24 hours')::text`))[0]![0];
 }
 
@@ -94,8 +94,8 @@ const IN_USE = [null, null, null, false];
 const insertPetsOnce = oneByOne(async (pool, [apiKeyId, key, bodyHash, ...pet], position) => {
   const cutoff = await expiryCutoff(pool);
   const create = async (session: PoolClient) => {
-    const lock = `select pg_try_advisory_xact_lock(hashtextextended($1, 0))`;
-    const [[isFree]] = (await query(session, lock, [`${apiKeyId} ${key}`])) as [[boolean]];
+    const lock = `select pg_try_advisory_xact_lock(hashint8($1), hashtext($2))`;
+    const [[isFree]] = (await query(session, lock, [apiKeyId, key])) as [[boolean]];
     if (!isFree) {
       return undefined;
     }
@@ -123,7 +123,7 @@ const insertPetsOnce = oneByOne(async (pool, [apiKeyId, key, bodyHash, ...pet], 
  * The pet of a key that was used in the last 24 hours. Citus does not join tables that are distributed by different
  * columns. Without the pet, the key is in use: a worker has not finished the commit, or the pet was deleted.
  */
-async function petOfKey(pool: Pool, apiKeyId: string, key: string, cutoff: string) {
+async function petOfKey(pool: SessionSource, apiKeyId: string, key: string, cutoff: string) {
   const [record] = await query<[bodyHash: string, petId: string]>(
     pool,
     `select encode(body_hash, 'hex'), pet_id from idempotency_keys

@@ -16,7 +16,8 @@ const EXIT_CODES = `
 Exit codes:
   0  done
   1  failed, or the arguments are wrong: standard error says why
-  2  migrate revert was not confirmed, and changed nothing`;
+  2  migrate revert was not confirmed, and changed nothing
+  129  SIGHUP ended serve, as when a terminal closes`;
 
 /** Runs the program. On failure, prints the reason on standard error and ends the process with exit code 1. */
 export async function animalStore(args: string[]): Promise<void> {
@@ -70,9 +71,9 @@ function explain(error: unknown): string {
   if (sqlState(error) !== undefined) {
     return `PostgreSQL reports: ${error.message}`;
   }
-  const { syscall = '' } = error as NodeJS.ErrnoException;
+  const { syscall = '', port = 3000 } = error as NodeJS.ErrnoException & { port?: number };
   if (/^(listen|getaddrinfo)$/.test(syscall)) {
-    return `${error.message}. Set HOST and PORT to an address of this machine that is free.`;
+    return `${error.message}. Set HOST and PORT to an address of this machine that is free: PORT=${port + 1} npm start`;
   }
   if (isUnavailable(error)) {
     return `The connection to the database was lost: ${error.message}`;

@@ -6,10 +6,10 @@ import { withoutPassword } from '../config/database-url.js';
 import { type Environment, loadEnvironment } from '../config/environment.js';
 import { connectService } from '../connect-service.js';
 import { poolOf } from '../database/data-source.js';
-import { administer } from '../database/database.js';
+import { administer, describe } from '../database/database.js';
 import { createLogger } from '../logging/logger.js';
 import { findingsOf } from '../schema/schema-state.js';
-import { describe, onCommandDatabase } from './command.js';
+import { onCommandDatabase } from './command.js';
 
 /** `animal-store check`: checks whether a process could serve with this configuration. It changes no table. */
 export function addCheck(program: Command): void {

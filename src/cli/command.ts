@@ -1,7 +1,6 @@
-import { Client } from 'pg';
 import type { DataSource } from 'typeorm';
 import type { Environment } from '../config/environment.js';
-import { administer, DATA_FOLDER, onDatabase } from '../database/database.js';
+import { administer, DATA_FOLDER, describe, onDatabase } from '../database/database.js';
 
 /** Calls `work` with the URL of a command's database. Prints on standard error if it is the embedded one. */
 export function onCommandDatabase(
@@ -27,11 +26,4 @@ export function onNamedDatabase(
       await work(dataSource, url);
     }),
   );
-}
-
-/** Describes the database, the role and the schema in which it creates tables, without the password. */
-export async function describe(url: string, dataSource: DataSource): Promise<string> {
-  const [{ schema }] = await dataSource.query('select current_schema() as schema');
-  const { database, host, port, user } = new Client({ connectionString: url });
-  return `Database ${database} at ${host}:${port}, role ${user}, schema ${schema ?? 'none'}`;
 }

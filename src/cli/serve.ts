@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -12,7 +13,7 @@ import { connectService } from '../connect-service.js';
 import { DATA_FOLDER, onDatabase } from '../database/database.js';
 import { requireMigrated } from '../schema/migrations.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
-import { createLogger } from '../logging/logger.js';
+import { createLogger, type Logger } from '../logging/logger.js';
 import { MetricsServer } from '../metrics/metrics-server.js';
 
 export async function serve(environment: Environment): Promise<void> {
@@ -20,13 +21,19 @@ export async function serve(environment: Environment): Promise<void> {
   setFlagsFromString('--heap-growing-percent=30');
   // After a peak, V8 would allocate objects in the old generation, whose collection takes up to half of the CPU time.
   setFlagsFromString('--no-allocation-site-pretenuring');
+  const logger = createLogger(environment.LOG_LEVEL);
   const stopping = new AbortController();
   let isServing = false;
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.on(signal, () => {
+      // As of a process without a handler, so that a supervisor starts the service again: nobody asked it to stop.
+      if (signal === 'SIGHUP' && !stopping.signal.aborted) {
+        process.exitCode = 129;
+      }
       // While the process waits for a database, or for the migrations of another process, it has nothing to close, except
       // an embedded PostgreSQL.
       if (!isServing && environment.DATABASE_URL !== undefined) {
+        logger.info({ reason: signal }, 'stopped');
         process.exit();
       }
       stopping.abort(signal);
@@ -36,8 +43,10 @@ export async function serve(environment: Environment): Promise<void> {
     await onDatabase(environment, async ({ url, isEmbedded }) => {
       await requireMigrated(url, environment);
       const key = isEmbedded ? await administerKeys(url, localKey) : undefined;
-      isServing = true;
-      await serveFrom(url, environment, key, stopping.signal);
+      if (!stopping.signal.aborted) {
+        isServing = true;
+        await serveFrom(url, environment, key, logger, stopping.signal);
+      }
     });
   } catch (error) {
     // On a first start, Ctrl-C also ends initdb, a child process. Errors that result from that are not reported.
@@ -63,11 +72,11 @@ async function serveFrom(
   url: string,
   environment: Environment,
   key: string | undefined,
+  logger: Logger,
   stopping: AbortSignal,
 ): Promise<void> {
-  const { NODE_ENV, LOG_LEVEL, HOST, PORT, METRICS_PORT, DRAIN_SECONDS, COMMIT } = environment;
+  const { NODE_ENV, HOST, PORT, METRICS_PORT, DRAIN_SECONDS, COMMIT } = environment;
   const isProduction = NODE_ENV === 'production';
-  const logger = createLogger(LOG_LEVEL);
   process.once('uncaughtExceptionMonitor', (err) =>
     logger.fatal({ err, reason: 'error' }, 'stopped'),
   );
@@ -87,10 +96,11 @@ async function serveFrom(
     logger.info({ version: VERSION, commit: COMMIT, node, pid, address, metrics }, 'started');
     if (!isProduction) {
       console.log(`Animal Store Service at ${address}`);
-    }
-    if (key !== undefined) {
-      console.log(`API key: ${key}`);
-      console.log(`Try it:  curl -H 'Authorization: Bearer ${key}' ${address}/pets`);
+      console.log(
+        key === undefined
+          ? 'API keys: npm run keys -- create --name NAME prints a new one.'
+          : `API key: ${key}\nTry it:  curl -H 'Authorization: Bearer ${key}' ${address}/pets`,
+      );
     }
     if (!stopping.aborted) {
       await new Promise((resolve) => stopping.addEventListener('abort', resolve));
@@ -98,7 +108,11 @@ async function serveFrom(
     if (DRAIN_SECONDS > 0 && stopping.reason === 'SIGTERM') {
       logger.info({ reason: stopping.reason, seconds: DRAIN_SECONDS }, 'draining');
       (app.getHttpAdapter() as HttpAdapter).isStopping = true;
-      await wait(DRAIN_SECONDS * 1000);
+      // Ctrl-C ends it.
+      await Promise.race([
+        wait(DRAIN_SECONDS * 1000, undefined, { ref: false }),
+        once(process, 'SIGINT'),
+      ]);
     }
     await app.close();
     logger.info({ reason: stopping.reason }, 'stopped');

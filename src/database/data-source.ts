@@ -2,7 +2,7 @@ import pg, { Pool, type PoolConfig } from 'pg';
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import type { PostgresDriver } from 'typeorm/driver/postgres/PostgresDriver.js';
 import type { Environment } from '../config/environment.js';
-import { connectingTo, type Sessions } from './servers.js';
+import { connectingTo, processIdOf, type Sessions } from './servers.js';
 import {
   DATABASE_TIMEOUTS,
   ServingPool,
@@ -23,6 +23,8 @@ const SERVING = {
   // With a stricter level, a statement for many requests could fail because of one of them.
   default_transaction_isolation: 'read committed',
   statement_timeout: String(DATABASE_TIMEOUTS.statement),
+  // If a policy could hide rows, PostgreSQL raises an error.
+  row_security: 'off',
 };
 
 const LASTING = {
@@ -47,9 +49,12 @@ export interface ServingOptions extends Mapping, Engine {
   servers?: string[];
 }
 
-/** The settings that sessions must have to serve requests. Behind a pooler, nothing is prepared, so no plan is set. */
+/**
+ * The settings that sessions must have to serve requests. Behind a pooler, nothing is prepared, so no plan is set, and
+ * only readiness looks for policies.
+ */
 export function requiredSettings(options: ServingOptions = {}): Record<string, string> {
-  const { plan_cache_mode: _, enable_seqscan: __, ...always } = SERVING;
+  const { plan_cache_mode: _, enable_seqscan: __, row_security: ___, ...always } = SERVING;
   return options.pooler === undefined ? { ...SERVING, ...options.settings } : always;
 }
 
@@ -85,15 +90,18 @@ export function standbyPool(url: string, size: number): Pool {
 /** Sessions for commands and for the start, whose statements may take long. */
 export function administrativeDataSource(url: string, mapping?: Mapping): DataSource {
   const config: PoolConfig = {
+    ...connectingTo({ urls: [url], timeout: 10_000 }),
     application_name: APPLICATION_NAME,
-    connectionString: url,
-    // pg parses dates in this style only. Poolers reject or ignore it as a start-up parameter.
-    onConnect: (client) => client.query(`set datestyle = 'ISO'`),
+    // pg parses dates in this style only. Poolers reject or ignore it as a start-up parameter. The session of a pooler,
+    // whose process id differs, keeps its other settings.
+    onConnect: (client) => client.query(OPEN_COMMAND, [processIdOf(client)]),
     max: 2,
-    connectionTimeoutMillis: 10_000,
   };
   return dataSource(Pool, config, mapping);
 }
+
+const OPEN_COMMAND = `select set_config('datestyle', 'ISO', false),
+       (select set_config('row_security', 'off', false) where pg_backend_pid() = $1::int)`;
 
 function dataSource(PoolClass: typeof Pool, extra: PoolConfig, mapping?: Mapping): DataSource {
   return new DataSource({

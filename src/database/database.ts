@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import { Client } from 'pg';
 import type { DataSource } from 'typeorm';
 import type { Environment } from '../config/environment.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
@@ -33,7 +34,7 @@ export async function onDatabase(
   const { EmbeddedPostgres } = await import('../embedded-postgres/embedded-postgres.js');
   const server = await EmbeddedPostgres.start(DATA_FOLDER);
   try {
-    await work({ url: server.url, isEmbedded: true });
+    await Promise.race([work({ url: server.url, isEmbedded: true }), server.lost]);
   } finally {
     await server.stop();
   }
@@ -52,6 +53,13 @@ export async function administer<T>(
   } finally {
     await dataSource.destroy();
   }
+}
+
+/** Describes the database, the role and the schema in which it creates tables, without the password. */
+export async function describe(url: string, dataSource: DataSource): Promise<string> {
+  const [{ schema }] = await dataSource.query('select current_schema() as schema');
+  const { database, host, port, user } = new Client({ connectionString: url });
+  return `Database ${database} at ${host}:${port}, role ${user}, schema ${schema ?? 'none'}`;
 }
 
 /** @throws OperatorError if PostgreSQL is too old, does not count and store all characters, or shows no schema. */
@@ -101,7 +109,7 @@ export async function connectToServe(
     if (dataSource.isInitialized) {
       await dataSource.destroy();
     }
-    if (!isUnavailable(error) || performance.now() > deadline) {
+    if (error instanceof OperatorError || !isUnavailable(error) || performance.now() > deadline) {
       cannotBeUsed(error);
     }
     return wait(100).then(() => connectToServe(url, environment, engineAndMapping, deadline));
@@ -112,7 +120,7 @@ export async function connectToServe(
 async function requireSettings(dataSource: DataSource, options: ServingOptions): Promise<void> {
   const required = requiredSettings(options);
   const found = await dataSource.query<{ name: string; setting: string; role: string }[]>(
-    `select name, setting, quote_ident(current_user) as role from pg_settings where name = any($1)`,
+    `select name, setting, quote_ident(session_user) as role from pg_settings where name = any($1)`,
     [Object.keys(required)],
   );
   const remedy = found

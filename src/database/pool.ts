@@ -1,5 +1,7 @@
 import { Pool, type PoolClient, type PoolConfig } from 'pg';
-import { READ_ONLY, sqlState } from '../errors/database-error.js';
+import { NoSessionError, READ_ONLY, sqlState } from '../errors/database-error.js';
+import { OperatorError } from '../errors/operator-error.js';
+import { processIdOf } from './servers.js';
 import { run, type SessionTraits, Statement } from './statement.js';
 
 /**
@@ -13,6 +15,8 @@ export const DATABASE_TIMEOUTS = {
   statement: 1_500,
   /** For each use of a session: it also covers commits, which `statement_timeout` does not limit. */
   use: 1_750,
+  /** After a session could not be opened, while others exist. Statements wait for those. */
+  reopening: 1_000,
   /** For the response of an idle session, after another session did not respond in time. */
   proof: 250,
   /** Silence on a connection before TCP sends a keep-alive probe. */
@@ -29,26 +33,45 @@ export interface ServingPoolConfig extends PoolConfig, SessionTraits {
   isForWrites?: boolean;
 }
 
-/** Ends sessions by their process ids, unless a session that was just opened has the same process id. */
+/**
+ * Ends sessions by their process ids, unless a session that was just opened has the same process id. Only the role that
+ * logged in may do this, not a role that it has set.
+ */
 export const END_SESSIONS = new Statement(
   'end-sessions',
   `
-  select pg_terminate_backend(pid)
-    from pg_stat_activity
-   where pid = any($1::int[]) and usename = current_user and query_start < now() - interval '1 second'`,
+  select case set_config('role', 'none', true)
+           when 'none'
+           then (select pg_terminate_backend(pid)
+                   from pg_stat_activity
+                  where pid = given and usename = session_user and query_start < now() - interval '1 second')
+         end
+    from unnest($1::int[]) as given`,
 );
 
-/** A pool that closes a session that is in use for too long, and then checks idle ones before a statement gets them. */
+type Connected = Parameters<Pool['connect']>[0];
+
+/**
+ * A pool that closes a session that is in use for too long, and then checks idle ones before a statement gets them. If a
+ * session cannot be opened, the statement gets one that exists.
+ */
 export class ServingPool extends Pool {
   private readonly deadlines = new WeakMap<PoolClient, NodeJS.Timeout>();
   /** The process ids of the closed sessions that PostgreSQL may not have ended. */
   private readonly abandoned = new Set<number>();
+  /** The most sessions that it may have. */
+  readonly size = this.options.max;
+  /** Runs from the last session on that could not be opened. */
+  private reopening?: NodeJS.Timeout;
 
   constructor(readonly config: ServingPoolConfig) {
     super(config);
     // An idle session broke, which the pool replaces, or one that TypeORM has not added its listener to yet.
     this.on('error', () => {});
-    this.on('connect', (client) => client.on('error', () => {}));
+    this.on('connect', (client) => {
+      client.on('error', () => {});
+      this.options.max = this.size;
+    });
     this.on('acquire', (client) => this.limit(client, config.use ?? DATABASE_TIMEOUTS.use));
     this.on('release', (error, client) => {
       clearTimeout(this.deadlines.get(client));
@@ -56,6 +79,39 @@ export class ServingPool extends Pool {
         this.leaveReadOnly();
       }
     });
+  }
+
+  /** @throws NoSessionError; OperatorError if there is a pooler that is not expected. Nothing was sent then. */
+  override connect(): Promise<PoolClient>;
+  override connect(done: Connected): void;
+  override connect(done?: Connected): Promise<PoolClient> | void {
+    if (done === undefined) {
+      return new Promise((resolve, reject) => {
+        this.connect((error, client) => (client === undefined ? reject(error) : resolve(client)));
+      });
+    }
+    const finish: Connected = (error, client, release) =>
+      error === undefined || error instanceof OperatorError
+        ? done(error, client, release)
+        : done(new NoSessionError(error), undefined, release);
+    super.connect((error, client, release) => {
+      // pg-pool adds its own error if the time is over.
+      const isNotOpened = [error, error?.cause].some((one) => one instanceof NoSessionError);
+      if (isNotOpened && this.totalCount > 0) {
+        this.stopOpening();
+        super.connect(finish);
+      } else {
+        finish(error, client, release);
+      }
+    });
+  }
+
+  /** For a while, as many sessions as exist are enough. pg-pool opens none if it has its maximum, or more. */
+  private stopOpening(): void {
+    this.options.max = 1;
+    const resume = () => (this.options.max = this.size);
+    this.reopening =
+      this.reopening?.refresh() ?? setTimeout(resume, DATABASE_TIMEOUTS.reopening).unref();
   }
 
   /** Called if the server is read-only. Of several servers, the one that accepts writes replaces it. */
@@ -74,7 +130,7 @@ export class ServingPool extends Pool {
       this.checkIdle();
       // A pooler reports numbers of its own.
       if (!this.config.sharesSessions) {
-        this.abandoned.add((client as PoolClient & { processID: number }).processID);
+        this.abandoned.add(processIdOf(client));
         this.endAbandoned().catch(() => {});
       }
     };

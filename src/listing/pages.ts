@@ -1,6 +1,6 @@
-import type { Pool, PoolClient } from 'pg';
+import type { PoolClient } from 'pg';
 import { Batcher } from '../database/batcher.js';
-import { run, Statement } from '../database/statement.js';
+import { run, type SessionSource, Statement } from '../database/statement.js';
 import { INT64_MAX, INT64_MIN } from '../int64.js';
 import type { Standbys } from '../standbys/standbys.js';
 import { Cursors } from './cursors.js';
@@ -69,17 +69,21 @@ export class Pages {
 
   constructor(
     private readonly statement: PageStatement,
+    primary: SessionSource,
     standbys: Standbys,
   ) {
     this.cursors = new Cursors(statement.table);
     this.batcher = new Batcher((requests) =>
-      standbys.read((sessions) => this.find(sessions, requests)),
+      standbys.read(primary, (sessions) => this.find(sessions, requests)),
     );
   }
 
   readonly ask = (request: PageRequest): Promise<Page> => this.batcher.ask(request);
 
-  private async find(sessions: Pool | PoolClient, requests: PageRequest[]): Promise<Page[]> {
+  private async find(
+    sessions: SessionSource | PoolClient,
+    requests: PageRequest[],
+  ): Promise<Page[]> {
     const wanted = new Map(requests.map((request) => [keyOf(request), request]));
     const distinct = [...wanted.values()];
     const rows = await run<[key: string, items: string | null]>(sessions, this.statement, [

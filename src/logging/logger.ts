@@ -27,7 +27,8 @@ export function nestLogger(logger: Logger): LoggerService {
     (message: unknown, ...rest: unknown[]) => {
       const context = rest.pop();
       const err = message instanceof Error ? message : undefined;
-      const details = rest.length > 0 ? rest : undefined;
+      const given = rest.filter((detail) => detail !== undefined);
+      const details = given.length > 0 ? given : undefined;
       logger[level]({ context, err, details }, String(message));
     };
   const [fatal, error, warn] = [at('fatal'), at('error'), at('warn')];

@@ -1,8 +1,9 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { Pool } from 'pg';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import type { ServingPool } from '../database/pool.js';
 import { AccessLog, type LoggedResponse } from '../http/access-log.js';
-import { TurnGuard } from '../http/turn.guard.js';
+import { TurnGuard } from '../auth/turn.guard.js';
 import { countLostLines } from '../logging/logger.js';
 import { OpenApiDocument, type Operation } from '../openapi/openapi-document.js';
 import { SchemaMonitor } from '../schema/schema.module.js';
@@ -53,7 +54,7 @@ export class Metrics implements OnModuleInit {
     );
     gauge('http_requests_in_flight', 'Requests in their handlers.', () => turns.load.handled);
     gauge('http_requests_queued', 'Requests that wait for handlers.', () => turns.load.waiting);
-    gauge('database_connections_max', 'DATABASE_POOL_SIZE.', () => pool.options.max);
+    gauge('database_connections_max', 'DATABASE_POOL_SIZE.', () => (pool as ServingPool).size);
     gauge('database_connections_awaited', 'Statements without one.', () => pool.waitingCount);
     gauge(
       'database_connections',

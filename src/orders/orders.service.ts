@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { SessionShare } from '../database/session-share.js';
 import { type Page, Pages } from '../listing/pages.js';
 import { Standbys } from '../standbys/standbys.js';
 import type { ListOrdersQuery } from './list-orders-query.dto.js';
@@ -8,8 +9,8 @@ import { ORDER_PAGES } from './orders.sql.js';
 export class OrdersService {
   private readonly pages: Pages;
 
-  constructor(standbys: Standbys) {
-    this.pages = new Pages(ORDER_PAGES, standbys);
+  constructor(sessions: SessionShare, standbys: Standbys) {
+    this.pages = new Pages(ORDER_PAGES, sessions, standbys);
   }
 
   list(query: ListOrdersQuery): Promise<Page> {

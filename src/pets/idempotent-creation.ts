@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
-import { Pool } from 'pg';
 import { BATCH_LIMITS, Batcher } from '../database/batcher.js';
+import { SessionShare } from '../database/session-share.js';
 import { run, runForEach } from '../database/statement.js';
 import { ApiError } from '../errors/api-error.js';
 import { reasonOf } from '../errors/database-error.js';
@@ -45,7 +45,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   });
 
   constructor(
-    private readonly pool: Pool,
+    private readonly sessions: SessionShare,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {}
 
@@ -85,7 +85,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   }
 
   private async insert(creations: Creation[]): Promise<Outcome[]> {
-    const outcomes = await runForEach<Outcome>(this.pool, INSERT_PETS_ONCE, [
+    const outcomes = await runForEach<Outcome>(this.sessions, INSERT_PETS_ONCE, [
       creations.map(({ apiKeyId }) => apiKeyId),
       creations.map(({ key }) => key),
       creations.map(({ bodyHash }) => bodyHash),
@@ -97,7 +97,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   /** Deletes old records, except those that another transaction has locked. */
   private async sweep(): Promise<void> {
     try {
-      while ((await run(this.pool, DELETE_OLD_IDEMPOTENCY_KEYS)).length > 0);
+      while ((await run(this.sessions, DELETE_OLD_IDEMPOTENCY_KEYS)).length > 0);
     } catch (error) {
       this.logger.warn({ reason: reasonOf(error) }, 'Old idempotency keys could not be deleted');
     }

@@ -1,5 +1,6 @@
 import { Module } from '@nestjs/common';
 import { TypeOrmModule } from '@nestjs/typeorm';
+import { SessionShare } from '../database/session-share.js';
 import { IdempotentCreation } from './idempotent-creation.js';
 import { Pet } from './pet.entity.js';
 import { PetsController } from './pets.controller.js';
@@ -8,6 +9,6 @@ import { PetsService } from './pets.service.js';
 @Module({
   imports: [TypeOrmModule.forFeature([Pet])],
   controllers: [PetsController],
-  providers: [PetsService, IdempotentCreation],
+  providers: [SessionShare, PetsService, IdempotentCreation],
 })
 export class PetsModule {}

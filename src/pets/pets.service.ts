@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { InjectRepository } from '@nestjs/typeorm';
-import { Pool } from 'pg';
 import { Repository } from 'typeorm';
 import { Batcher } from '../database/batcher.js';
+import { SessionShare } from '../database/session-share.js';
 import { run, runForEach } from '../database/statement.js';
 import { ApiError } from '../errors/api-error.js';
 import { type Page, Pages } from '../listing/pages.js';
@@ -34,18 +34,24 @@ export class PetsService {
   private readonly ids: Batcher<bigint, StoredPet | undefined>;
   private readonly additions: Batcher<NewPet, [id: string, json: string] | undefined>;
 
-  constructor(@InjectRepository(Pet) pets: Repository<Pet>, pool: Pool, standbys: Standbys) {
-    this.pages = new Pages(PET_PAGES, standbys);
-    this.pagesOfStatus = new Pages(PET_PAGES_OF_STATUS, standbys);
+  constructor(
+    @InjectRepository(Pet) pets: Repository<Pet>,
+    sessions: SessionShare,
+    standbys: Standbys,
+  ) {
+    this.pages = new Pages(PET_PAGES, sessions, standbys);
+    this.pagesOfStatus = new Pages(PET_PAGES_OF_STATUS, sessions, standbys);
     const byId = petsById(pets);
     this.ids = new Batcher((ids) =>
-      standbys.read(async (sessions) => {
-        const rows = await run<[id: string, json: string]>(sessions, byId, [[...new Set(ids)]]);
+      standbys.read(sessions, async (server) => {
+        const rows = await run<[id: string, json: string]>(server, byId, [[...new Set(ids)]]);
         const found = new Map(rows.map(([id, json]) => [id, { id, json }]));
         return ids.map((id) => found.get(String(id)));
       }),
     );
-    this.additions = new Batcher((added) => runForEach(pool, INSERT_PETS, newPetArguments(added)));
+    this.additions = new Batcher((added) =>
+      runForEach(sessions, INSERT_PETS, newPetArguments(added)),
+    );
   }
 
   /** listPets: the pets that follow `cursor`, by id. */

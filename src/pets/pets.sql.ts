@@ -88,7 +88,8 @@ const IS_OLD = `created_at < now() - interval '24 hours'`;
  * last 24 hours. The parameters are arrays: API key ids, Idempotency-Keys, all different, body hashes, then
  * {@link newPetArguments}. Returns in any order the position of each request, from 1; the id and the JSON of the pet of
  * its key; the body hash that the key was used with; whether an earlier request created the pet. The id is null if
- * another transaction records the key: the statement does not wait for it, but only tries the key's advisory lock.
+ * another transaction records the key: the statement does not wait for it, but only tries the key's advisory lock. Of two
+ * integers, it is never that of migrations, and keys with equal hashes only block each other for one API key.
  */
 export const INSERT_PETS_ONCE = new Statement(
   'insert-pets-once',
@@ -96,7 +97,7 @@ export const INSERT_PETS_ONCE = new Statement(
   with new as materialized (
     select request.*, known.*,
            case when known_id is null
-             then pg_try_advisory_xact_lock(hashtextextended(api_key_id || ' ' || key, 0))
+             then pg_try_advisory_xact_lock(hashint8(api_key_id), hashtext(key))
            end as is_free
       from unnest($1::bigint[], $2::text[], $3::text[], ${parametersFrom(4)})
            with ordinality as request (api_key_id, key, body_hash, ${COLUMNS}, position)

@@ -3,7 +3,7 @@ import type { DataSource, QueryRunner } from 'typeorm';
 import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 
-/** The advisory lock under which migrations run (PostgreSQL, section 13.3.5). The number must never change. */
+/** The advisory lock under which migrations run (PostgreSQL, section 13.3.5). The number must never change. Requests lock pairs of integers, which are in another space. */
 export const MIGRATION_LOCK = 7_236_102_511;
 
 /** The statements around a migration. They override the limits that the role has for requests. */

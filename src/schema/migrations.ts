@@ -2,7 +2,7 @@ import type { QueryRunner } from 'typeorm';
 import { migrations } from '../../migrations/index.js';
 import type { Migration } from '../../migrations/migration.js';
 import type { Environment } from '../config/environment.js';
-import { administer } from '../database/database.js';
+import { administer, describe } from '../database/database.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { NO_TRANSACTION, runAll, TRANSACTION, underLock } from './locks.js';
 import {
@@ -96,9 +96,12 @@ async function execute(session: QueryRunner, migration: Migration, way: 'up' | '
  */
 export async function requireMigrated(
   url: string,
-  { DATABASE_URL, DATABASE_POOLER, MIGRATE_ON_START }: Environment,
+  { NODE_ENV, DATABASE_URL, DATABASE_POOLER, MIGRATE_ON_START }: Environment,
 ): Promise<void> {
-  const findings = await administer(url, findingsOf);
+  const { where, findings } = await administer(url, async (dataSource) => ({
+    where: await describe(url, dataSource),
+    findings: await findingsOf(dataSource),
+  }));
   const isPooled = DATABASE_POOLER !== undefined;
   const mayMigrate = DATABASE_URL === undefined || (MIGRATE_ON_START && !isPooled);
   if (mayMigrate && findings.some(({ about }) => about === 'migrations')) {
@@ -108,7 +111,11 @@ export async function requireMigrated(
   const error = findings.find(({ about, isError }) => about !== 'rights' && isError);
   if (error !== undefined) {
     const remedy = `\nApply them with npm run migration:run, ${isPooled ? 'without the pooler' : 'or start with MIGRATE_ON_START=true'}.`;
-    throw new OperatorError(error.message + (error.about === 'migrations' ? remedy : ''));
+    const local =
+      NODE_ENV === 'production' ? '' : ' To use the embedded PostgreSQL, unset DATABASE_URL.';
+    throw new OperatorError(
+      `${where}: ${error.message}${error.about === 'migrations' ? remedy : ''}${local}`,
+    );
   }
 }
 

@@ -13,17 +13,29 @@ export const BOOKKEEPING = `create table if not exists migrations (
   constraint "PK_8c82d7f526340ab734260ea46be" primary key (id)
 )`;
 
-/** @returns the names of the applied migrations as they were applied, including those of later versions. */
+const NOT_OURS =
+  "The table migrations is another program's. Create a database for the service, and set DATABASE_URL to it";
+
+/**
+ * @returns the names of the applied migrations as they were applied, including those of later versions.
+ * @throws OperatorError if the table is another program's.
+ */
 export async function appliedMigrations(session: Session): Promise<string[]> {
   try {
-    const rows = await session.query('select name from migrations order by id');
-    return rows.map(({ name }: { name: string }) => name);
+    const rows = await session.query('select name, timestamp from migrations order by id');
+    const names = rows.map(({ name }: { name: string }) => name);
+    // Every version has the first one.
+    if (names.length > 0 && !names.includes(MIGRATION_NAMES[0])) {
+      throw new OperatorError(NOT_OURS);
+    }
+    return names;
   } catch (error) {
     // There is no such table.
     if (sqlState(error) === '42P01') {
       return [];
     }
-    throw error;
+    // 42703: it lacks a column.
+    throw sqlState(error) === '42703' ? new OperatorError(NOT_OURS) : error;
   }
 }
 
@@ -67,19 +79,27 @@ export async function findingsOf(dataSource: DataSource): Promise<Finding[]> {
     return [{ about: 'schema', isError: true, message: other.message }];
   }
   const pending = await pendingMigrations(dataSource).catch((error: unknown) => {
-    // The role lacks the right.
+    if (error instanceof OperatorError) {
+      return error.message;
+    }
+    // The role lacks the right, or a policy could hide rows.
     if (sqlState(error) === '42501') {
       return [];
     }
     throw error;
   });
+  if (typeof pending === 'string') {
+    return [{ about: 'schema', isError: true, message: pending }];
+  }
   const lacked = await lackedRights(dataSource, pending.length > 0);
   return [true, false].flatMap((isError) => {
     const text = isError
       ? 'The database has pending migrations'
       : 'Migrations are pending that no pet needs';
-    const names = pending.filter((name) => OPTIONAL.has(name) !== isError);
-    const rights = (isError ? NEEDED_RIGHTS : OTHER_RIGHTS).filter((one) => lacked.includes(one));
+    const isShown = !lacked.some(({ right }) => right === 'select on migrations');
+    const names = pending.filter((name) => isShown && OPTIONAL.has(name) !== isError);
+    const all = isError ? NEEDED_RIGHTS : OTHER_RIGHTS;
+    const rights = lacked.flatMap((it) => (all.includes(it.right) ? it.told : []));
     return [
       ...finding('migrations', isError, text, names),
       ...finding('rights', isError, 'The database role lacks', rights),
@@ -94,11 +114,18 @@ const OPTIONAL = new Set(migrations.filter((one) => one.isOptional).map(({ name 
 
 /**
  * The rights that the role lacks; if migrations are `pending`, which create relations, only those on relations that exist.
- * Reads only catalogues that PostgreSQL keeps in memory.
+ * Policies of row-level security, also those that show all rows, take the right to select (PostgreSQL, section 5.9). Reads
+ * only catalogues that PostgreSQL keeps in memory.
  */
-async function lackedRights(dataSource: DataSource, pending: boolean): Promise<string[]> {
-  const rows = await dataSource.query(
-    `select one as right
+async function lackedRights(
+  dataSource: DataSource,
+  pending: boolean,
+): Promise<{ right: string; told: string }[]> {
+  return dataSource.query(
+    `select one as right, one || case when row_security_active(to_regclass(relation))
+              then format(' (row-level security could hide rows; run alter role %I bypassrls, or alter table %s disable row level security)',
+                          current_user, relation)
+              else '' end as told
        from unnest($1::text[]) as one,
             lateral (select split_part(one, ' on ', 1), split_part(one, ' on ', 2)) as parts (privilege, relation)
       where not coalesce(
@@ -107,11 +134,11 @@ async function lackedRights(dataSource: DataSource, pending: boolean): Promise<s
                 -- The role may have it for some columns only.
                 when 'update' then has_any_column_privilege(to_regclass(relation), privilege)
                 else has_table_privilege(to_regclass(relation), privilege)
+                     and not (privilege = 'select' and row_security_active(to_regclass(relation)))
               end, false)
         and (to_regclass(relation) is not null or not $2)`,
     [[...NEEDED_RIGHTS, ...OTHER_RIGHTS], pending],
   );
-  return rows.map(({ right }: { right: string }) => right);
 }
 
 /** @throws OperatorError if the tables are in another schema than the one in which migrations would create them. */
@@ -128,6 +155,7 @@ async function otherSchema(
 ): Promise<{ isVisible: boolean; message: string } | undefined> {
   const [row] = await session.query(
     `select quote_ident(nspname) as found, quote_ident(current_user) as role,
+            quote_ident(session_user) as login,
             current_setting('search_path') as path, to_regclass('pets') is not null as "isVisible",
             has_schema_privilege(pg_namespace.oid, 'usage') as "isUsable"
        from pg_class as pets
@@ -142,9 +170,9 @@ async function otherSchema(
   if (row === undefined) {
     return undefined;
   }
-  const { found, role, path, isVisible, isUsable } = row;
+  const { found, role, login, path, isVisible, isUsable } = row;
   const reason = isUsable
-    ? `which is not first in the search_path of the role ${role} (${path}): alter role ${role} set search_path = ${found}`
+    ? `which is not first in the search_path of the role ${role} (${path}): alter role ${login} set search_path = ${found}`
     : `on which the role ${role} lacks usage: grant usage on schema ${found} to ${role}`;
   return { isVisible, message: `The tables are in the schema ${found}, ${reason};` };
 }

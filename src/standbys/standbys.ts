@@ -3,14 +3,14 @@ import { Pool, type PoolClient } from 'pg';
 import { hostsOf } from '../config/database-url.js';
 import { Environment } from '../config/environment.js';
 import { standbyPool } from '../database/data-source.js';
-import { run } from '../database/statement.js';
+import { run, type SessionSource } from '../database/statement.js';
 import { reasonOf } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { PRIMARY_POSITION, type PrimaryPosition, STANDBY_STATE } from './standbys.sql.js';
 
-/** A read: runs its statement on the primary's pool, or on a standby's session. */
-type Read<T> = (sessions: Pool | PoolClient) => Promise<T>;
+/** A read: runs its statement on sessions of the primary, or on a standby's session. */
+type Read<T> = (sessions: SessionSource | PoolClient) => Promise<T>;
 
 /**
  * Reads on the hot standbys of `DATABASE_READ_URL`. Each read asks the primary for the position of its log, and runs on a
@@ -58,14 +58,13 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
     return this.standbys.map(({ server, reason: it }) => ({ server, reason: it && reasonOf(it) }));
   }
 
-  /** Runs `work`, which only reads. If no standby is in use, or `work` fails on it, runs `work` on the primary. */
-  async read<T>(work: Read<T>): Promise<T> {
+  /** Runs `work`, which only reads. If no standby is in use, or `work` fails on it, runs `work` on `primary`. */
+  async read<T>(primary: SessionSource, work: Read<T>): Promise<T> {
     const inUse = this.standbys.filter(({ reason }) => reason === undefined);
     const standby = inUse[this.turn++ % inUse.length];
     if (standby !== undefined) {
-      const position = await this.position();
       try {
-        const result = await standby.read(position, work);
+        const result = await standby.read(await positionOf(primary), work);
         this.reads.standby += 1;
         return result;
       } catch (error) {
@@ -73,23 +72,19 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
       }
     }
     this.reads.primary += 1;
-    return work(this.primary);
+    return work(primary);
   }
 
-  private async position(): Promise<PrimaryPosition> {
-    return (await run<PrimaryPosition>(this.primary, PRIMARY_POSITION))[0]!;
-  }
-
-  /** If the primary cannot be reached, the state of the standbys stays as it is, and reads fail with its error. */
+  /** Without the position of the primary, no standby is used. */
   private async check(): Promise<void> {
-    try {
-      const position = await this.position();
-      const nothing = async () => undefined;
-      const look = (one: Standby) => one.read(position, nothing).catch((error: Error) => error);
-      await Promise.all(this.standbys.map(async (one) => this.note(one, await look(one))));
-    } catch (error) {
-      this.logger.debug({ reason: reasonOf(error) }, 'Standbys could not be checked');
-    }
+    const nothing = async () => undefined;
+    const position = positionOf(this.primary);
+    const look = async (one: Standby) => one.read(await position, nothing);
+    await Promise.all(
+      this.standbys.map(async (one) =>
+        this.note(one, await look(one).catch((error: Error) => error)),
+      ),
+    );
   }
 
   /** Stores whether the standby is used, and logs a change. */
@@ -98,18 +93,21 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
     one.reason = reason;
     if (before !== undefined && reason === undefined) {
       this.logger.info({ standby }, 'Reads go to the standby');
-    } else if (before === undefined && reason !== undefined) {
+    } else if (reason !== undefined && reasonOf(reason) !== reasonOf(before)) {
       this.logger.warn({ standby, reason: reasonOf(reason) }, 'Reads do not go to the standby');
     }
   }
 }
+
+const positionOf = async (primary: SessionSource): Promise<PrimaryPosition> =>
+  (await run<PrimaryPosition>(primary, PRIMARY_POSITION))[0]!;
 
 class Standby {
   /** `host:port`, or the folder of a Unix socket. */
   readonly server: string;
   readonly pool: Pool;
   /** Why the standby is not used. */
-  reason?: Error;
+  reason: Error | undefined = new Error('it was not checked yet');
 
   constructor(url: string, sessions: number) {
     const { host, searchParams } = new URL(url);

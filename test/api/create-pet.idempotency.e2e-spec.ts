@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { install } from '@sinonjs/fake-timers';
 import { Client } from 'pg';
 import { createLogger } from '../../src/logging/logger.js';
+import { SessionShare } from '../../src/database/session-share.js';
 import { IdempotentCreation } from '../../src/pets/idempotent-creation.js';
 import { expectError } from '../support/answers.js';
 import { describeNotOnCitus, itNotOnCitus } from '../support/citus.js';
@@ -128,7 +129,7 @@ describe('createPet with an Idempotency-Key', () => {
     });
     afterAll(() => other.stop());
 
-    it('answers twins at once with 409, keeps no other key waiting, and creates one animal', async () => {
+    it('answers twins at once with 409, locks no other key, nor migrations, and creates one animal', async () => {
       const slow = { name: 'slow', categoryId: 1 };
       await service.query(
         `create function wait() returns trigger language plpgsql as
@@ -138,6 +139,14 @@ describe('createPet with an Idempotency-Key', () => {
       const creation = await whileHeld('select pg_advisory_xact_lock(1)', async (holder) => {
         const first = create('slow', slow, service.key, other).then((answer) => answer);
         await untilBlocked(holder);
+        const { rows } = await holder.query(
+          `select objsubid as parts, classid = hashint8(min(id))::oid as "isOfApiKey"
+             from pg_locks, api_keys
+            where locktype = 'advisory' and granted and pid <> pg_backend_pid()
+              and database = (select oid from pg_database where datname = current_database())
+            group by objsubid, classid`,
+        );
+        expect(rows).toEqual([{ parts: 2, isOfApiKey: true }]);
         const twins = Array.from({ length: 10 }, () => create('slow', slow));
         const others = Array.from({ length: 10 }, (_, n) => create(`other-${n}`));
         for (const answer of await Promise.all(twins)) {
@@ -193,7 +202,9 @@ describe('createPet with an Idempotency-Key', () => {
     );
     const oldest = `select from idempotency_keys where key = (select min(key) from idempotency_keys) for update`;
     await whileHeld(oldest, async (holder) => {
-      await new IdempotentCreation(service.pool, createLogger('silent'))['sweep']();
+      await new IdempotentCreation(new SessionShare(service.pool), createLogger('silent'))[
+        'sweep'
+      ]();
       expect(await count('idempotency_keys')).toBe(1);
       // Another process's round, not committed yet, keeps no request with another key waiting.
       await holder.query('delete from idempotency_keys');
@@ -202,17 +213,17 @@ describe('createPet with an Idempotency-Key', () => {
   });
 
   it('looks for old records every ten minutes, until it stops', () => {
-    const query = jest.fn(async () => ({ rows: [] }));
-    const creation = new IdempotentCreation({ query } as any, createLogger('silent'));
+    const connect = jest.fn(async () => Promise.reject(new Error('none')));
+    const creation = new IdempotentCreation({ connect } as any, createLogger('silent'));
     const clock = install({ toFake: ['setInterval', 'clearInterval'] });
     try {
       creation.onModuleInit();
       clock.tick(10 * 60_000 - 1);
-      expect(query).toHaveBeenCalledTimes(0);
+      expect(connect).toHaveBeenCalledTimes(0);
       clock.tick(1);
       creation.onModuleDestroy();
       clock.tick(10 * 60_000);
-      expect(query).toHaveBeenCalledTimes(1);
+      expect(connect).toHaveBeenCalledTimes(1);
     } finally {
       clock.uninstall();
     }

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import type { Stats } from 'node:fs';
+import { chown, cp, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
@@ -63,7 +64,65 @@ describe('EmbeddedPostgres', () => {
     server = await next!;
     expect(await ask(server.url, 'select 1 as answer')).toEqual({ answer: 1 });
   });
+
+  it('has its own data in a copy of the folder that was made while the original runs', async () => {
+    await ask(server.url, 'create table of_the_original ()');
+    const copy = join(folder, 'copy');
+    await cp(join(folder, 'postgres'), join(copy, 'postgres'), { recursive: true });
+    await giveTo(await stat(join(folder, 'postgres')), join(copy, 'postgres'));
+    const other = await EmbeddedPostgres.start(copy);
+    await ask(other.url, 'create table of_the_copy ()');
+    const tables = `select array_agg(relname order by relname)::text as tables from pg_class where relname ~ '^of_the'`;
+    expect(await ask(other.url, tables)).toEqual({ tables: '{of_the_copy,of_the_original}' });
+    expect(await ask(server.url, tables)).toEqual({ tables: '{of_the_original}' });
+    await other.stop();
+    expect(await readdir(join(copy, 'postgres'))).toEqual(
+      expect.not.arrayContaining([expect.stringMatching(/^animal-store\.(?!password)/)]),
+    );
+  });
+
+  it('ignores PGOPTIONS, which were meant for another server', async () => {
+    process.env['PGOPTIONS'] = '-c no_such_setting=on';
+    const other = await EmbeddedPostgres.start(folder);
+    expect(other.url).toBe(server.url);
+    await other.stop();
+  });
+
+  it('tells who uses it that it was killed, and has what was committed after the next start', async () => {
+    const { url } = server;
+    await ask(url, 'create table before_the_kill ()');
+    const writing = ask(url, `select pg_sleep(60)`).catch(() => undefined);
+    process.kill(server['processId'], 'SIGKILL');
+    await expect(server.lost).rejects.toThrow(/has ended.* Start again/);
+    await writing;
+    await server.stop();
+    server = await EmbeddedPostgres.start(folder);
+    expect(await ask(server.url, 'select count(*)::int as rows from before_the_kill')).toEqual({
+      rows: 0,
+    });
+  });
+
+  it('does not start on data of another version, and says at once which one and what to do', async () => {
+    await server.stop();
+    const file = join(folder, 'postgres/PG_VERSION');
+    const version = await readFile(file, 'utf8');
+    await writeFile(file, '17\n');
+    const since = performance.now();
+    await expect(EmbeddedPostgres.start(folder)).rejects.toThrow(
+      /initialized by PostgreSQL version 17, .* log is .*postgres\.log.* To keep the data, .* delete .*\. /,
+    );
+    expect(performance.now() - since).toBeLessThan(10_000);
+    await writeFile(file, version);
+    server = await EmbeddedPostgres.start(folder);
+  });
 });
+
+/** Gives a folder and all in it to an account. */
+async function giveTo({ uid, gid }: Stats, root: string): Promise<void> {
+  for (const name of ['', ...(await readdir(root, { recursive: true }))]) {
+    await chown(join(root, name), uid, gid);
+  }
+}
 
 const WAITING = `
   select count(*)::int as waiting from pg_locks where locktype = 'advisory' and not granted`;

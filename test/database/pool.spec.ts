@@ -4,6 +4,8 @@ import { install } from '@sinonjs/fake-timers';
 import type { PoolClient } from 'pg';
 import { poolOf, servingDataSource } from '../../src/database/data-source.js';
 import { ServingPool } from '../../src/database/pool.js';
+import { connectingTo } from '../../src/database/servers.js';
+import { NoSessionError } from '../../src/errors/database-error.js';
 
 /** AuthenticationOk, ReadyForQuery, and the ErrorResponse to a session that is terminated (PostgreSQL, section 55.7). */
 const GREETING_AND_END =
@@ -43,5 +45,26 @@ describe('ServingPool', () => {
       clock.uninstall();
       await dataSource.destroy();
     }
+  });
+
+  it.each([
+    ['on a Unix socket', 'postgres:///animals?host=/nowhere'],
+    ['on a port', 'postgres://127.0.0.1:1/animals'],
+    ['on a host without an address', 'postgres://nowhere.invalid/animals'],
+  ])('has no session with nobody %s', async (_where, url) => {
+    const pool = new ServingPool(connectingTo({ urls: [url], timeout: 1_000 }));
+    await expect(pool.connect()).rejects.toThrow(NoSessionError);
+  });
+
+  it('has no session while others use all, which takes no longer than its time-out, or after its end', async () => {
+    const urls = [process.env['TEST_DATABASE_URL']!];
+    const pool = new ServingPool({ ...connectingTo({ urls, timeout: 100 }), max: 1 });
+    const session = await pool.connect();
+    const start = performance.now();
+    await expect(pool.connect()).rejects.toThrow(NoSessionError);
+    expect(performance.now() - start).toBeLessThan(190);
+    session.release();
+    await pool.end();
+    await expect(pool.connect()).rejects.toThrow(NoSessionError);
   });
 });

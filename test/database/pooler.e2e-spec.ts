@@ -80,6 +80,13 @@ describeWithPgBouncer('behind PgBouncer in transaction mode', () => {
     ]);
   });
 
+  it('it names the role that logs in, which has settings, not one that this role sets', async () => {
+    await setForSessions({ role: 'pg_monitor' });
+    const statements = (await refusal({ DATABASE_POOLER })).split('\n').slice(1);
+    expect(statements).toContain(`alter role postgres set jit = 'off';`);
+    await setForSessions({});
+  });
+
   it('two services respond to all of many requests at once with 2xx', async () => {
     await setForSessions(REQUIRED);
     const services = [
@@ -149,7 +156,10 @@ describeWithPgBouncer('migrations through PgBouncer in transaction mode', () => 
     while (!(await revertMigration(url))!.startsWith('CreateIdempotencyKeys'));
     const variables = { DATABASE_URL: pooler.url, MIGRATE_ON_START: 'true' };
     for (const [pooler, message] of [
-      [DATABASE_POOLER, /pending migrations: .+\n.* npm run migration:run, without the pooler\.$/m],
+      [
+        DATABASE_POOLER,
+        /pending migrations: .+\n.* npm run migration:run, without the pooler\. .*$/m,
+      ],
       ['', REFUSAL],
     ] as const) {
       const pooled = { ...variables, DATABASE_POOLER: pooler };

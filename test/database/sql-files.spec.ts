@@ -33,12 +33,14 @@ const STATEMENTS: Readonly<Record<string, string>> = {
   'end-sessions': 'Ends sessions that the service closed because they did not respond.',
   'show transaction_read_only': 'Readiness: whether the database is writable.',
   'select one as right': 'Readiness: which rights the role lacks.',
-  'select name from migrations order by id':
+  'select name, timestamp from migrations order by id':
     'Readiness, and a start: which migrations are applied.',
   'select quote_ident(nspname) as found':
     'Readiness, and a start: whether the tables are in another schema than the one that the role uses.',
   "select current_setting('server_encoding')": 'A start: whether the database can hold the tables.',
-  'set datestyle': 'Sessions of commands: the format of dates that the driver reads.',
+  'select current_schema() as schema': 'A start: where it is, for its messages.',
+  "select set_config('datestyle'":
+    'Sessions of commands: the format of dates that the driver reads, and no rows hidden.',
   "select to_regclass('pg_dist_local_group')":
     'A start: whether this is Citus. If so, other statements replace some of these, and the start also reads groupid from pg_dist_local_group.',
   'select name, setting, quote_ident': 'A start: whether sessions have their settings.',

@@ -1,5 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { serviceOfTests } from '../support/service.js';
+import { query } from '../support/ask.js';
+import { Postgres } from '../support/postgres.js';
+import { serviceOfTests, startService } from '../support/service.js';
+import { until } from '../support/until.js';
 
 const EVERY = 10;
 const SECONDS = 3;
@@ -55,6 +58,50 @@ describe('while one session with PostgreSQL hangs', () => {
       await Promise.all(Array.from({ length: 20 }, () => service.api.get('/v1/pets').expect(200)));
     } finally {
       rows.forEach(({ pid }) => process.kill(pid, 'SIGCONT'));
+    }
+  });
+});
+
+describe('while commits wait for a standby that is lost', () => {
+  it.each([
+    ['logs in as another role and sets the owner', 'owner'],
+    ['logs in as a role that is two roles away from the owner', 'deputy'],
+  ])('no session stays behind if the service %s', async (_how, between) => {
+    const server = await Postgres.start();
+    const onServer = (...statements: string[]) => query(server.url, ...statements);
+    await onServer(
+      `create role owner; create role deputy; grant owner to deputy;
+       create role migrator login password 'sekrit'; grant ${between} to migrator;
+       alter role migrator in database postgres set role = owner;
+       grant usage, create on schema public to owner`,
+    );
+    const url = server.url.replace(/\/\/[^@]*@/, '//migrator:sekrit@');
+    const service = await startService({}, url);
+    const setStandby = (name: string) =>
+      onServer(`alter system set synchronous_standby_names = '${name}'`, 'select pg_reload_conf()');
+    const waiting = async () =>
+      (await onServer(`select from pg_stat_activity where wait_event = 'SyncRep'`)).length;
+    await setStandby('lost');
+    try {
+      await until('a commit waits', async () => {
+        await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(503);
+        return (await waiting()) > 0;
+      });
+      for (let round = 0; round < 3; round += 1) {
+        const creates = Array.from({ length: 12 }, (_, i) =>
+          service.api
+            .post('/v1/pets')
+            .set('Idempotency-Key', `${round}-${i}`)
+            .send({ name: 'Rex', categoryId: 1 }),
+        );
+        const statuses = new Set((await Promise.all(creates)).map(({ status }) => status));
+        expect([...statuses]).not.toContain(500);
+      }
+      await until('none waits', async () => (await waiting()) === 0, 20);
+    } finally {
+      await setStandby('');
+      await service.stop();
+      await server.stop();
     }
   });
 });

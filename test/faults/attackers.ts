@@ -10,8 +10,10 @@ interface Attacker {
 
 /** Opens a connection, which does not read. Errors and ends are ignored. */
 function open({ port }: Attacker, bytes: string | Buffer = ''): Socket {
-  const socket = connect(port, '127.0.0.1').pause();
-  socket.on('error', () => {}).write(bytes);
+  // A proxy that limits the connections of an address sees that of other clients, 127.0.0.1, apart.
+  const socket = connect({ port, host: '127.0.0.1', localAddress: '127.0.0.2' }).pause();
+  socket.on('error', () => {}).once('connect', () => console.log('connected'));
+  socket.write(bytes);
   return socket;
 }
 

@@ -26,6 +26,7 @@ import { IsInt, IsString, Min, ValidateNested } from 'class-validator';
 import type { Response } from 'express';
 import { map } from 'rxjs';
 import { ApiError, ERRORS } from '../../src/errors/api-error.js';
+import { NoSessionError } from '../../src/errors/database-error.js';
 import { expectError } from '../support/answers.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { serviceOfTests } from '../support/service.js';
@@ -51,9 +52,8 @@ const INTERNAL: Record<string, unknown[]> = {
   'an HttpException of no error': [302, 1000, NaN].map((it) => new HttpException(SECRET, it)),
 };
 
-const refused = Object.assign(
+const refused = new NoSessionError(
   new AggregateError(['::1', '127.0.0.1'].map((address) => new Error(`refused by ${address}`))),
-  { code: 'ECONNREFUSED' },
 );
 const tooLarge = Object.assign(new Error('No.'), { statusCode: 413, expose: true });
 const AWAY = 'The database cannot be reached; try again.';
@@ -61,8 +61,20 @@ const AWAY = 'The database cannot be reached; try again.';
 /** What is thrown, and the code and message that the client gets. */
 const TOLD: [string, unknown, number, string, string?][] = [
   ['an ApiError', new ApiError('pet_not_found', 'No.'), 404, 'pet_not_found'],
-  ['a refused connection', secretError({ code: 'ECONNREFUSED' }), 503, 'unavailable', AWAY],
-  ['a connection that several addresses refused', refused, 503, 'unavailable', AWAY],
+  [
+    'a refused connection',
+    new NoSessionError(secretError({ code: 'ECONNREFUSED' })),
+    503,
+    'unavailable',
+    AWAY,
+  ],
+  [
+    'a connection that several addresses refused',
+    new NoSessionError(refused),
+    503,
+    'unavailable',
+    AWAY,
+  ],
   ['a 400', new HttpException('No.', 400), 400, 'invalid_request'],
   ['a 400 with a list', new BadRequestException(['1', '2']), 400, 'invalid_request', '1; 2'],
   ['a 401', new HttpException({ message: 'No.', SECRET }, 401), 401, 'invalid_api_key'],

@@ -1,43 +1,166 @@
-import { spawnSync } from 'node:child_process';
-import { cp, mkdir, mkdtemp, readdir, rm, symlink, utimes, writeFile } from 'node:fs/promises';
+import { spawnSync, type SpawnSyncOptions } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  chmod,
+  cp,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  symlink,
+  utimes,
+  writeFile,
+} from 'node:fs/promises';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { freePort } from '../../scripts/free-port.mjs';
+import { ordinaryAccount } from '../support/account.js';
+import { Program } from '../support/program.js';
 import { Project } from '../support/project.js';
 import { until } from '../support/until.js';
 
-it('the build is announced on standard error, made only if something has changed, and deletes old migrations only', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'animal-store-build-'));
-  const files = 'package.json nest-cli.json tsconfig.json tsconfig.build.json scripts';
-  for (const each of files.split(' ')) {
-    await cp(join(PROJECT_ROOT, each), join(folder, each), { recursive: true });
-  }
-  await symlink(join(PROJECT_ROOT, 'node_modules'), join(folder, 'node_modules'));
-  for (const file of [
-    'src/main.ts',
-    'migrations/none.ts',
-    'dist/src/main.js',
-    'dist/src/last.js',
-    'dist/migrations/renamed.js',
-  ]) {
-    await mkdir(join(folder, file, '..'), { recursive: true });
-    await writeFile(join(folder, file), 'export {};');
-  }
-  const before = Date.now() / 1_000 - 60;
-  await utimes(join(folder, 'dist/src/main.js'), before, before);
-  const run = () => {
-    const args = ['scripts/build-when-needed.mjs'];
-    const options = { cwd: folder, encoding: 'utf8' } as const;
-    const { status, stdout, stderr } = spawnSync(process.execPath, args, options);
-    return [status, stdout, stderr.includes('Building…')];
+describe('before a command that runs the build', () => {
+  let folder: string;
+  const write = async (file: string, text = 'export {};') => {
+    await mkdir(dirname(join(folder, file)), { recursive: true });
+    await writeFile(join(folder, file), text);
   };
-  expect(run()).toEqual([0, '', true]);
-  expect(run()).toEqual([0, '', false]);
-  // start:dev may start the service at that moment.
-  expect(await readdir(join(folder, 'dist/src'))).toContain('last.js');
-  expect(await readdir(join(folder, 'dist/migrations'))).not.toContain('renamed.js');
-  await rm(folder, { recursive: true });
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'animal-store-build-'));
+    const files = 'package.json nest-cli.json tsconfig.json tsconfig.build.json scripts';
+    for (const each of files.split(' ')) {
+      await cp(join(PROJECT_ROOT, each), join(folder, each), { recursive: true });
+    }
+    await symlink(join(PROJECT_ROOT, 'node_modules'), join(folder, 'node_modules'));
+    await write('src/main.ts');
+    await write('migrations/none.ts');
+  });
+  afterEach(() => rm(folder, { recursive: true }));
+
+  /** @param simulated what a process is to have in place of its own: `platform`, or `versions`. */
+  function run(simulated: object = {}, options: SpawnSyncOptions = {}) {
+    const simulate = `for (const [name, value] of Object.entries(${JSON.stringify(simulated)}))
+      Object.defineProperty(process, name, { value });`;
+    const args = [`--import=data:text/javascript,${simulate}`, 'scripts/build-when-needed.mjs'];
+    const all = { cwd: folder, encoding: 'utf8', ...options } as const;
+    const { status, stdout, stderr } = spawnSync(process.execPath, args, all);
+    return [status, stdout, stderr];
+  }
+  const BUILDS = [0, '', 'Building…\n'];
+  const NOTHING = [0, '', ''];
+
+  it('it is announced on standard error, made only if something has changed, and deletes old migrations only', async () => {
+    await write('dist/src/main.js');
+    await write('dist/src/last.js');
+    await write('dist/migrations/renamed.js');
+    const before = Date.now() / 1_000 - 60;
+    await utimes(join(folder, 'dist/src/main.js'), before, before);
+    expect(run()).toEqual(BUILDS);
+    expect(run()).toEqual(NOTHING);
+    // start:dev may start the service at that moment.
+    expect(await readdir(join(folder, 'dist/src'))).toContain('last.js');
+    expect(await readdir(join(folder, 'dist/migrations'))).not.toContain('renamed.js');
+  });
+
+  it('one that fails ends the command each time, and changes nothing of the one before', async () => {
+    expect(run()).toEqual(BUILDS);
+    await write('src/main.ts', 'export const count: number = "";');
+    const failure = [1, '', expect.stringMatching(/src\/main\.ts.*\n.*The build failed\.\n$/s)];
+    expect([run(), run()]).toEqual([failure, failure]);
+    expect(await readFile(join(folder, 'dist/src/main.js'), 'utf8')).not.toContain('count');
+  });
+
+  it('packages of another lock file, or of another package manager, are refused with the remedy', async () => {
+    expect(run()).toEqual(BUILDS);
+    const name = 'package-lock.json';
+    const lock = await readFile(join(PROJECT_ROOT, name), 'utf8');
+    const changed = lock.replace(/("node_modules\/pg": \{\s*"version": ")/, '$19');
+    const later = new Date(Date.now() + 60_000);
+    const refusal = [1, '', expect.stringMatching(/Install them with npm: npm ci\n$/)];
+    for (const [content, outcome] of [
+      [lock, NOTHING],
+      [changed, refusal],
+    ] as const) {
+      await write(name, content);
+      await utimes(join(folder, name), later, later);
+      expect(run()).toEqual(outcome);
+    }
+    await write(name, lock);
+    await rm(join(folder, 'node_modules'));
+    expect(run()).toEqual(refusal);
+  });
+
+  it('versions of Node that lack what is needed are refused, and no later ones', () => {
+    expect(run()).toEqual(BUILDS);
+    const refused = ['20.18.3', '21.7.0', '22.12.0', '23.11.0', '24.10.0'];
+    const accepted = ['20.19.0', '22.13.0', '24.11.0', '25.0.0', '26.10.0', '30.0.0'];
+    for (const node of [...refused, ...accepted]) {
+      const refusal = [1, '', expect.stringContaining(`This is Node ${node}; the service needs `)];
+      const outcome = refused.includes(node) ? refusal : NOTHING;
+      expect([node, run({ versions: { ...process.versions, node } })]).toEqual([node, outcome]);
+    }
+  });
+
+  it('Windows is refused, and Docker Compose named', () => {
+    const refusal = [1, '', expect.stringContaining('Docker Compose')];
+    expect(run({ platform: 'win32' })).toEqual(refusal);
+  });
+
+  it('a folder that sudo made is named, with the command that gives it back', async () => {
+    const ids = ordinaryAccount();
+    if (ids !== undefined) {
+      await chmod(folder, 0o755);
+      await mkdir(join(folder, 'dist'));
+      const refusal = `${join(folder, 'dist')} belongs to the user with the id 0, .*: sudo chown -R .* '${folder}'\n$`;
+      expect(run({}, ids)).toEqual([1, '', expect.stringMatching(refusal)]);
+    }
+  });
+});
+
+describe('the tests', () => {
+  let TMPDIR: string;
+  beforeEach(async () => {
+    TMPDIR = await mkdtemp(join(tmpdir(), 'animal-store-interrupted-'));
+    await chmod(TMPDIR, 0o755);
+  });
+  afterEach(() => rm(TMPDIR, { recursive: true }));
+
+  const folders = async () =>
+    (await readdir(TMPDIR)).filter((name) => name.startsWith('animal-store-tests-'));
+  const start = (statements: string) => {
+    const args = ['--import', '@swc-node/register/esm-register', '--input-type=module', '-e'];
+    const env = { ...process.env, TMPDIR };
+    return Program.start(process.execPath, [...args, statements], { cwd: PROJECT_ROOT, env });
+  };
+
+  it.each(['SIGINT', 'SIGKILL'] as const)('leave no PostgreSQL if %s ends them', async (signal) => {
+    const tests = start(`
+      import { Postgres } from './test/support/postgres.ts';
+      console.log('Port', (await Postgres.start()).port);
+      setInterval(() => {}, 1_000)`);
+    const [, port] = await tests.says(/Port (\d+)/);
+    tests.signalGroup(signal);
+    await until('nothing is left', async () => (await folders()).length === 0);
+    const connection = connect(Number(port), '127.0.0.1');
+    const [error] = await once(connection, 'error');
+    expect(error.code).toBe('ECONNREFUSED');
+  });
+
+  it('remove what others left that ended with the machine, and nothing of those that run', async () => {
+    const ended = start('');
+    await ended.outcome;
+    const [left, used] = [ended.processId, process.pid].map((id) => `animal-store-tests-${id}-x`);
+    await Promise.all([left!, used!].map((name) => mkdir(join(TMPDIR, name))));
+    const removing = start(`
+      import { removeLeftOvers } from './test/support/temporary-folder.ts';
+      await removeLeftOvers();`);
+    expect(await removing.outcome).toMatchObject({ code: 0, stderr: '' });
+    await until('it is gone', async () => !(await folders()).includes(left!));
+    expect(await folders()).toEqual([used]);
+  });
 });
 
 describe('start:dev', () => {

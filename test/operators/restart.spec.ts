@@ -29,6 +29,13 @@ describe('the pets and the key are still there', () => {
     expect(await project.postmaster()).toBe(postmaster);
   });
 
+  it('after PostgreSQL was killed, which ends the service with the reason', async () => {
+    process.kill((await project.postmaster())!, 'SIGKILL');
+    const { code, stderr } = await service.program.outcome;
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/^.* has ended\. Start again.*\n$/)]);
+    await expectNextToHaveAll();
+  });
+
   it('except for a key that was revoked beside the service: the next start prints another one', async () => {
     expect((await project.run('keys', ['revoke', '1'])).code).toBe(0);
     await service.program.end('SIGTERM');

@@ -1,12 +1,12 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { chmod, chown, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chown, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { findBinaries, postgresAccount } from '../../src/embedded-postgres/embedded-postgres.js';
 import { freePort } from '../../scripts/free-port.mjs';
 import { areInstalled, type Ids, Program } from './program.js';
+import { temporaryFolder } from './temporary-folder.js';
 
 const ENVIRONMENT = { PATH: process.env['PATH'], LC_ALL: 'C', TZ: 'UTC' };
 
@@ -52,8 +52,7 @@ export class Postgres {
   }
 
   private static async inNewFolder(settings: string[], binaries?: string): Promise<Postgres> {
-    const folder = await mkdtemp(join(tmpdir(), 'animal-store-postgres-'));
-    await chmod(folder, 0o755);
+    const folder = await temporaryFolder();
     const account = await postgresAccount(folder);
     const found = binaries ?? (await findBinaries(account));
     const server = new Postgres(await freePort(), folder, found, account, settings);

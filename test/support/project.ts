@@ -1,8 +1,8 @@
-import { chmod, chown, cp, mkdir, mkdtemp, readdir, readFile, rm, symlink } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chmod, chown, cp, mkdir, readdir, readFile, rm, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { commandOf, type Ids, type Outcome, Program } from './program.js';
+import { temporaryFolder } from './temporary-folder.js';
 import { createDatabase, createMigratedDatabase, dropDatabase } from './database.js';
 import { until } from './until.js';
 
@@ -33,8 +33,8 @@ export class Project {
   }
 
   private async prepare(mode: number): Promise<void> {
-    this.root = await mkdtemp(join(tmpdir(), 'animal-store-project-'));
-    const { root, folder, temporary, ids } = this;
+    this.root = await temporaryFolder();
+    const { folder, temporary, ids } = this;
     // What programs do not read takes time to copy.
     const options = { recursive: true, filter: (file: string) => !/\.(d\.ts|map)$/.test(file) };
     for (const part of PARTS) {
@@ -42,7 +42,6 @@ export class Project {
     }
     await symlink(join(PROJECT_ROOT, 'node_modules'), join(folder, 'node_modules'));
     await mkdir(temporary);
-    await chmod(root, 0o755);
     await chmod(temporary, 0o1777);
     await chmod(folder, mode);
     if (ids.uid !== undefined && ids.gid !== undefined) {

@@ -1,3 +1,4 @@
+import assert from 'node:assert';
 import { spawnSync } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -20,7 +21,8 @@ export const configurationOf = (name: ProxyName) =>
 
 function expectValid(name: ProxyName, args: string[], env: Record<string, string> = {}): void {
   const check = spawnSync(name, args, { env: { PATH, ...env }, encoding: 'utf8' });
-  expect(check).toMatchObject({ status: 0, stderr: expect.not.stringMatching(/warn|alert/i) });
+  assert.equal(check.status, 0, check.stderr);
+  assert.doesNotMatch(check.stderr, /warn|alert/i);
 }
 
 /** A proxy with its configuration of `deploy/`, before two processes of this machine. */
@@ -76,7 +78,7 @@ async function nginx(folder: string, port: number, ports: [number, number]) {
     ['server 127.0.0.1:3000 ', `server 127.0.0.1:${ports[0]} `],
     ['server 127.0.0.1:3001 ', `server 127.0.0.1:${ports[1]} `],
   ] as const) {
-    expect(site.split(from)).toHaveLength(2);
+    assert.equal(site.split(from).length, 2, from);
     site = site.replace(from, to);
   }
   const folders = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'];
@@ -84,7 +86,7 @@ async function nginx(folder: string, port: number, ports: [number, number]) {
     join(folder, 'nginx.conf'),
     `daemon off;
     pid ${folder}/pid;
-    events {}
+    events { worker_connections 20000; }
     http {
       access_log off;
       ${folders.map((name) => `${name}_temp_path ${folder}/${name};`).join('\n')}

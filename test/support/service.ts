@@ -12,7 +12,7 @@ import { runMigrations } from '../../src/schema/migrations.js';
 import { connectService } from '../../src/connect-service.js';
 import { poolOf } from '../../src/database/data-source.js';
 import { AccessLog } from '../../src/http/access-log.js';
-import { TurnGuard } from '../../src/http/turn.guard.js';
+import { TurnGuard } from '../../src/auth/turn.guard.js';
 import { HttpLimits } from '../../src/http/limits.js';
 import { createLogger } from '../../src/logging/logger.js';
 import { OrdersModule } from '../../src/orders/orders.module.js';

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { HttpLimits } from '../../src/http/limits.js';
-import { TurnGuard } from '../../src/http/turn.guard.js';
+import { TurnGuard } from '../../src/auth/turn.guard.js';
 
 describe('TurnGuard', () => {
   const limits = Object.assign(new HttpLimits(), { handled: 4 });

@@ -1,5 +1,5 @@
 import { EventEmitter } from 'node:events';
-import { AdmissionGuard } from '../../src/http/admission.guard.js';
+import { AdmissionGuard } from '../../src/auth/admission.guard.js';
 import { HttpLimits } from '../../src/http/limits.js';
 
 describe('AdmissionGuard', () => {

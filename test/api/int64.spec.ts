@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { INT64_MAX, INT64_MIN, int64FromDecimal, int64FromJson } from './int64.js';
+import { INT64_MAX, INT64_MIN, int64FromDecimal, int64FromJson } from '../../src/int64.js';
 
 const EDGES = [INT64_MIN - 1n, INT64_MIN, INT64_MAX, INT64_MAX + 1n];
 const NO_NUMBERS = ['', ' 1', '1 ', '1\n', ...'- +1 0x1 1n 1_0 ١ １ NaN Infinity'.split(' ')];

@@ -1,9 +1,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { withoutPassword } from './database-url.js';
-import { Environment, readEnvironment, warningsOf } from './environment.js';
-import { OperatorError } from '../errors/operator-error.js';
+import { withoutPassword } from '../../src/config/database-url.js';
+import { Environment, readEnvironment, warningsOf } from '../../src/config/environment.js';
+import { OperatorError } from '../../src/errors/operator-error.js';
 
 const DB = 'postgres://u:p@db.example/animals';
 const HERE = 'https://staging.example/v1';

@@ -1,7 +1,7 @@
 import { type CanActivate, type ExecutionContext, Injectable } from '@nestjs/common';
 import { ApiError } from '../errors/api-error.js';
-import type { Request, Response } from './express-classes.js';
-import { HttpLimits } from './limits.js';
+import type { Request, Response } from '../http/express-classes.js';
+import { HttpLimits } from '../http/limits.js';
 
 /** How many responses may be unread before their bytes are counted. */
 const FEW = 64;

@@ -1,6 +1,6 @@
 import { type CanActivate, type ExecutionContext, Injectable } from '@nestjs/common';
-import type { Request, Response } from './express-classes.js';
-import { HttpLimits } from './limits.js';
+import type { Request, Response } from '../http/express-classes.js';
+import { HttpLimits } from '../http/limits.js';
 
 /** The requests of one key for one operation. */
 interface Queue {

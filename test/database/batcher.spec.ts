@@ -1,6 +1,6 @@
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import { type Clock, install } from '@sinonjs/fake-timers';
-import { Batcher, BATCH_LIMITS } from './batcher.js';
+import { Batcher, BATCH_LIMITS } from '../../src/database/batcher.js';
 
 /** Ends after whatever this turn of the event loop leaves for the end of it. */
 async function turn(): Promise<void> {

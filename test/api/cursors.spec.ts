@@ -1,7 +1,7 @@
 import fc from 'fast-check';
-import { encodeChecked } from '../checked-text.js';
-import { INT64_MAX, INT64_MIN } from '../int64.js';
-import { Cursors } from './cursors.js';
+import { encodeChecked } from '../../src/checked-text.js';
+import { INT64_MAX, INT64_MIN } from '../../src/int64.js';
+import { Cursors } from '../../src/listing/cursors.js';
 
 /** Every id that another id can follow. */
 const id = fc.bigInt({ min: INT64_MIN, max: INT64_MAX - 1n });

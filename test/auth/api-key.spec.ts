@@ -1,4 +1,4 @@
-import { hashApiKey, isApiKey, newApiKey } from './api-key.js';
+import { hashApiKey, isApiKey, newApiKey } from '../../src/api-key.js';
 
 const KEY = newApiKey();
 

@@ -1,0 +1,65 @@
+import { Injectable } from '@nestjs/common';
+import { Pool, type PoolClient } from 'pg';
+import { NoSessionError } from '../errors/database-error.js';
+import { DATABASE_TIMEOUTS, type ServingPool } from './pool.js';
+
+/**
+ * The sessions that the statements of one module may use at a time: all of the pool but one. If its tables are locked, the
+ * others still find a session. Each module provides its own.
+ */
+@Injectable()
+export class SessionShare {
+  private readonly inUse = new Set<PoolClient>();
+  private readonly waiting: (() => void)[] = [];
+  private free: number;
+
+  constructor(private readonly pool: Pool) {
+    this.free = Math.max((pool as ServingPool).size - 1, 1);
+    pool.on('release', (_error, session) => this.inUse.delete(session) && this.pass());
+  }
+
+  get config() {
+    return (this.pool as ServingPool).config;
+  }
+
+  /** As the pool's. @throws NoSessionError, also if the others of this share are in use for too long. */
+  async connect(): Promise<PoolClient> {
+    if (this.free === 0) {
+      await this.turn();
+    } else {
+      this.free -= 1;
+    }
+    try {
+      const session = await this.pool.connect();
+      this.inUse.add(session);
+      return session;
+    } catch (error) {
+      this.pass();
+      throw error;
+    }
+  }
+
+  private turn(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const timeout = setTimeout(() => {
+        this.waiting.splice(this.waiting.indexOf(begin), 1);
+        reject(new NoSessionError('All sessions for these operations are in use.'));
+      }, DATABASE_TIMEOUTS.connection);
+      const begin = () => {
+        clearTimeout(timeout);
+        resolve();
+      };
+      this.waiting.push(begin);
+    });
+  }
+
+  /** Gives a session's place to the next one that waits. */
+  private pass(): void {
+    const next = this.waiting.shift();
+    if (next === undefined) {
+      this.free += 1;
+    } else {
+      next();
+    }
+  }
+}

@@ -1,0 +1,56 @@
+import {
+  isRefusedValue,
+  isUnavailable,
+  NoSessionError,
+  sqlState,
+} from '../../src/errors/database-error.js';
+import { OperatorError } from '../../src/errors/operator-error.js';
+
+const withCode = (code: unknown, more = {}) => Object.assign(new Error('why'), { code, ...more });
+const withCodes = (codes: string) => codes.split(' ').map((code) => withCode(code));
+
+const UNAVAILABLE: unknown[] = [
+  ...withCodes('08000 08001 08003 08006 25006 25P04 40001 40P01 53000 53100'),
+  ...withCodes('53200 53300 55P03 57014 57P01 57P02 57P03 58000 58030 58P01'),
+  ...withCodes('ECONNRESET ECONNABORTED EPIPE ETIMEDOUT EHOSTUNREACH ENETUNREACH'),
+  // Whatever happened while a session was opened; a pooler ended the session.
+  ...[withCode('ENOENT'), withCode('3D000'), new Error('unable to verify'), 'why', undefined].map(
+    (cause) => new NoSessionError(cause),
+  ),
+  new OperatorError('There is a pooler'),
+  withCode('28P01', { severity: 'FATAL' }),
+  // A policy of row-level security; Citus lost a worker.
+  withCode('42501', { severity: 'ERROR', routine: 'check_enable_rls' }),
+  withCode('42501', { severity: 'ERROR', routine: 'ExecWithCheckOptions' }),
+  withCode('XX000', { message: 'server closed the connection unexpectedly\n\tThis means …' }),
+  ...[
+    'Connection terminated unexpectedly',
+    'Client has encountered a connection error and is not queryable',
+    'Client was closed and is not queryable',
+  ].map((message) => new Error(message)),
+];
+const REFUSED: unknown[] = withCodes('22001 22003 22021 22P02 22P05 23502 23505 23514 P0001');
+const OURS = [
+  ...withCodes(
+    '28P01 3D000 55000 ECONNREFUSED 42601 42703 42P01 42501 0A000 XX000 26000 42P08 42P22',
+  ),
+  ...JSON.parse(
+    '[null, "EPIPE", 42, {}, [], {"code": 53300}, {"message": "Connection terminated"}]',
+  ),
+  undefined,
+  withCode(Symbol('code')),
+  withCode('42501', { severity: 'ERROR', routine: 'aclcheck_error' }),
+  new Error('timeout exceeded when trying to connect'),
+];
+
+it.each([...UNAVAILABLE, ...REFUSED, ...OURS])('the database error %p means what it does', (it) => {
+  expect(isUnavailable(it)).toBe(UNAVAILABLE.includes(it));
+  expect(isRefusedValue(it)).toBe(REFUSED.includes(it));
+});
+
+it('an error that PostgreSQL raised has a SQLSTATE, and no other', () => {
+  const states = ['57P01', '25006', 'ECONNRESET', 'EPIPE', 53300].map((it) =>
+    sqlState({ code: it }),
+  );
+  expect(states).toEqual(['57P01', '25006', undefined, undefined, undefined]);
+});
