@@ -1,6 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { chmodSync, chownSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, chownSync } from 'node:fs';
 import { join } from 'node:path';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { postgresAccount } from '../../src/embedded-postgres/embedded-postgres.js';
@@ -9,6 +8,7 @@ import { describeWith } from '../support/describe-with.js';
 import { DOCUMENTS, read } from '../support/documents.js';
 import { Postgres, systemBinaries } from '../support/postgres.js';
 import { Project } from '../support/project.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 
 const FILES = [
   ...DOCUMENTS.filter((file) => file !== 'CHANGELOG.md'),
@@ -28,7 +28,7 @@ describeWith('PostgreSQL', await systemBinaries())('the URLs of the documents', 
   let server: Postgres;
   const at = (file: string) => join(folder, file);
   beforeAll(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'animal-store-urls-'));
+    folder = await temporaryFolder();
     const make = `req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout ${at('key')} -out ${at('ca.pem')}`;
     execFileSync('openssl', make.split(' '), { stdio: 'ignore' });
     const { uid = process.getuid!(), gid = process.getgid!() } = await postgresAccount(folder);
@@ -47,7 +47,6 @@ describeWith('PostgreSQL', await systemBinaries())('the URLs of the documents', 
   });
   afterAll(async () => {
     await server.stop();
-    rmSync(folder, { recursive: true });
   });
 
   /** The URL as an operator fills it in for the server of this test. */

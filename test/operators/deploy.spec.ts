@@ -1,9 +1,8 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import ts from 'typescript';
 import { parseAllDocuments } from 'yaml';
@@ -12,6 +11,7 @@ import { Environment, readEnvironment } from '../../src/config/environment.js';
 import { itWith } from '../support/describe-with.js';
 import { startService } from '../support/service.js';
 import { read } from '../support/documents.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 
 const objectsOf = (file: string) =>
   parseAllDocuments(read(`deploy/kubernetes/${file}`)).map((document) => {
@@ -165,8 +165,8 @@ describe('deploy/animal-store@.service', () => {
     expect(valueOf('LimitCORE')).toBe('0');
   });
 
-  itWith('systemd-analyze')('is a unit that systemd reads', () => {
-    const folder = mkdtempSync(join(tmpdir(), 'animal-store-systemd-'));
+  itWith('systemd-analyze')('is a unit that systemd reads', async () => {
+    const folder = await temporaryFolder();
     const file = join(folder, 'animal-store@3000.service');
     writeFileSync(file, unit.replace('/usr/bin/node', process.execPath));
     const analyze = (...args: string[]) =>
@@ -174,6 +174,5 @@ describe('deploy/animal-store@.service', () => {
     expect(analyze('verify')).toMatchObject({ status: 0, stderr: '' });
     // Of 100 for a unit that restricts nothing.
     expect(analyze('security', '--offline=true', '--threshold=20')).toMatchObject({ status: 0 });
-    rmSync(folder, { recursive: true });
   });
 });
