@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { APPLICATION_NAME } from '../../src/database/data-source.js';
@@ -10,7 +10,6 @@ import { DELETE_OLD_IDEMPOTENCY_KEYS } from '../../src/pets/pets.sql.js';
 import { Project } from '../support/project.js';
 import { until } from '../support/until.js';
 import { describeWith } from '../support/describe-with.js';
-import { read } from '../support/documents.js';
 import { Postgres, systemBinaries } from '../support/postgres.js';
 
 const binaries = await systemBinaries();
@@ -121,9 +120,6 @@ describeWith('PostgreSQL', binaries)('the SQL files of docs', () => {
     }
     const listed = Object.keys(STATEMENTS);
     expect([...sent.keys()].toSorted()).toEqual(listed.toSorted());
-    expect(listed.filter((statement) => !isBeginning(statement)).toSorted()).toEqual(
-      (await namesInSource()).toSorted(),
-    );
     const parts = Object.entries(STATEMENTS).map(([statement, purpose]) => {
       const prepared = isBeginning(statement) ? '' : ` Prepared as ${statement}.`;
       return `-- ${purpose}${prepared}\n${sent.get(statement)!.trim()};\n`;
@@ -157,18 +153,6 @@ function statementsIn(log: string): Map<string, string> {
 }
 
 const isBeginning = (statement: string) => /[ "]/.test(statement);
-
-/** The names of all statements in src, but for those of Citus. */
-async function namesInSource(): Promise<string[]> {
-  const files = await readdir(join(PROJECT_ROOT, 'src'), { recursive: true });
-  const sources = files.filter(
-    (file) => /(?<!\.spec)\.ts$/.test(file) && !file.startsWith('citus'),
-  );
-  const names = /new (?:Page)?Statement\(\s*(.*?),/g;
-  return sources.flatMap((file) =>
-    [...read(join('src', file)).matchAll(names)].map(([, name]) => name!.slice(1, -1)),
-  );
-}
 
 /** What TypeORM asks when it connects. */
 const OF_TYPEORM =
