@@ -12,7 +12,10 @@ function verifierOn(isValid: (hash: string) => boolean, expiresIn: number | null
     sent.push(hashes);
     return { rows: hashes.filter(isValid).map((hash, id) => [`${id}`, hash, expiresIn]) };
   };
-  const verifier = new ApiKeyVerifier({ query } as unknown as Pool, pino({ level: 'silent' }));
+  const verifier = new ApiKeyVerifier(
+    { query, release() {} } as unknown as Pool,
+    pino({ level: 'silent' }),
+  );
   const verifyAll = (keys: string[]) => Promise.all(keys.map((key) => verifier.verify(key)));
   return { verifier, verifyAll, sent, remembered: () => verifier['remembered'].size };
 }

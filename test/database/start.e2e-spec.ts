@@ -17,7 +17,7 @@ describe('a start on a busy machine', () => {
       server.pipe(client).on('error', () => server.destroy());
       client.on('data', (data) => {
         // The first session that would serve requests gets no response.
-        if (data.includes('set_config') && unanswered === 0) {
+        if (data.includes('isReadOnly') && unanswered === 0) {
           unanswered += 1;
         } else {
           server.write(data);
