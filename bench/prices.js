@@ -46,6 +46,7 @@ const KINDS = {
  * @returns {Promise<[kind: string, multiple: number][]>} the CPU time of a request, by that of a plain list.
  */
 export async function prices({ url, pid, database: { key } }, seconds) {
+  /** @type {[kind: string, seconds: number][]} */
   const times = [];
   for (const [kind, message] of Object.entries(KINDS)) {
     await load(url, key, message, seconds / 3);

@@ -29,28 +29,6 @@ describe('createPet 201', () => {
   });
 
   it.each([
-    ['-0', '0'],
-    ['3.0', '3'],
-    ['1e2', '100'],
-    ['9007199254740993', '9007199254740993'],
-  ])('stores the categoryId %s exactly, as %s', async (sent, stored) => {
-    expect(await create(`{"name":"a","categoryId":${sent}}`)).toBe(
-      `"name":"a","categoryId":${stored},"status":"available"}`,
-    );
-  });
-
-  // pets.roundtrip.property.e2e-spec.ts has more.
-  it.each([
-    ['white space around', ' \t a\n '],
-    ['a decomposed and a composed letter', 'e\u0301\u00e9'],
-    ['quotes, backslashes and SQL', `"\\'\\u0041\\n'); drop table pets; --`],
-    ['joiners, marks and separators', '👩‍👩‍👧‍👦\u202eكلب\u200f\u2028\u2029'],
-  ])('stores a name exactly as sent: %s', async (_what, name) => {
-    const stored = JSON.parse(`{${await create(JSON.stringify({ name, categoryId: 1 }))}`);
-    expect(stored).toEqual({ name, categoryId: 1, status: 'available' });
-  });
-
-  it.each([
     ['ignores unknown fields', '{"access_token":"x","Name":1,"STATUS":1,"a":1e999,'],
     [
       'takes the last value of a repeated key',
@@ -58,6 +36,10 @@ describe('createPet 201', () => {
     ],
   ])('%s', async (_title, start) => {
     expect(await create(`${start}${REX.slice(1)}`)).toBe(STORED_REX);
+  });
+
+  it.each(['1.0', '0.1e1', '10e-1'])('reads the categoryId %s by its value', async (digits) => {
+    expect(await create(`{"name":"Rex","categoryId":${digits}}`)).toBe(STORED_REX);
   });
 
   // They mean something to JavaScript, to class-transformer or to class-validator.

@@ -90,21 +90,6 @@ describe('createPet with an Idempotency-Key', () => {
     expect(await count('pets')).toBe(100);
   });
 
-  itNotOnCitus('keeps no request waiting while someone holds the rows of the keys', async () => {
-    const other = await service.keys.issue('other');
-    const first = await create('held').expect(201);
-    for (const table of ['idempotency_keys', 'api_keys']) {
-      await whileHeld(`select from ${table} for update`, async () => {
-        const answers = await Promise.all([
-          create('held'),
-          ...[service.key, other.key].map((apiKey) => create(`free-${table}`, REX, apiKey)),
-        ]);
-        expect(answers.map(({ status }) => status)).toEqual([201, 201, 201]);
-        expect(answers[0]!.text).toBe(first.text);
-      });
-    }
-  });
-
   it('creates a pet or says 401, while a process still trusts an API key that was deleted', async () => {
     const { id, key } = await service.keys.issue('deleted');
     const first = await create('before', REX, key).expect(201);
@@ -144,18 +129,6 @@ describe('createPet with an Idempotency-Key', () => {
     });
     afterAll(() => other.stop());
 
-    it('answers retries that come to both at once with the animal, and uses no id up', async () => {
-      const created = await create('known').expect(201);
-      for (let i = 0; i < 50; i += 1) {
-        const retries = [service, other].map((one) => create('known', REX, service.key, one));
-        for (const { status, text } of await Promise.all(retries)) {
-          expect([status, text]).toEqual([201, created.text]);
-        }
-      }
-      const next = await create('next').expect(201);
-      expect(next.body.id).toBe(created.body.id + 1);
-    });
-
     it('answers twins at once with 409, locks no other key, nor migrations, and creates one animal', async () => {
       const slow = { name: 'slow', categoryId: 1 };
       await service.query(
@@ -192,35 +165,19 @@ describe('createPet with an Idempotency-Key', () => {
     });
   });
 
-  it.each([false, true])(
-    'answers twins with another body with 422 while it works on the first request, the key in use before: %s',
-    async (isUsed) => {
-      const bodies = isUsed ? [MAX, REX, MAX, REX] : [REX, MAX, REX, MAX];
-      const held = 'lock table pets in access exclusive mode';
-      let first: { text: string } | undefined;
-      let answers: { status: number; text: string }[] = [];
-      // On a busy machine, the first statement may be out of time before the second one waits.
-      await until('no statement is out of time', async () => {
-        await service.query('truncate pets, idempotency_keys cascade');
-        first = isUsed ? await create('twins').expect(201) : undefined;
-        const { asked } = await whileHeld(held, async (holder) => {
-          const asked = bodies.map((body) => create('twins', body).then((answer) => answer));
-          await untilBlocked(holder, 1, 1).catch(() => undefined);
-          // Another key, so another batch leaves, and the twins do not leave with it.
-          asked.push(create('other').then((answer) => answer));
-          await untilBlocked(holder, 2, 1).catch(() => undefined);
-          return { asked };
-        });
-        const all = await Promise.all(asked);
-        answers = all.slice(0, bodies.length);
-        return all.every(({ status }) => status !== 503);
-      });
-      expect(answers.map(({ status }) => status)).toEqual(
-        bodies.map((body) => (body === REX ? 201 : 422)),
-      );
-      const texts = answers.filter(({ status }) => status === 201).map(({ text }) => text);
-      expect(new Set([...texts, first?.text ?? texts[0]]).size).toBe(1);
-      expect(await count('pets')).toBe(2);
+  it.each([undefined, REX, MAX])(
+    'answers those of twins at once that have another body with 422, after a request with %j',
+    async (earlier) => {
+      const first = earlier && (await create('twins', earlier).expect(201));
+      const twins = [REX, MAX, REX, MAX].map((body) => create('twins', body));
+      const answers = await Promise.all(twins);
+      const created = answers.filter(({ status }) => status === 201).map(({ text }) => text);
+      expect(new Set([...created, first?.text ?? created[0]]).size).toBe(1);
+      expect(created).toHaveLength(2);
+      for (const answer of answers.filter(({ status }) => status !== 201)) {
+        expectError(answer, 422, 'idempotency_key_reused');
+      }
+      expect(await count('pets')).toBe(1);
     },
   );
 

@@ -21,7 +21,9 @@ describe('createPet, which then stores nothing,', () => {
 
   // pets.roundtrip.property.e2e-spec.ts has more names, src/int64.spec.ts more numbers.
   it.each([
-    ...list('5 null true ["Rex"] [] {"a":1} "\\u0000"').map((value) => ['name', value]),
+    ...list('5 null true ["Rex"] [] {"a":1} "a\\u0000" "\\ud800" "a\\udc00\\ud800b"').map(
+      (value) => ['name', value],
+    ),
     ...list('"1" "" "9223372036854775807" null true [] [1] {} 0.5').map((it) => ['categoryId', it]),
     ...list('null "" "Available" "sold\\u0000" "toString" 0 [] ["sold"]').map((it) => [
       'status',
@@ -31,16 +33,6 @@ describe('createPet, which then stores nothing,', () => {
     rejects(`{"name":"a","categoryId":1,"${field}":${value}}`, 'invalid_request', [field!]),
   );
 
-  it.each(list('constructor __proto__ toString valueOf hasOwnProperty then toJSON length'))(
-    'rejects with 400 an object with %s for a value',
-    async (key) => {
-      for (const object of [`{"${key}":1}`, `[{"${key}":null}]`, `{"${key}":{"name":"x"}}`]) {
-        const body = `{"name":${object},"categoryId":${object},"status":${object}}`;
-        await rejects(body, 'invalid_request', ['name', 'categoryId', 'status']);
-      }
-    },
-  );
-
   it.each([
     ['{"__proto__":{"name":"Rex","categoryId":1}}', ['name', 'categoryId']],
     ['{"status":null}', ['name', 'categoryId', 'available, pending, sold, or omitted']],
@@ -48,12 +40,6 @@ describe('createPet, which then stores nothing,', () => {
     ['{"NAME":"a","categoryID":1}', ['name', 'categoryId']],
     ['{"name":"a","name":null,"categoryId":1,"categoryId":0.5}', ['name', 'categoryId']],
   ])('names every error of %s', (body, words) => rejects(body, 'invalid_request', words));
-
-  it('names only errors, and does not echo what was sent', async () => {
-    const { text } = await service.api.post('/v1/pets').send({ name: 'a', categoryId: '<b>' });
-    expect(text).toContain('categoryId');
-    expect(text).not.toMatch(/\bname\b|"message":"[^"]*status|<b>/);
-  });
 
   it.each(list('[] [{"name":"a","categoryId":1}] "a" 1 true null'))(
     'rejects with 400 a body that is no object: %s',

@@ -1,9 +1,6 @@
-import { Client } from 'pg';
 import { administer } from '../../src/database/database.js';
-import { HttpLimits } from '../../src/http/limits.js';
 import { pagesStatement } from '../../src/listing/postgres-page-reader.js';
 import { ORDERS } from '../../src/orders/orders.service.js';
-import { expectError } from '../support/answers.js';
 import { itNotOnCitus } from '../support/citus.js';
 import { serviceOfTests } from '../support/service.js';
 
@@ -51,24 +48,4 @@ describe('listOrders', () => {
       ]);
     },
   );
-
-  it('keeps no request waiting that needs other tables, however many wait for a locked one', async () => {
-    const locker = new Client({ connectionString: service.databaseUrl });
-    await locker.connect();
-    await locker.query('begin; lock table orders in access exclusive mode');
-    let answered = 0;
-    const orders = Array.from({ length: new HttpLimits().handled + 50 }, async () => {
-      const answer = await service.api.get('/v1/store/orders');
-      answered += 1;
-      return answer;
-    });
-    await service.api.get('/v1/pets').expect(200);
-    await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
-    expect(answered).toBe(0);
-    for (const answer of await Promise.all(orders)) {
-      expectError(answer, 503, 'unavailable');
-    }
-    await locker.end();
-    await service.api.get('/v1/store/orders').expect(200);
-  });
 });

@@ -7,12 +7,12 @@ import { serviceOfTests } from '../support/service.js';
 /** Values that are no limit. */
 const LIMITS = [
   '0 00 -0 -1 101 1000 1e1 1e 0x10 0b1 +5 %2B5 05 005 5.0 5. .5 %205 5%20 5%0A %095 5%00 1,0 1_0',
-  '5;status=sold %EF%BC%95 %D9%A5 %FF five null undefined NaN Infinity true 18446744073709551617',
+  '% %zz 2% 5;status=sold %EF%BC%95 %D9%A5 %FF five null undefined NaN Infinity true 18446744073709551617',
 ].flatMap((values) => values.split(' '));
 
 /** Values that are no status. */
 const STATUSES =
-  "SOLD Sold sold%20 %20sold sold%00 sold%0A sold,pending sol null undefined * toString sold'--";
+  "% sold% SOLD Sold sold%20 %20sold sold%00 sold%0A sold,pending sol null undefined * toString sold'--";
 
 /** Ways to send a parameter NAME that are no value. ENCODED is its name with a percent-encoded letter. */
 const FORMS = [

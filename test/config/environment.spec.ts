@@ -1,9 +1,9 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { withoutPassword } from '../../src/config/database-url.js';
 import { Environment, readEnvironment, warningsOf } from '../../src/config/environment.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 
 const DB = 'postgres://u:p@db.example/animals';
 const HERE = 'https://staging.example/v1';
@@ -129,8 +129,8 @@ describe('readEnvironment', () => {
     ]);
   });
 
-  it('reads DATABASE_URL and DATABASE_READ_URL from files, and judges them as the variables', () => {
-    const folder = mkdtempSync(join(tmpdir(), 'animal-store-secret-'));
+  it('reads DATABASE_URL and DATABASE_READ_URL from files, and judges them as the variables', async () => {
+    const folder = await temporaryFolder();
     const FILE = join(folder, 'url');
     writeFileSync(FILE, `\uFEFF${DB}\r\n`);
     const both = { DATABASE_URL_FILE: FILE, DATABASE_READ_URL_FILE: FILE, DATABASE_URL: '' };
@@ -147,7 +147,6 @@ describe('readEnvironment', () => {
       expect(faults).toEqual([expect.stringMatching(`^${fault}`)]);
       expect(faults[0]).not.toContain('sekrit');
     }
-    rmSync(folder, { recursive: true });
   });
 });
 

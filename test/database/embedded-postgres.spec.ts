@@ -1,23 +1,22 @@
 import { once } from 'node:events';
 import type { Stats } from 'node:fs';
-import { chown, cp, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chown, cp, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { EmbeddedPostgres } from '../../src/embedded-postgres/embedded-postgres.js';
 import { until } from '../support/until.js';
 import { ask } from '../support/ask.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 
 describe('EmbeddedPostgres', () => {
   let folder: string;
   let server: EmbeddedPostgres;
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'animal-store-embedded-'));
+    folder = await temporaryFolder();
     server = await EmbeddedPostgres.start(folder);
   });
   afterAll(async () => {
     await server.stop();
-    await rm(folder, { recursive: true, force: true });
   });
 
   it('listens on the loopback address alone, in UTF-8, and has a random password', async () => {

@@ -1,6 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { chmod, chown, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chmod, chown, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { postgresAccount } from '../../src/embedded-postgres/embedded-postgres.js';
 import { expectError } from '../support/answers.js';
@@ -15,6 +14,7 @@ import {
   type TestService,
 } from '../support/service.js';
 import { until } from '../support/until.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 
 /** More requests than there are sessions, each for a session of its own. */
 const requestsTo = ({ api, anonymous }: TestService) => [
@@ -117,8 +117,7 @@ describe('while TLS with PostgreSQL fails', () => {
     await copy('other.crt', 'root.crt');
   };
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'animal-store-tls-'));
-    await chmod(folder, 0o755);
+    folder = await temporaryFolder();
     ['server', 'client', 'other'].forEach((name) => certify(name));
     await copy('server.crt', 'root.crt');
     await Promise.all(FILES.map((name) => copy(name, `${name}.kept`)));
@@ -138,7 +137,6 @@ describe('while TLS with PostgreSQL fails', () => {
   afterAll(async () => {
     await service?.stop();
     await server?.stop();
-    await rm(folder, { recursive: true, force: true });
   });
 
   it.each<[string, () => unknown]>([

@@ -114,12 +114,4 @@ describeWith('PostgreSQL', BINARIES)('a primary and its standby', () => {
       expect(await portInUse()).toBe(to.port);
     }
   });
-
-  it('after a crash of the one in use, the other is found', async () => {
-    await setReadOnly(primary, 'off');
-    await standby.stop();
-    await createdAgain();
-    expect(await portInUse()).toBe(primary.port);
-    await service.anonymous.get('/health/ready').expect(200);
-  });
 });

@@ -13,8 +13,8 @@ import { PETS } from '../../src/pets/pets.service.js';
 import { DELETE_OLD_IDEMPOTENCY_KEYS } from '../../src/pets/postgres-pet-store.js';
 import { Project } from '../support/project.js';
 import { until } from '../support/until.js';
-import { describeWith } from '../support/describe-with.js';
 import { read } from '../support/documents.js';
+import { describeWith } from '../support/describe-with.js';
 import { Postgres, systemBinaries } from '../support/postgres.js';
 
 const binaries = await systemBinaries();

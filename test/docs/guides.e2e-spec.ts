@@ -1,6 +1,5 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { transform } from '@swc/core';
@@ -24,7 +23,7 @@ function isMissing(language: string): boolean {
   return error !== undefined;
 }
 
-/** `test/docs/generators.e2e-spec.ts` runs those of several files. */
+/** `clients/generated` runs those of several files. */
 const isRunHere = ({ file }: Sample) => file === undefined;
 
 async function run({ language, code }: Sample, folder: string, env = {}) {
@@ -45,8 +44,7 @@ async function run({ language, code }: Sample, folder: string, env = {}) {
 describe.each(GUIDES)('the guide %s', (name) => {
   const service = serviceOfTests({ RATE_LIMIT_PER_MINUTE: '600' });
   let folder: string;
-  beforeAll(async () => (folder = await mkdtemp(join(tmpdir(), 'animal-store-guide-'))));
-  afterAll(() => rm(folder, { recursive: true }));
+  beforeAll(async () => (folder = await temporaryFolder()));
 
   it('has samples that run, one after the other, and print what it shows', async () => {
     const samples = samplesOf(name).filter(isRunHere);
@@ -115,6 +113,7 @@ time.monotonic, time.sleep, urllib.request.urlopen = lambda: clock, sleep, urlop
 atexit.register(lambda: print(last))
 `,
 };
+import { temporaryFolder } from '../support/temporary-folder.js';
 
 it.each(Object.keys(OUTAGE))(
   'the retries in %s go on for at least 30 seconds',
@@ -122,13 +121,12 @@ it.each(Object.keys(OUTAGE))(
     if (isMissing(language)) {
       return;
     }
-    const folder = await mkdtemp(join(tmpdir(), 'animal-store-retries-'));
+    const folder = await temporaryFolder();
     const sample = samplesOf('retries').find((candidate) => candidate.language === language)!;
     const { exit, stdout } = await run({ language, code: OUTAGE[language] + sample.code }, folder, {
       BASE: 'http://127.0.0.1/v1',
       KEY: 'key',
     });
-    await rm(folder, { recursive: true });
     expect(exit).toBe(1);
     expect(Number(stdout)).toBeGreaterThanOrEqual(30);
     expect(Number(stdout)).toBeLessThan(45);
@@ -136,7 +134,7 @@ it.each(Object.keys(OUTAGE))(
 );
 
 it('the samples in TypeScript compile where it is strict', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'animal-store-samples-'));
+  const folder = await temporaryFolder();
   const files: string[] = [];
   for (const name of GUIDES) {
     const samples = samplesOf(name).filter(isRunHere);
@@ -155,7 +153,6 @@ it('the samples in TypeScript compile where it is strict', async () => {
     skipLibCheck: true,
   });
   const errors = ts.getPreEmitDiagnostics(program);
-  await rm(folder, { recursive: true });
   expect(files.length).toBeGreaterThan(5);
   expect(errors.map(({ messageText, file }) => [file?.fileName, messageText])).toEqual([]);
 });

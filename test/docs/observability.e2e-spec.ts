@@ -1,12 +1,12 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { itWith } from '../support/describe-with.js';
 import { startService } from '../support/service.js';
 import { DOCUMENTS, read } from '../support/documents.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 
 const ALERTS = join(PROJECT_ROOT, 'docs/observability/alerts.yaml');
 
@@ -166,30 +166,32 @@ describe('the dashboard and the alerts', () => {
 
   const promtool = (...args: string[]) => execFileSync('promtool', args, { encoding: 'utf8' });
 
-  itWith('promtool')('fire when, and only when, that has happened which they are about', () => {
-    expect(Object.keys(CASES)).toEqual(alerts.map(({ alert }) => alert));
-    const tests = Object.entries(CASES).map(([alertname, { series, times, labels, summary }]) => {
-      const firing = {
-        exp_labels: { job: 'animal-store', ...labels },
-        exp_annotations: { summary, runbook_url: runbookOf(alertname) },
-      };
-      return {
-        interval: '15s',
-        input_series: Object.entries(series).map(([name, values]) => ({ series: name, values })),
-        alert_rule_test: [
-          { alertname, eval_time: times[0], exp_alerts: [] },
-          { alertname, eval_time: times[1], exp_alerts: [firing] },
-        ],
-      };
-    });
-    const folder = mkdtempSync(join(tmpdir(), 'animal-store-alerts-'));
-    const file = join(folder, 'tests.yaml');
-    // JSON is YAML.
-    writeFileSync(
-      file,
-      JSON.stringify({ rule_files: [ALERTS], evaluation_interval: '15s', tests }),
-    );
-    expect(promtool('test', 'rules', file)).toContain('SUCCESS');
-    rmSync(folder, { recursive: true });
-  });
+  itWith('promtool')(
+    'fire when, and only when, that has happened which they are about',
+    async () => {
+      expect(Object.keys(CASES)).toEqual(alerts.map(({ alert }) => alert));
+      const tests = Object.entries(CASES).map(([alertname, { series, times, labels, summary }]) => {
+        const firing = {
+          exp_labels: { job: 'animal-store', ...labels },
+          exp_annotations: { summary, runbook_url: runbookOf(alertname) },
+        };
+        return {
+          interval: '15s',
+          input_series: Object.entries(series).map(([name, values]) => ({ series: name, values })),
+          alert_rule_test: [
+            { alertname, eval_time: times[0], exp_alerts: [] },
+            { alertname, eval_time: times[1], exp_alerts: [firing] },
+          ],
+        };
+      });
+      const folder = await temporaryFolder();
+      const file = join(folder, 'tests.yaml');
+      // JSON is YAML.
+      writeFileSync(
+        file,
+        JSON.stringify({ rule_files: [ALERTS], evaluation_interval: '15s', tests }),
+      );
+      expect(promtool('test', 'rules', file)).toContain('SUCCESS');
+    },
+  );
 });

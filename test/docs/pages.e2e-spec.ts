@@ -63,9 +63,6 @@ describe('the pages', () => {
     }
   });
 
-  it('are where / leads, without a key', () =>
-    service.anonymous.get('/').expect(303).expect('Location', './docs'));
-
   it.each([
     ['https://pets.example/animals/v1', '/animals/docs'],
     ['https://pets.example/v1', './docs'],

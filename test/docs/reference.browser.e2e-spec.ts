@@ -3,9 +3,7 @@ import { createRequire } from 'node:module';
 import type { AxeResults } from 'axe-core';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
 import { describeWith } from '../support/describe-with.js';
-import { GUIDES } from '../support/samples.js';
 import { serviceOfTests } from '../support/service.js';
-import { until } from '../support/until.js';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
@@ -178,16 +176,6 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
       expect(await fieldsOf('listOrders')).toEqual([]);
     });
 
-    it('shows a text before the files of Swagger UI are there', async () => {
-      const tab = await context.newPage();
-      await tab.route(/swagger-ui/, () => {});
-      await tab.goto(`${service.origin}/docs`, { waitUntil: 'commit' });
-      const paint = `performance.getEntriesByName('first-contentful-paint').length > 0`;
-      await until('it is painted', () => tab.evaluate<boolean>(paint));
-      expect(await tab.locator('main').innerText()).toMatch(/OpenAPI document/);
-      await tab.close();
-    });
-
     it('shows at a glance which operation is deprecated and which is experimental', async () => {
       const badges = page.locator('.opblock-summary-control:has(.badge)');
       const texts = await badges.evaluateAll((all: any[]) => all.map((it) => it.innerText));
@@ -195,27 +183,6 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
         expect.stringMatching(/\bdeprecated\b.*\bgetPet\b/s),
         expect.stringMatching(/\bexperimental\b.*\blistOrders\b/s),
       ]);
-    });
-
-    it('shows the whole of each pattern on a phone', async () => {
-      await page.setViewportSize(PHONE);
-      await page.locator('.models-control').click();
-      const schemas = page.locator('.models .json-schema-2020-12-expand-deep-button');
-      await schemas.first().waitFor();
-      // Those that open are behind the ones that are left.
-      for (const schema of (await schemas.all()).toReversed()) {
-        await schema.click();
-      }
-      const ends = await page
-        .locator('.json-schema-2020-12__constraint', { hasText: 'matches' })
-        .evaluateAll((all: any[]) =>
-          all
-            .map((it) => [it, it.closest('.json-schema-2020-12')])
-            .map((pair) => pair.map((element) => element.getBoundingClientRect().right)),
-        );
-      expect(ends.length).toBeGreaterThan(3);
-      expect(ends.filter(([end, limit]) => end! > limit!)).toEqual([]);
-      await page.locator('.models-control').click();
     });
 
     it('shows at a field that its value is invalid, why, and which are valid', async () => {
@@ -231,34 +198,6 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
       expect(await row.innerText()).toMatch(/minimum: 1\s+maximum: 100/);
       expect(await barriers('[data-param-name=limit]')).toEqual([]);
       await row.locator('input').fill('20');
-    });
-
-    it('says in one sentence that the service cannot be reached', async () => {
-      await open('listPets');
-      await page.route('**/v1/**', (route) => route.abort('connectionrefused'));
-      await operation('listPets').locator('.execute').click();
-      await answerOf('listPets').getByText('The service cannot be reached.').waitFor();
-      expect((await answerOf('listPets').innerText()).trim()).toBe(
-        'The service cannot be reached.',
-      );
-      await page.unroute('**/v1/**');
-      expect(complaints.splice(0).join()).toMatch(/ERR_CONNECTION_REFUSED/);
-    });
-
-    it('has a button that copies beside the code, not on it', async () => {
-      const boxOf = async (part: string) =>
-        (await operation('listPets').locator(part).first().boundingBox())!;
-      const { y, height } = await boxOf('.curl-command .copy-to-clipboard');
-      expect(y + height).toBeLessThanOrEqual((await boxOf('.curl')).y);
-    });
-
-    it.each(['light', 'dark'] as const)('is %s if the reader prefers it', async (colorScheme) => {
-      await page.emulateMedia({ colorScheme });
-      const [paper, ink] = ["'body')).backgroundColor", "'.info .title')).color"].map(
-        (part) => `getComputedStyle(document.querySelector(${part}.match(/\\d+/)[0] / 255`,
-      );
-      const [bright, dim] = colorScheme === 'light' ? [paper, ink] : [ink, paper];
-      await until('it is', () => page.evaluate<boolean>(`${bright} > 0.8 && ${dim} < 0.3`));
     });
 
     it('has no barrier for anybody, with all operations open, and in its dialog', async () => {
@@ -302,20 +241,6 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
       await page.locator('.json-schema-2020-12-accordion[aria-expanded=true]').first().waitFor();
     });
 
-    it.each([0, 1_000])('shows a list of %s pets, without a barrier for anybody', async (count) => {
-      await service.query(
-        `insert into pets (name, category_id)
-         select repeat('x', 255), 9007199254740993 from generate_series(1, $1)`,
-        [count],
-      );
-      await (await open('listPets')).locator('[data-param-name=limit] input').fill('100');
-      const { status, body } = await execute('listPets');
-      expect(status).toBe('200');
-      expect(body.match(/"id"/g) ?? []).toHaveLength(Math.min(count, 100));
-      expect(await barriers('.live-responses-table')).toEqual([]);
-      await service.query('truncate pets cascade');
-    });
-
     it('adds an animal and lists it, with every digit of an int64; then it adds a second one', async () => {
       await (
         await open('createPet')
@@ -335,15 +260,6 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
       expect(second.status).toBe('201');
       expect(second.body).not.toBe(created.body);
     });
-
-    it('shows that getPet is deprecated, with the date of its removal', async () => {
-      expect(await extensions('getPet')).toMatch(/x-deprecated-sunset\s+"2030-12-05"/);
-      const petId = operation('getPet').locator('[data-param-name=petId] input');
-      await petId.fill('-9223372036854775807');
-      const { status, headers } = await execute('getPet');
-      expect(status).toBe('404');
-      expect(headers.join()).toContain('deprecation: @1795046400');
-    });
   });
 
   describe('the guides', () => {
@@ -362,15 +278,8 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
       );
     });
 
-    it('separate on a phone the rows of a table, not what is in a row', async () => {
-      await goTo('/docs/guides/errors');
-      await page.setViewportSize(PHONE);
-      const linesOf = (selector: string) =>
-        page.evaluate(`getComputedStyle(document.querySelector('${selector}')).borderBottomWidth`);
-      expect(await Promise.all(['tbody tr', 'tbody td'].map(linesOf))).toEqual(['1px', '0px']);
-    });
-
-    it.each(GUIDES)('have no barrier for anybody: %s', async (guide) => {
+    // With a table, and with samples.
+    it.each(['errors', 'retries'])('have no barrier for anybody: %s', async (guide) => {
       await goTo(`/docs/guides/${guide}`);
       expect(await barriers()).toEqual([]);
     });

@@ -67,15 +67,6 @@ describe('the log', () => {
     }
   });
 
-  it('has one line for a body cut short while its key is being looked up', async () => {
-    const { key } = await service.keys.issue('cold');
-    const connection = await beginCreate(key);
-    connection.halfClose();
-    expect((await connection.answer()).status).toBe(400);
-    await connection.rest();
-    await until('its line is there', () => requestLines().length === 1, 5);
-  });
-
   it('holds no key and nothing of a query, a path, a body or a malformed header', async () => {
     const secret = 'needle-in-a-haystack';
     for (const key of [service.key, newApiKey(), 'not-a-key-but-a-secret']) {

@@ -17,7 +17,6 @@ import {
   ParseIntPipe,
   Post,
   Query,
-  Redirect,
   Res,
   StreamableFile,
   UseInterceptors,
@@ -190,10 +189,6 @@ class BoxesController {
   @HttpCode(204)
   remove(@Param('id', ParseIntPipe) _id: number) {}
 
-  @Get('moved')
-  @Redirect('/v1/pets', 301)
-  moved() {}
-
   @Get('wrapped')
   @Header('X-Box', 'yes')
   @UseInterceptors(Wrapped)
@@ -320,13 +315,8 @@ describe('a module that is added to the application', () => {
 
   it('takes bodies only after the guard: nested DTOs, or without a class', async () => {
     const { anonymous, api } = service;
-    const type = 'application/json';
-    for (const text of [JSON.stringify(box), '{']) {
-      const request = anonymous.post('/boxes').set('Content-Type', type).send(text);
-      expectError(await request, 401, 'missing_api_key');
-    }
-    const broken = api.post('/boxes').set('Content-Type', type).send('{');
-    expectError(await broken, 400, 'invalid_json');
+    expectError(await anonymous.post('/boxes').send('{'), 401, 'missing_api_key');
+    expectError(await api.post('/boxes').type('json').send('{'), 400, 'invalid_json');
     await api
       .post('/boxes')
       .send(box)
@@ -334,9 +324,6 @@ describe('a module that is added to the application', () => {
     const body = { name: 'a', n: [1] };
     await api.post('/boxes/plain').send(body).expect(201, { body, name: 'a' });
   });
-
-  it('can redirect', () =>
-    service.api.get('/boxes/moved').expect(301).expect('Location', '/v1/pets'));
 
   it('can use pipes for its parameters, and class-validator for its query', async () => {
     expectError(await service.api.delete('/boxes/x'), 400, 'invalid_request', ['numeric']);

@@ -1,8 +1,6 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { chmodSync, chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, chownSync } from 'node:fs';
 import { join } from 'node:path';
-import { parse } from 'yaml';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { postgresAccount } from '../../src/embedded-postgres/embedded-postgres.js';
 import { query } from '../support/ask.js';
@@ -10,6 +8,7 @@ import { describeWith } from '../support/describe-with.js';
 import { DOCUMENTS, read } from '../support/documents.js';
 import { Postgres, systemBinaries } from '../support/postgres.js';
 import { Project } from '../support/project.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 
 const FILES = [
   ...DOCUMENTS.filter((file) => file !== 'CHANGELOG.md'),
@@ -29,7 +28,7 @@ describeWith('PostgreSQL', await systemBinaries())('the URLs of the documents', 
   let server: Postgres;
   const at = (file: string) => join(folder, file);
   beforeAll(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'animal-store-urls-'));
+    folder = await temporaryFolder();
     const make = `req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout ${at('key')} -out ${at('ca.pem')}`;
     execFileSync('openssl', make.split(' '), { stdio: 'ignore' });
     const { uid = process.getuid!(), gid = process.getgid!() } = await postgresAccount(folder);
@@ -48,7 +47,6 @@ describeWith('PostgreSQL', await systemBinaries())('the URLs of the documents', 
   });
   afterAll(async () => {
     await server.stop();
-    rmSync(folder, { recursive: true });
   });
 
   /** The URL as an operator fills it in for the server of this test. */
@@ -101,24 +99,5 @@ describeWith('PostgreSQL', await systemBinaries())('the URLs of the documents', 
   ])('may end with %s if Node trusts "%s" too: %s', async (parameters, file, report) => {
     const NODE_EXTRA_CA_CERTS = file && at(file);
     expect(await check(OF_TEST + parameters, { NODE_EXTRA_CA_CERTS })).toMatch(report);
-  });
-
-  it('in the secret of the Kubernetes job grant the rights, without the password in an argument', () => {
-    const [{ command, args }] = parse(read('deploy/kubernetes/migrate.yaml')).spec.template.spec
-      .containers;
-    const url = filledIn(`${OF_TEST}?sslmode=verify-full&sslrootcert=/etc/animal-store/ca.pem`);
-    writeFileSync(at('database-url'), `${url}\n`);
-    const roles = ['animals', 'animals_keys', 'animals_reader'].map(
-      (role) => `create role ${role};`,
-    );
-    const script = `begin; ${roles.join('')} ${read('docs/grants.sql')} rollback;`;
-    writeFileSync(at('grants.sql'), `${script} \\! ps -o args= -p $PPID`);
-    const [program, ...options] = [...command, ...args].map((text: string) =>
-      text.replaceAll('/run/secrets/animal-store', folder).replaceAll('/grants/', `${folder}/`),
-    );
-    const env = { PATH: process.env['PATH'] };
-    const { stdout, stderr } = spawnSync(program!, options, { env, encoding: 'utf8' });
-    expect([stderr, stdout]).toEqual(['', expect.stringContaining('GRANT\nROLLBACK\n')]);
-    expect(stdout).toMatch(/psql postgres:\/\/other@localhost:\d+\/postgres\?sslmode=\S+ -v /);
   });
 });

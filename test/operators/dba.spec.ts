@@ -345,6 +345,20 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
     await query(url, 'create extension pg_stat_statements', ...queries);
   });
 
+  it('has in docs/orders.md the rights and the statements of a store', async () => {
+    const blocks = [...read('docs/orders.md').matchAll(/```sql\n(.*?)```/gs)].map(
+      ([, sql]) => sql!,
+    );
+    const [inserts, update, role] = blocks as [string, string, string];
+    await asSuperuser(`${role} alter role store password 'x'; truncate orders restart identity`);
+    await queryAs('store', 'x', inserts + update);
+    const statuses = await queryAs('store', 'x', 'select status from orders order by id');
+    expect(statuses).toEqual([['approved'], ['delivered']]);
+    for (const sql of ['select from api_keys', 'delete from orders', 'delete from pets']) {
+      await expect(queryAs('store', 'x', sql)).rejects.toMatchObject({ code: '42501' });
+    }
+  });
+
   it('lists the settings of the sessions that serve requests', () => {
     const [, section = ''] = guide.split('\n## Session settings\n');
     const rows = section.matchAll(/^\| `(\w+)` +\| `([^`]+)`/gm);

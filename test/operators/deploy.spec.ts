@@ -1,17 +1,17 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import ts from 'typescript';
-import { parse, parseAllDocuments } from 'yaml';
+import { parseAllDocuments } from 'yaml';
 import { PROJECT_ROOT, VERSION } from '../../src/config/project-root.js';
 import { Environment, readEnvironment } from '../../src/config/environment.js';
 import { itWith } from '../support/describe-with.js';
 import { startService } from '../support/service.js';
 import { read } from '../support/documents.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 
 const objectsOf = (file: string) =>
   parseAllDocuments(read(`deploy/kubernetes/${file}`)).map((document) => {
@@ -64,9 +64,6 @@ describe('deploy/kubernetes', () => {
 
   it('has only fields that Kubernetes knows, with values of their types', () => {
     expect(typeErrors([deployment, service, policy, budget, job])).toEqual([]);
-    const misspelt = structuredClone(deployment);
-    misspelt.spec.template.spec.containers[0].livenessProbe.timeoutSecond = 1;
-    expect(typeErrors([misspelt])).toEqual([expect.stringContaining('timeoutSecond')]);
   });
 
   it('runs its containers as any user but root, without capabilities, on a read-only file system', () => {
@@ -111,36 +108,13 @@ describe('deploy/kubernetes', () => {
       { name: 'http', containerPort: Number(port) },
       { name: 'metrics', containerPort: Number(valuesOf(serving)['METRICS_PORT']) },
     ]);
-    expect(service.spec.ports).toEqual([
-      { name: 'http', port: 80, targetPort: 'http' },
-      { name: 'metrics', port: 9464, targetPort: 'metrics' },
-    ]);
   });
 
-  it('lets everybody connect to the service, and Prometheus alone to its metrics', () => {
-    const from = [expect.any(Object)];
-    expect(policy.spec.ingress).toEqual([
-      { ports: [{ port: 'http' }] },
-      { from, ports: [{ port: 'metrics' }] },
-    ]);
-  });
-
-  it('has Prometheus scrape the metrics as the job that the alerts name', () => {
-    const config = parse(read('deploy/kubernetes/prometheus.yml'));
-    const [{ job_name, relabel_configs, kubernetes_sd_configs, ...rest }] = config.scrape_configs;
-    expect([rest, kubernetes_sd_configs]).toEqual([{}, [{ role: 'endpoints' }]]);
-    expect(relabel_configs[0].regex).toBe(`${service.metadata.name};metrics`);
-    const jobs = read('docs/observability/alerts.yaml').matchAll(/job="([^"]+)"/g);
-    expect(new Set([...jobs].map(([, name]) => name))).toEqual(new Set([job_name]));
-  });
-
-  it('is of the pods of the service alone, of which one at a time is evicted and has time to stop', () => {
-    const { matchLabels } = policy.spec.podSelector;
-    expect([matchLabels, service.spec.selector]).toEqual([labels, labels]);
-    expect(deployment.spec.selector.matchLabels).toEqual(labels);
-    expect(budget.spec).toEqual({ maxUnavailable: 1, selector: { matchLabels: labels } });
-    expect(deployment.spec.replicas).toBeGreaterThan(1);
-    expect(job.spec.template.metadata.labels).not.toEqual(labels);
+  it('is of the pods of the service, which have time to stop', () => {
+    for (const { spec } of [deployment, budget]) {
+      expect(spec.selector.matchLabels).toEqual(labels);
+    }
+    expect([policy.spec.podSelector.matchLabels, service.spec.selector]).toEqual([labels, labels]);
     // docs/operations.md, Stop.
     const needed = Number(valuesOf(serving)['DRAIN_SECONDS']) + 15;
     const { terminationGracePeriodSeconds } = deployment.spec.template.spec;
@@ -167,16 +141,6 @@ describe('the image', () => {
     expect(await healthOf((server.address() as AddressInfo).port)).toBe(1);
     server.close();
   });
-
-  it('is made of versions that are named in full: Node, as in .nvmrc, and Debian packages', () => {
-    const images = [...dockerfile.matchAll(/^FROM (\w+:.+?)(?: AS|$)/gm)].map(([, image]) => image);
-    const version = new RegExp(
-      `^node:${read('.nvmrc').trim()}\\.\\d+\\.\\d+-bookworm-slim@sha256:[0-9a-f]{64}$`,
-    );
-    expect(images).toEqual([expect.stringMatching(version), images[0]]);
-    const [, installed] = /apt-get install -y --no-install-recommends (.+?) &&/.exec(dockerfile)!;
-    expect(installed!.split(' ')).toEqual([expect.stringMatching(/^'[a-z]+=\d[\w.-]+\*'$/)]);
-  });
 });
 
 const unit = read('deploy/animal-store@.service');
@@ -196,15 +160,13 @@ describe('deploy/animal-store@.service', () => {
     expect(environment).toMatchObject({ NODE_ENV: 'production', PORT: 3000 });
   });
 
-  it('gives a process the time that the longest DRAIN_SECONDS needs', () => {
+  it('gives a process the time that the longest DRAIN_SECONDS needs, and leaves no core dump', () => {
     expect(Number(valueOf('TimeoutStopSec'))).toBeGreaterThanOrEqual(60 + 15);
+    expect(valueOf('LimitCORE')).toBe('0');
   });
 
-  it('leaves no core dump, which would have API keys', () =>
-    expect(valueOf('LimitCORE')).toBe('0'));
-
-  itWith('systemd-analyze')('is a unit that systemd reads', () => {
-    const folder = mkdtempSync(join(tmpdir(), 'animal-store-systemd-'));
+  itWith('systemd-analyze')('is a unit that systemd reads', async () => {
+    const folder = await temporaryFolder();
     const file = join(folder, 'animal-store@3000.service');
     writeFileSync(file, unit.replace('/usr/bin/node', process.execPath));
     const analyze = (...args: string[]) =>
@@ -212,6 +174,5 @@ describe('deploy/animal-store@.service', () => {
     expect(analyze('verify')).toMatchObject({ status: 0, stderr: '' });
     // Of 100 for a unit that restricts nothing.
     expect(analyze('security', '--offline=true', '--threshold=20')).toMatchObject({ status: 0 });
-    rmSync(folder, { recursive: true });
   });
 });

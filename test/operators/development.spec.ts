@@ -1,26 +1,12 @@
 import { spawnSync, type SpawnSyncOptions } from 'node:child_process';
-import { once } from 'node:events';
-import {
-  chmod,
-  cp,
-  mkdir,
-  mkdtemp,
-  readdir,
-  readFile,
-  rm,
-  symlink,
-  utimes,
-  writeFile,
-} from 'node:fs/promises';
-import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
+import { cp, mkdir, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { freePort } from '../../scripts/free-port.mjs';
 import { ordinaryAccount } from '../support/account.js';
-import { Program } from '../support/program.js';
 import { Project } from '../support/project.js';
 import { until } from '../support/until.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 
 describe('before a command that runs the build', () => {
   let folder: string;
@@ -29,7 +15,7 @@ describe('before a command that runs the build', () => {
     await writeFile(join(folder, file), text);
   };
   beforeEach(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'animal-store-build-'));
+    folder = await temporaryFolder();
     const files = 'package.json nest-cli.json tsconfig.json tsconfig.build.json scripts';
     for (const each of files.split(' ')) {
       await cp(join(PROJECT_ROOT, each), join(folder, each), { recursive: true });
@@ -38,7 +24,6 @@ describe('before a command that runs the build', () => {
     await write('src/main.ts');
     await write('migrations/none.ts');
   });
-  afterEach(() => rm(folder, { recursive: true }));
 
   /** @param simulated what a process is to have in place of its own: `platform`, or `versions`. */
   function run(simulated: object = {}, options: SpawnSyncOptions = {}) {
@@ -112,54 +97,10 @@ describe('before a command that runs the build', () => {
   it('a folder that sudo made is named, with the command that gives it back', async () => {
     const ids = ordinaryAccount();
     if (ids !== undefined) {
-      await chmod(folder, 0o755);
       await mkdir(join(folder, 'dist'));
       const refusal = `${join(folder, 'dist')} belongs to the user with the id 0, .*: sudo chown -R .* '${folder}'\n$`;
       expect(run({}, ids)).toEqual([1, '', expect.stringMatching(refusal)]);
     }
-  });
-});
-
-describe('the tests', () => {
-  let TMPDIR: string;
-  beforeEach(async () => {
-    TMPDIR = await mkdtemp(join(tmpdir(), 'animal-store-interrupted-'));
-    await chmod(TMPDIR, 0o755);
-  });
-  afterEach(() => rm(TMPDIR, { recursive: true }));
-
-  const folders = async () =>
-    (await readdir(TMPDIR)).filter((name) => name.startsWith('animal-store-tests-'));
-  const start = (statements: string) => {
-    const args = ['--import', '@swc-node/register/esm-register', '--input-type=module', '-e'];
-    const env = { ...process.env, TMPDIR };
-    return Program.start(process.execPath, [...args, statements], { cwd: PROJECT_ROOT, env });
-  };
-
-  it.each(['SIGINT', 'SIGKILL'] as const)('leave no PostgreSQL if %s ends them', async (signal) => {
-    const tests = start(`
-      import { Postgres } from './test/support/postgres.ts';
-      console.log('Port', (await Postgres.start()).port);
-      setInterval(() => {}, 1_000)`);
-    const [, port] = await tests.says(/Port (\d+)/);
-    tests.signalGroup(signal);
-    await until('nothing is left', async () => (await folders()).length === 0);
-    const connection = connect(Number(port), '127.0.0.1');
-    const [error] = await once(connection, 'error');
-    expect(error.code).toBe('ECONNREFUSED');
-  });
-
-  it('remove what others left that ended with the machine, and nothing of those that run', async () => {
-    const ended = start('');
-    await ended.outcome;
-    const [left, used] = [ended.processId, process.pid].map((id) => `animal-store-tests-${id}-x`);
-    await Promise.all([left!, used!].map((name) => mkdir(join(TMPDIR, name))));
-    const removing = start(`
-      import { removeLeftOvers } from './test/support/temporary-folder.ts';
-      await removeLeftOvers();`);
-    expect(await removing.outcome).toMatchObject({ code: 0, stderr: '' });
-    await until('it is gone', async () => !(await folders()).includes(left!));
-    expect(await folders()).toEqual([used]);
   });
 });
 

@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as wait } from 'node:timers/promises';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import { until } from '../support/until.js';
 
 const LOGGER = join(PROJECT_ROOT, 'dist/src/logging/logger.js');
 const METRICS = join(PROJECT_ROOT, 'dist/src/metrics/metrics.js');
@@ -37,18 +36,6 @@ describe('no line of the log is lost or cut', () => {
     const numbers = lines.map((line) => Number(JSON.parse(line).n)).toSorted((a, b) => a - b);
     expect(numbers).toEqual(Array.from({ length: 1000 }, (_, n) => n));
     expect(await exit).toEqual([code, null]);
-  });
-
-  it('while a process lives on and logs no more', async () => {
-    const { child, stdout } = logging('setInterval(() => {}, 1000);');
-    let written = '';
-    stdout.setEncoding('utf8').on('data', (chunk) => (written += chunk));
-    await until(
-      'the last line is written',
-      () => written.endsWith('\n') && written.includes('"n":999'),
-    );
-    child.kill('SIGKILL');
-    expect(written.split('\n')).toHaveLength(1001);
   });
 });
 

@@ -151,15 +151,4 @@ describe('the migrations', () => {
     expect(await migrate('run', url)).toMatchObject({ code: 1, stdout: '' });
     expect((await migrate('show', url)).stdout).toBe(shown(UP_TO_ORDERS.length - 1));
   });
-
-  it('are applied once each by four starts at once on an empty database', async () => {
-    const DATABASE_URL = await project.createDatabase();
-    const environment = readEnvironment({ DATABASE_URL, MIGRATE_ON_START: 'true' });
-    const said = jest.spyOn(console, 'error').mockImplementation();
-    const starts = Array.from({ length: 4 }, () => requireMigrated(DATABASE_URL, environment));
-    await Promise.all(starts);
-    said.mockRestore();
-    const rows = await query(DATABASE_URL, 'select name from migrations order by id');
-    expect(rows.map(({ name }) => name)).toEqual(names);
-  });
 });

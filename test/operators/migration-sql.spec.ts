@@ -41,11 +41,12 @@ describeWithPsql('the script of migrate sql, run by psql', () => {
     rows: await query(url, 'select * from migrations order by id'),
   });
 
-  it('leaves the same schema as migrate run, and the same as migrate revert, byte for byte', async () => {
+  it('leaves the same schema as migrate run, and the same as migrate revert, byte for byte, up, down and up', async () => {
     const [byScript, byCommand] = [await createDatabase('one'), await createDatabase('other')];
     expect(psql(byScript, await print(byScript))).toBe(0);
     expect(await runMigrations(byCommand)).toEqual(MIGRATION_NAMES);
-    expect(schema(byScript)).toContain('CREATE TABLE public.orders');
+    const migrated = schema(byCommand);
+    expect(migrated).toContain('CREATE TABLE public.orders');
     expect(await state(byScript)).toEqual(await state(byCommand));
     expect(await print(byScript)).toBe('-- No migration is pending.\n');
     for (const name of MIGRATION_NAMES.toReversed()) {
@@ -56,6 +57,11 @@ describeWithPsql('the script of migrate sql, run by psql', () => {
       expect(await state(byScript)).toEqual(await state(byCommand));
     }
     expect(await print(byScript, 'migrate sql --revert')).toBe('-- No migration is applied.\n');
+    expect(schema(byCommand)).not.toMatch(
+      /CREATE (?!TABLE public\.migrations|SEQUENCE public\.migrations)/,
+    );
+    expect(await runMigrations(byCommand)).toEqual(MIGRATION_NAMES);
+    expect(schema(byCommand)).toBe(migrated);
   });
 
   it('says what each migration does, and leaves out those that are applied', async () => {

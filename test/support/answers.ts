@@ -18,11 +18,13 @@ export function expectError(
   code: string,
   words: readonly string[] = [],
 ) {
-  expect({ status: answer.status, body: JSON.parse(answer.text) }).toStrictEqual({
+  const isJson = answer.headers['content-type']?.startsWith('application/json');
+  const body = isJson ? JSON.parse(answer.text) : answer.text;
+  expect({ status: answer.status, body }).toStrictEqual({
     status,
     body: { code, message: expect.any(String), status },
   });
-  const { message } = JSON.parse(answer.text);
+  const { message } = body;
   for (const word of words) {
     expect(message).toContain(word);
   }

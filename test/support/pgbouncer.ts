@@ -1,16 +1,15 @@
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { postgresAccount } from '../../src/embedded-postgres/embedded-postgres.js';
 import { freePort } from '../../scripts/free-port.mjs';
 import { PATH, Program } from './program.js';
+import { temporaryFolder } from './temporary-folder.js';
 
 /** A PgBouncer before one database; in transaction mode, with one session to it, unless `settings` say otherwise. */
 export class PgBouncer {
   private constructor(
     /** A `postgres://` URL of the database, through the pooler. */
     readonly url: string,
-    private readonly folder: string,
     private readonly program: Program,
   ) {}
 
@@ -19,8 +18,7 @@ export class PgBouncer {
     settings: Record<string, string | number> = {},
   ): Promise<PgBouncer> {
     const { hostname, port, username, password, pathname } = new URL(url);
-    const folder = await mkdtemp(join(tmpdir(), 'animal-store-pgbouncer-'));
-    await chmod(folder, 0o755);
+    const folder = await temporaryFolder();
     const listenPort = await freePort();
     const file = join(folder, 'pgbouncer.ini');
     const all = { pool_mode: 'transaction', default_pool_size: 1, ...settings };
@@ -43,11 +41,10 @@ export class PgBouncer {
     const ids = await postgresAccount(folder);
     const program = Program.start('pgbouncer', [file], { ids, env: { PATH } });
     await program.says(/process up/, 'stderr');
-    return new PgBouncer(`postgres://pooled@127.0.0.1:${listenPort}${pathname}`, folder, program);
+    return new PgBouncer(`postgres://pooled@127.0.0.1:${listenPort}${pathname}`, program);
   }
 
   async stop(): Promise<void> {
     await this.program.end('SIGTERM');
-    await rm(this.folder, { recursive: true, force: true });
   }
 }

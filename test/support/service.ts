@@ -65,6 +65,7 @@ export async function startService(
   const dataSource = app.get(DataSource);
   const pool = poolOf(dataSource);
   const server: Server = app.getHttpServer();
+  const explained = withReason(() => log.findLast((line) => line.includes('"level":"error"')));
   const differences = holdToDocument(server);
   await app.listen(0, '127.0.0.1');
   const { port } = server.address() as AddressInfo;
@@ -85,9 +86,9 @@ export async function startService(
     /** Every line that the service logged, as written. */
     log,
     /** Requests without a key. */
-    anonymous: supertest.agent(origin).use(withBodyInFailures),
+    anonymous: supertest.agent(origin).use(explained),
     /** Requests with {@link key}. */
-    api: supertest.agent(origin).use(withBodyInFailures).set('Authorization', `Bearer ${key}`),
+    api: supertest.agent(origin).use(explained).set('Authorization', `Bearer ${key}`),
     /** Its limits of HTTP. A test may change those that are read for each request. */
     limits,
     /** How many requests are in their handlers. */
@@ -122,18 +123,24 @@ export function serviceOfTests(...args: Parameters<typeof startService>): TestSe
   return service;
 }
 
-/** A plugin of superagent: if `expect(status)` fails, its message contains the body of the response. */
-function withBodyInFailures(request: any): void {
+/**
+ * A plugin of superagent: if `expect(status)` fails, its message has the request, the body of the response, and, of a 500,
+ * the last error in the log.
+ */
+const withReason = (lastError: () => string | undefined) => (request: any) => {
   const { expect } = request;
+  const hasStatus = (wanted: number) => (response: supertest.Response) => {
+    if (response.status !== wanted) {
+      const { method, url } = request;
+      const logged = response.status === 500 ? `\n${lastError()}` : '';
+      throw new Error(
+        `expected ${wanted}, got ${response.status} to ${method} ${url}: ${response.text}${logged}`,
+      );
+    }
+  };
   request.expect = (...wanted: unknown[]) =>
     expect.apply(
       request,
       wanted.length === 1 && typeof wanted[0] === 'number' ? [hasStatus(wanted[0])] : wanted,
     );
-}
-
-const hasStatus = (wanted: number) => (response: supertest.Response) => {
-  if (response.status !== wanted) {
-    throw new Error(`expected ${wanted}, got ${response.status}: ${response.text}`);
-  }
 };

@@ -1,6 +1,6 @@
 import { type Clock, install } from '@sinonjs/fake-timers';
-import { retrying } from '../../clients/typescript/src/retries.js';
-import { StoreError } from '../../clients/typescript/src/store-error.js';
+import { retrying } from '../src/retries.js';
+import { StoreError } from '../src/store-error.js';
 
 /** Has a fraction, as the rest of the time has. */
 const RETRY_FOR = 30_000.5;

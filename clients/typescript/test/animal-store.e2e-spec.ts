@@ -1,14 +1,14 @@
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { cp, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cp, readdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { lexer, type Tokens } from 'marked';
-import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import { DOCUMENT, resolved } from '../support/contract.js';
-import { read } from '../support/documents.js';
-import { serviceOfTests } from '../support/service.js';
+import { PROJECT_ROOT } from '../../../src/config/project-root.js';
+import { DOCUMENT, resolved } from '../../../test/support/contract.js';
+import { read } from '../../../test/support/documents.js';
+import { serviceOfTests } from '../../../test/support/service.js';
+import { temporaryFolder } from '../../../test/support/temporary-folder.js';
 
 const PACKAGE = join(PROJECT_ROOT, 'clients/typescript');
 const TSC = join(PROJECT_ROOT, 'node_modules/typescript/bin/tsc');
@@ -60,7 +60,7 @@ describe('the package of the TypeScript client', () => {
     new client.AnimalStore(`${service.origin}/v1`, service.key, options);
 
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'animal-store-client-'));
+    folder = await temporaryFolder();
     const pack = async (cwd: string, ...args: string[]) => {
       const command = ['pack', '--json', '--pack-destination', folder, ...args];
       const output = await run('npm', command, cwd);
@@ -84,7 +84,6 @@ describe('the package of the TypeScript client', () => {
     errors = (await compilation.catch(({ stdout }) => stdout as string)).match(/^\S.*$/gm) ?? [];
     client = await import(join(folder, 'node_modules/animal-store-client/dist/index.js'));
   });
-  afterAll(() => rm(folder, { recursive: true, force: true }));
   beforeEach(() => service.query('truncate pets restart identity cascade'));
 
   it('has its build, types and README, brings openapi-fetch only, and leaves no file that git would add', async () => {
