@@ -135,7 +135,8 @@ async function warmUpAndMeasure(options, started) {
   return measure(options, started);
 }
 
-async function pricesOf([first], seconds) {
+async function pricesOf(started, seconds) {
+  const [first] = started;
   if (first.name !== 'service' || !CAN_READ_PROCESSES) {
     return [];
   }
