@@ -9,7 +9,7 @@ export class StaticContent {
   private readonly headers;
   private gzipped?: Promise<Buffer>;
 
-  /** @param type the `Content-Type`. */
+  /** @param type the `Content-Type`, or the extension of a file of that type. */
   constructor(content: Buffer | string, type: string) {
     this.bytes = Buffer.from(content);
     this.headers = {
