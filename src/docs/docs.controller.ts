@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { basename, extname, join } from 'node:path';
-import { Controller, Get, Header, Res } from '@nestjs/common';
+import { Controller, Get, Res } from '@nestjs/common';
 import type { Response } from 'express';
 import { Public } from '../auth/public.decorator.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
@@ -11,10 +11,16 @@ import { StaticContent } from './static-content.js';
 
 const { resolve } = createRequire(import.meta.url);
 
-/** A page loads files only from this service, connects only to it, and runs no inline scripts. */
-const POLICY =
-  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
-  "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const PAGE_HEADERS = {
+  'Cache-Control': 'no-cache',
+  // A page loads files only from this service, connects only to it, and runs no inline scripts.
+  'Content-Security-Policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'Referrer-Policy': 'no-referrer',
+};
+
+const ASSET_HEADERS = { 'Cache-Control': 'public, max-age=3600' };
 
 /** Serves the reference page, the guides, and the files that they load. No key is needed. */
 @Public()
@@ -25,7 +31,7 @@ export class DocsController {
 
   constructor() {
     for (const [path, html] of renderPages()) {
-      this.contents.set(`/${path}`, new StaticContent(html, '.html'));
+      this.contents.set(`/${path}`, new StaticContent(html, '.html', PAGE_HEADERS));
     }
     const ours = join(PROJECT_ROOT, 'public');
     for (const file of [
@@ -33,26 +39,13 @@ export class DocsController {
       resolve('swagger-ui-dist/swagger-ui.css'),
       resolve('swagger-ui-dist/swagger-ui-bundle.js'),
     ]) {
-      const content = new StaticContent(readFileSync(file), extname(file));
+      const content = new StaticContent(readFileSync(file), extname(file), ASSET_HEADERS);
       this.contents.set(`/docs/assets/${basename(file)}`, content);
     }
   }
 
-  @Get(['', 'guides/:name'])
-  @Header('Cache-Control', 'no-cache')
-  @Header('Content-Security-Policy', POLICY)
-  @Header('Referrer-Policy', 'no-referrer')
-  getPage(@Res() response: Response): Promise<void> {
-    return this.send(response);
-  }
-
-  @Get('assets/:name')
-  @Header('Cache-Control', 'public, max-age=3600')
-  getAsset(@Res() response: Response): Promise<void> {
-    return this.send(response);
-  }
-
-  private send(response: Response): Promise<void> {
+  @Get(['', 'guides/:name', 'assets/:name'])
+  getContent(@Res() response: Response): Promise<void> {
     const content = this.contents.get(response.req.path);
     if (content === undefined) {
       throw new ApiError('route_not_found', 'No such path.');

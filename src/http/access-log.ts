@@ -75,6 +75,5 @@ const TRACEPARENT =
   /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:(?<!^00.*)-.*)?$/;
 
 /** The 32 hexadecimal digits of the trace; `undefined` if the header is missing, malformed or repeated. */
-export function traceIdOf(traceparent: string | string[] = ''): string | undefined {
-  return TRACEPARENT.exec(String(traceparent))?.[1];
-}
+export const traceIdOf = (traceparent: string | string[] = ''): string | undefined =>
+  TRACEPARENT.exec(String(traceparent))?.[1];

@@ -16,9 +16,6 @@ import { HttpAdapter } from '../http/http-adapter.js';
 import { HttpLimits } from '../http/limits.js';
 import { Metrics } from './metrics.js';
 
-/** The limits of this port, where those of the service's port are too wide. */
-const LIMITS = { connections: 100, requestsPerConnection: 4 };
-
 /** Serves the metrics at `/metrics`, on a port of its own, which load on the service's port does not block. */
 @Injectable()
 export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutdown {
@@ -38,7 +35,8 @@ export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutd
       labelNames: ['version', 'commit', 'node'],
       registers: [registry],
     }).set({ version: VERSION, commit: environment.COMMIT ?? 'unknown', node: process.version }, 1);
-    const adapter = new HttpAdapter(Object.assign(new HttpLimits(), LIMITS));
+    const limits = Object.assign(new HttpLimits(), { connections: 100, requestsPerConnection: 4 });
+    const adapter = new HttpAdapter(limits);
     adapter.initHttpServer();
     adapter.use(adapter.rejectMalformed);
     adapter.get('/metrics', (_request: unknown, response: Response) => this.send(response));
