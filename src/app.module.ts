@@ -14,6 +14,7 @@ import { connectToServe } from './database/database.js';
 import { ENGINE, engineOf } from './database/engine.js';
 import { Standbys } from './standbys/standbys.js';
 import { DocsModule } from './docs/docs.module.js';
+import { IndexController } from './docs/index.controller.js';
 import { ErrorFilter } from './errors/error.filter.js';
 import { AccessLog } from './http/access-log.js';
 import { BodyGuard } from './http/body.guard.js';
@@ -21,6 +22,7 @@ import { HttpLimits } from './http/limits.js';
 import { HealthModule } from './health/health.module.js';
 import { LOGGER, type Logger } from './logging/logger.js';
 import { MetricsModule } from './metrics/metrics.module.js';
+import { OpenApiDocument } from './openapi/openapi-document.js';
 import { OrdersModule } from './orders/orders.module.js';
 import { PetsModule } from './pets/pets.module.js';
 import { RequestValidationPipe } from './validation/request-validation.pipe.js';
@@ -45,6 +47,7 @@ export class AppModule {
       { provide: LOGGER, useValue: logger },
       { provide: HttpLimits, useValue: limits },
       AccessLog,
+      OpenApiDocument,
       TurnGuard,
       Standbys,
     ];
@@ -62,9 +65,10 @@ export class AppModule {
         PetsModule,
         OrdersModule,
         HealthModule,
-        DocsModule.forRoot(environment),
+        ...(environment.DOCS === 'on' ? [DocsModule] : []),
         ...(environment.METRICS_PORT === undefined ? [] : [MetricsModule]),
       ],
+      controllers: [IndexController],
       providers: [
         ...shared,
         ...[BearerGuard, ...rateLimit, AdmissionGuard, BodyGuard].map((useClass) => ({

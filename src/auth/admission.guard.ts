@@ -3,9 +3,6 @@ import { ApiError } from '../errors/api-error.js';
 import type { Request, Response } from '../http/express-classes.js';
 import { HttpLimits } from '../http/limits.js';
 
-/** How many responses may be unread before their bytes are counted. */
-const FEW = 64;
-
 /**
  * Limits the requests with a key that have no complete response, and the bytes of their responses that clients have not
  * read: {@link HttpLimits.requests} and {@link HttpLimits.unreadBytes}, at most half of each for one key.
@@ -35,24 +32,23 @@ export class AdmissionGuard implements CanActivate {
     this.byKey.set(keyId, own + 1);
     const response = context.getArgByIndex<Response>(1);
     response.once('ended', () => this.unread.add(response));
-    response.once('close', () => this.leave(keyId, response));
+    response.once('close', () => {
+      this.unread.delete(response);
+      this.total -= 1;
+      const rest = this.byKey.get(keyId)! - 1;
+      this.byKey.set(keyId, rest);
+      if (rest === 0) {
+        this.byKey.delete(keyId);
+      }
+    });
     return true;
-  }
-
-  private leave(keyId: string, response: Response): void {
-    this.unread.delete(response);
-    this.total -= 1;
-    const rest = this.byKey.get(keyId)! - 1;
-    this.byKey.set(keyId, rest);
-    if (rest === 0) {
-      this.byKey.delete(keyId);
-    }
   }
 
   /** Whether clients have not read too many bytes, those of this key or all. */
   private hasUnread(keyId: string): boolean {
     let [own, all] = [0, 0];
-    if (this.unread.size > FEW) {
+    // The bytes of few responses are not worth the time.
+    if (this.unread.size > 64) {
       for (const { writableLength, req } of this.unread) {
         all += writableLength;
         own += req.user!.keyId === keyId ? writableLength : 0;

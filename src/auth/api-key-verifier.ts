@@ -3,6 +3,7 @@ import { Pool } from 'pg';
 import { BATCH_LIMITS, Batcher } from '../database/batcher.js';
 import { run, Statement } from '../database/statement.js';
 import { reasonOf } from '../errors/database-error.js';
+import type { Request } from '../http/express-classes.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { hashApiKey, isApiKey } from '../api-key.js';
 
@@ -36,10 +37,7 @@ const NOTE_KEY_USE = new Statement(
      and (last_used_at is null or last_used_at < now() - interval '1 minute')`,
 );
 
-/** Whose API key it is: `api_keys.id`, an int64 in decimal. */
-export interface Caller {
-  keyId: string;
-}
+type Caller = NonNullable<Request['user']>;
 
 interface ValidKey {
   caller: Caller;

@@ -37,8 +37,4 @@ export class ApiKey {
     query: (key) => `select coalesce(${key}.expires_at <= now(), false)`,
   })
   isExpired!: boolean;
-
-  get isValid(): boolean {
-    return this.revokedAt === null && !this.isExpired;
-  }
 }

@@ -3,8 +3,6 @@ import { hashApiKey, newApiKey } from '../api-key.js';
 import { administer } from '../database/database.js';
 import { ApiKey } from './api-key.entity.js';
 
-const after = (lifetime: number) => `now() + ${lifetime} * interval '1 millisecond'`;
-
 const hashOf = (key: string) => Buffer.from(hashApiKey(key), 'hex');
 
 /** Calls `work` with the keys of the database at `url`. @throws OperatorError if the database cannot be used. */
@@ -23,7 +21,8 @@ export class ApiKeys {
   /** Issues a key, whose text is not stored. Its `name` has 1 to 100 characters. Without `lifetime`, it does not expire. */
   async issue(name: string, lifetime?: number): Promise<{ id: string; key: string }> {
     const key = newApiKey();
-    const expiresAt = lifetime === undefined ? null : () => after(lifetime);
+    const expiresAt =
+      lifetime === undefined ? null : () => `now() + ${lifetime} * interval '1 millisecond'`;
     const { identifiers } = await this.keys.insert({ name, hash: hashOf(key), expiresAt });
     return { id: identifiers[0]!['id'], key };
   }
@@ -32,7 +31,8 @@ export class ApiKeys {
   async admit(key: string, name: string): Promise<boolean> {
     const hash = hashOf(key);
     await this.keys.createQueryBuilder().insert().values({ name, hash }).orIgnore().execute();
-    return (await this.keys.findOneByOrFail({ hash })).isValid;
+    const { revokedAt, isExpired } = await this.keys.findOneByOrFail({ hash });
+    return revokedAt === null && !isExpired;
   }
 
   list(): Promise<ApiKey[]> {

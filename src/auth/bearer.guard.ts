@@ -4,7 +4,7 @@ import { AuthGuard } from '@nestjs/passport';
 import { ApiError } from '../errors/api-error.js';
 import type { Request } from '../http/express-classes.js';
 import { ApiKeyVerifier } from './api-key-verifier.js';
-import { IS_PUBLIC } from './public.decorator.js';
+import { Public } from './public.decorator.js';
 
 /** Rejects requests without a valid API key, unless their controller is public. passport checks keys not remembered. */
 @Injectable()
@@ -17,30 +17,26 @@ export class BearerGuard extends AuthGuard('bearer') {
   }
 
   override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    if (this.reflector.get<boolean | undefined>(IS_PUBLIC, context.getClass())) {
+    if (this.reflector.get(Public, context.getClass())) {
       return true;
     }
-    const request = requestOf(context);
+    const request = context.getArgByIndex<Request>(0);
     request.user = this.verifier.recall(bearerToken(request));
     return request.user !== undefined || (super.canActivate(context) as Promise<boolean>);
   }
 
   /** What passport gets: no query and no body, because it would accept a key in them. */
   override getRequest(context: ExecutionContext) {
-    const authorization = `Bearer ${bearerToken(requestOf(context))}`;
-    return { headers: { authorization } };
+    return { headers: { authorization: `Bearer ${bearerToken(context.getArgByIndex(0))}` } };
   }
 
   override handleRequest(error: unknown, user: any, _: unknown, context: ExecutionContext) {
     if (error || !user) {
       throw error || invalidKey();
     }
-    return (requestOf(context).user = user);
+    return (context.getArgByIndex<Request>(0).user = user);
   }
 }
-
-/** Nest's `switchToHttp` would create three functions. */
-const requestOf = (context: ExecutionContext): Request => context.getArgByIndex(0);
 
 /**
  * `Bearer` in any letter case, one or more spaces, and the token (RFC 6750, section 2.1). Two headers, which the server
@@ -57,12 +53,10 @@ function bearerToken({ headers: { authorization } }: Request): string {
   if (token === undefined) {
     throw /^bearer\b/i.test(authorization)
       ? invalidKey()
-      : new ApiError('invalid_api_key', NO_SCHEME);
+      : invalidKey('The scheme Bearer is missing: send Authorization: Bearer <key>.');
   }
   return token;
 }
 
-/** The key may be valid, but it was sent without a scheme or with another one. */
-const NO_SCHEME = 'The scheme Bearer is missing: send Authorization: Bearer <key>.';
-
-const invalidKey = () => new ApiError('invalid_api_key', 'The API key is not valid.');
+const invalidKey = (message = 'The API key is not valid.') =>
+  new ApiError('invalid_api_key', message);

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { PassportStrategy } from '@nestjs/passport';
 import { Strategy } from 'passport-http-bearer';
-import { ApiKeyVerifier, type Caller } from './api-key-verifier.js';
+import { ApiKeyVerifier } from './api-key-verifier.js';
 
 @Injectable()
 export class BearerStrategy extends PassportStrategy(Strategy) {
@@ -10,7 +10,7 @@ export class BearerStrategy extends PassportStrategy(Strategy) {
   }
 
   /** passport's verify callback. `false` means that the credential is invalid. */
-  async validate(key: string): Promise<Caller | false> {
+  async validate(key: string) {
     return (await this.verifier.verify(key)) ?? false;
   }
 }

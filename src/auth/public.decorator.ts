@@ -1,5 +1,3 @@
-import { SetMetadata } from '@nestjs/common';
+import { Reflector } from '@nestjs/core';
 
-export const IS_PUBLIC = 'is-public';
-
-export const Public = (): ClassDecorator => SetMetadata(IS_PUBLIC, true);
+export const Public = Reflector.createDecorator<void, true>({ transform: () => true });

@@ -44,7 +44,9 @@ export class TurnGuard implements CanActivate {
       return new Promise(() => {});
     }
     const response = context.getArgByIndex<Response>(1);
-    const queue = this.queueOf(`${user.keyId} ${method} ${route.path}`);
+    const name = `${user.keyId} ${method} ${route.path}`;
+    const queue = this.queues.get(name) ?? { name, handled: 0, waiting: new Set() };
+    this.queues.set(name, queue);
     const share = this.limits.handled / this.queues.size;
     if (this.handled < this.limits.handled || queue.handled < share) {
       this.enter(queue, response);
@@ -64,12 +66,6 @@ export class TurnGuard implements CanActivate {
       queue.waiting.add(letIn);
       this.turns.add(queue);
     });
-  }
-
-  private queueOf(name: string): Queue {
-    const queue = this.queues.get(name) ?? { name, handled: 0, waiting: new Set() };
-    this.queues.set(name, queue);
-    return queue;
   }
 
   private enter(queue: Queue, response: Response): void {

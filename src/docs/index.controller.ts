@@ -15,7 +15,7 @@ export class IndexController {
   private readonly home;
 
   constructor({ DOCS, publicRoot }: Environment, document: OpenApiDocument) {
-    this.json = new StaticContent(stringify(document.content)!, 'application/json; charset=utf-8');
+    this.json = new StaticContent(stringify(document.content)!, '.json');
     this.yaml = new StaticContent(document.yaml, 'application/yaml; charset=utf-8');
     // Without a prefix, relative to the request's address.
     const [, prefix] = /^https?:\/\/[^/]+(\/.+)$/.exec(publicRoot) ?? [];

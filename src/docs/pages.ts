@@ -60,19 +60,16 @@ function readGuide(name: string) {
   };
 }
 
-/** @returns the HTML of every page, by its path. Addresses in it are relative, so that they work behind any proxy. */
-export function renderPages(): Map<string, string> {
+/** The path and the HTML of every page. Addresses in it are relative, so that they work behind any proxy. */
+export function* renderPages(): Generator<[path: string, html: string]> {
   const pages = [REFERENCE, ...GUIDES.map(readGuide)];
-  return new Map(
-    pages.map((page) => {
-      const root = page === REFERENCE ? './' : '../../';
-      const links = pages.map(
-        (to) =>
-          `<a href="${root}${to.path}"${to === page ? ' aria-current="page"' : ''}>${to.title}</a>`,
-      );
-      return [
-        page.path,
-        `<!doctype html>
+  for (const page of pages) {
+    const root = page === REFERENCE ? './' : '../../';
+    const links = pages.map(
+      (to) =>
+        `<a href="${root}${to.path}"${to === page ? ' aria-current="page"' : ''}>${to.title}</a>`,
+    );
+    const html = `<!doctype html>
 <html lang="en"><head>
 <meta charset="utf-8">
 <title>${page.title} · Animal Store Service</title>
@@ -90,8 +87,7 @@ ${links.join('\n')}
 </header>
 ${page.body}
 </body></html>
-`,
-      ];
-    }),
-  );
+`;
+    yield [page.path, html];
+  }
 }

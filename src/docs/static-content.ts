@@ -9,10 +9,11 @@ export class StaticContent {
   private readonly headers;
   private gzipped?: Promise<Buffer>;
 
-  /** @param type the `Content-Type`. */
-  constructor(content: Buffer | string, type: string) {
+  /** @param type the `Content-Type`, or the extension of a file of that type. */
+  constructor(content: Buffer | string, type: string, headers: Record<string, string> = {}) {
     this.bytes = Buffer.from(content);
     this.headers = {
+      ...headers,
       'Content-Type': type,
       // Weak, because it is that of the gzipped content too (RFC 9110, section 8.8.3.3).
       ETag: `W/"${hash('sha1', this.bytes, 'base64url')}"`,

@@ -2,12 +2,12 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Controller, Get, Optional } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import { Pool } from 'pg';
-import { Gauge, Registry } from 'prom-client';
 import { DataSource } from 'typeorm';
 import { Public } from '../auth/public.decorator.js';
 import type { ServingPool } from '../database/pool.js';
 import { ApiError } from '../errors/api-error.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
+import { Metrics } from '../metrics/metrics.js';
 import { SchemaMonitor } from '../schema/schema.module.js';
 import { Standbys } from '../standbys/standbys.js';
 
@@ -23,22 +23,14 @@ export class HealthController {
     private readonly pool: Pool,
     private readonly standbys: Standbys,
     private readonly host: HttpAdapterHost<HttpAdapter>,
-    /** Of MetricsModule, if there is METRICS_PORT. */
-    @Optional() registry?: Registry,
+    /** Only if there is METRICS_PORT. */
+    @Optional() metrics?: Metrics,
   ) {
-    if (registry !== undefined) {
-      const isReady = () => this.ready().then(Boolean, () => false);
+    metrics?.gauge('ready', 'Whether the process is ready, as of this scrape: 1, or 0.', () => {
+      const isReady = this.ready().then(Boolean, () => false);
       // A scrape waits for 1 second at most: Prometheus would drop all of it.
-      const tooLate = () => wait(1_000, false, { ref: false });
-      new Gauge({
-        name: 'animal_store_ready',
-        help: 'Whether the process is ready, as of this scrape: 1, or 0.',
-        registers: [registry],
-        async collect() {
-          this.set(Number(await Promise.race([isReady(), tooLate()])));
-        },
-      });
-    }
+      return Promise.race([isReady, wait(1_000, false, { ref: false })]).then(Number);
+    });
   }
 
   /** 200 whenever the process can respond. If there is no response, restart the process. */

@@ -7,8 +7,6 @@ import { KEY_PREFIX } from '../api-key.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import type { Request, Response } from './express-classes.js';
 
-export const PROBES = '/health/';
-
 export type LoggedResponse = ReturnType<typeof fieldsOf>;
 
 /** The fields of a response's line in the log. */
@@ -54,7 +52,7 @@ export class AccessLog {
   /** Logs probes at level `debug`: supervisors send them every few seconds, and their lines would hide the others. */
   private log(request: Request, response: Response): void {
     const fields = fieldsOf(request, response);
-    this.logger[fields.route?.startsWith(PROBES) ? 'debug' : 'info'](fields, 'request');
+    this.logger[fields.route?.startsWith('/health/') ? 'debug' : 'info'](fields, 'request');
     this.observe?.(fields);
   }
 }
@@ -77,6 +75,5 @@ const TRACEPARENT =
   /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:(?<!^00.*)-.*)?$/;
 
 /** The 32 hexadecimal digits of the trace; `undefined` if the header is missing, malformed or repeated. */
-export function traceIdOf(traceparent: string | string[] = ''): string | undefined {
-  return TRACEPARENT.exec(String(traceparent))?.[1];
-}
+export const traceIdOf = (traceparent: string | string[] = ''): string | undefined =>
+  TRACEPARENT.exec(String(traceparent))?.[1];

@@ -2,9 +2,6 @@ import type { Socket } from 'node:net';
 import type { Request, Response } from './express-classes.js';
 import type { HttpLimits } from './limits.js';
 
-/** What a chunk of a body that nobody reads counts at least, in bytes: the work for it does not depend on its size. */
-const CHUNK = 256;
-
 /** A client's connection: its requests without a complete response, and how it ends. */
 export class Connection {
   /** The responses that are not complete, in the order of their requests. */
@@ -23,11 +20,6 @@ export class Connection {
     socket.once('close', () =>
       setImmediate(() => this.open.forEach((waiting) => waiting.emit('close'))),
     );
-  }
-
-  /** Whether a handler works for it. Otherwise, only its client can go on. */
-  get isInUse(): boolean {
-    return [...this.open].some((response) => !response.writableEnded);
   }
 
   /** Its latest request, if that has not arrived completely. */
@@ -97,7 +89,8 @@ export class Connection {
     }
     let left = this.limits.discardedBytes;
     request.on('data', ({ length }: Buffer) => {
-      left -= Math.max(length, CHUNK);
+      // The work for a chunk does not depend on its size.
+      left -= Math.max(length, 256);
       if (left < 0) {
         this.socket.destroySoon();
       }
@@ -183,7 +176,8 @@ export class Connections {
   private makeRoom(requests: number): boolean {
     for (const candidates of [this.withoutRequest, this.bySocket.values()]) {
       for (const connection of candidates) {
-        if (connection.open.size >= requests && !connection.isInUse) {
+        const { open } = connection;
+        if (open.size >= requests && [...open].every(({ writableEnded }) => writableEnded)) {
           this.forget(connection);
           connection.socket.destroy();
           return true;

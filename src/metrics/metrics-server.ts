@@ -16,13 +16,10 @@ import { HttpAdapter } from '../http/http-adapter.js';
 import { HttpLimits } from '../http/limits.js';
 import { Metrics } from './metrics.js';
 
-/** The limits of this port, where those of the service's port are too wide. */
-const LIMITS = { connections: 100, requestsPerConnection: 4 };
-
 /** Serves the metrics at `/metrics`, on a port of its own, which load on the service's port does not block. */
 @Injectable()
 export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutdown {
-  private readonly adapter = new HttpAdapter(Object.assign(new HttpLimits(), LIMITS));
+  private readonly server: Server;
   /** Scrapes that come while one runs share its result. */
   private scrape?: Promise<Buffer>;
 
@@ -38,20 +35,23 @@ export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutd
       labelNames: ['version', 'commit', 'node'],
       registers: [registry],
     }).set({ version: VERSION, commit: environment.COMMIT ?? 'unknown', node: process.version }, 1);
-    this.adapter.initHttpServer();
-    this.adapter.use(this.adapter.rejectMalformed);
-    this.adapter.get('/metrics', (_request: unknown, response: Response) => this.send(response));
+    const limits = Object.assign(new HttpLimits(), { connections: 100, requestsPerConnection: 4 });
+    const adapter = new HttpAdapter(limits);
+    adapter.initHttpServer();
+    adapter.use(adapter.rejectMalformed);
+    adapter.get('/metrics', (_request: unknown, response: Response) => this.send(response));
     // Express recognises a handler of errors by its four parameters.
-    this.adapter.setErrorHandler(
+    adapter.setErrorHandler(
       (error: unknown, _request: unknown, response: Response, _next: unknown) =>
         response.status(error instanceof ApiError ? 400 : 500).end(),
     );
+    this.server = adapter.getHttpServer();
   }
 
   async onApplicationBootstrap(): Promise<void> {
     const { METRICS_PORT, HOST } = this.environment;
-    const { server } = this;
-    await once(server.listen(METRICS_PORT, HOST), 'listening').catch(({ message }: Error) => {
+    const listening = once(this.server.listen(METRICS_PORT, HOST), 'listening');
+    await listening.catch(({ message }: Error) => {
       throw new OperatorError(
         `The metrics cannot be served: ${message}. Set HOST and METRICS_PORT to an address of this machine that is free.`,
       );
@@ -65,10 +65,6 @@ export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutd
 
   get port(): number {
     return (this.server.address() as AddressInfo).port;
-  }
-
-  private get server(): Server {
-    return this.adapter.getHttpServer();
   }
 
   private async send(response: Response): Promise<void> {

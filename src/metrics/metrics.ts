@@ -9,10 +9,14 @@ import { OpenApiDocument, type Operation } from '../openapi/openapi-document.js'
 import { SchemaMonitor } from '../schema/schema.module.js';
 import { Standbys } from '../standbys/standbys.js';
 
+type Values = number | Record<string, number>;
+
 /** Measures responses, and connections to the database. A client can choose no value of a label. */
 @Injectable()
 export class Metrics implements OnModuleInit {
   readonly registry = new Registry();
+  readonly gauge = this.readFrom.bind(this, Gauge);
+  readonly counter = this.readFrom.bind(this, Counter);
 
   private readonly operations = new Map<string, Operation>();
   private readonly requests = new Counter({
@@ -43,8 +47,7 @@ export class Metrics implements OnModuleInit {
     standbys: Standbys,
     schema: SchemaMonitor,
   ) {
-    const gauge = this.readFrom.bind(this, Gauge);
-    const counter = this.readFrom.bind(this, Counter);
+    const { gauge, counter } = this;
     counter('log_lines_lost_total', 'Lines that standard output did not accept.', countLostLines);
     counter(
       'database_reads_total',
@@ -95,7 +98,7 @@ export class Metrics implements OnModuleInit {
     Kind: typeof Gauge | typeof Counter,
     name: string,
     help: string,
-    read: () => number | Record<string, number>,
+    read: () => Values | Promise<Values>,
     label?: string,
   ): void {
     new Kind({
@@ -103,8 +106,8 @@ export class Metrics implements OnModuleInit {
       help,
       labelNames: label === undefined ? [] : [label],
       registers: [this.registry],
-      collect() {
-        const values = read();
+      async collect() {
+        const values = await read();
         this.reset();
         if (typeof values === 'number') {
           return this.inc(values);

@@ -5,11 +5,6 @@ import { parse } from 'yaml';
 import { Environment } from '../config/environment.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
 
-const SERVERS = /^servers:\n(?: .*\n)+/m;
-
-/** The paragraphs of descriptions that refer to a guide. */
-const GUIDE_REFERENCES = /\n\n *More in \[.+\]\(\/docs\/.+\)\.$/gm;
-
 export interface Operation {
   operationId: string;
   method: string;
@@ -18,10 +13,7 @@ export interface Operation {
   deprecated?: boolean;
 }
 
-/**
- * `docs/openapi.yaml` with the servers of this environment. References to guides get the address at which this service
- * has them, and are left out if it has none.
- */
+/** `docs/openapi.yaml` with the servers of this environment, and links to the guides of this service if it has them. */
 @Injectable()
 export class OpenApiDocument {
   readonly yaml: string;
@@ -31,8 +23,8 @@ export class OpenApiDocument {
   constructor(environment: Environment) {
     const { DOCS, publicRoot } = environment;
     this.yaml = readFileSync(join(PROJECT_ROOT, 'docs/openapi.yaml'), 'utf8')
-      .replace(SERVERS, `servers: ${JSON.stringify(serversOf(environment))}\n`)
-      .replaceAll(GUIDE_REFERENCES, (paragraph) => (DOCS === 'on' ? paragraph : ''))
+      .replace(/^servers:\n(?: .*\n)+/m, `servers: ${JSON.stringify(serversOf(environment))}\n`)
+      .replaceAll(/\n\n *More in \[.+\]\(\/docs\/.+\)\.$/gm, DOCS === 'on' ? '$&' : '')
       .replaceAll('](/docs/', `](${publicRoot}/docs/`);
     this.content = parse(this.yaml, { intAsBigInt: true });
   }

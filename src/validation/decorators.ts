@@ -2,20 +2,16 @@ import { Transform } from 'class-transformer';
 import { Max, Min, ValidateBy, ValidateIf, type ValidationOptions } from 'class-validator';
 
 /** By class: the valid queries, by their JSON. */
-export const rememberedQueries = new Map<
-  unknown,
-  { unless: string; queries: Map<string, object> }
->();
+export const rememberedQueries = new Map<unknown, { unless: string; known: Map<string, object> }>();
 
 /**
  * The pipe validates each query of this class once, because validation takes a sixth of a list's time: requests that send
  * the same query get the same object, which is frozen. Queries with the parameter `unless` are hardly ever sent twice, so
  * they are not remembered.
  */
-export const Remembered =
-  (unless: string): ClassDecorator =>
-  (query) =>
-    void rememberedQueries.set(query, { unless, queries: new Map() });
+export function Remembered(unless: string): ClassDecorator {
+  return (query) => void rememberedQueries.set(query, { unless, known: new Map() });
+}
 
 /** The property may be omitted. Unlike class-validator's `@IsOptional`, this does not accept `null`. */
 export const MayBeOmitted = () => ValidateIf((_object, value) => value !== undefined);
