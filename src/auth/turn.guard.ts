@@ -45,24 +45,29 @@ export class TurnGuard implements CanActivate {
     }
     const response = context.getArgByIndex<Response>(1);
     const name = `${user.keyId} ${method} ${route.path}`;
-    const queue = this.queues.get(name) ?? { name, handled: 0, waiting: new Set() };
-    this.queues.set(name, queue);
+    let queue = this.queues.get(name);
+    if (queue === undefined) {
+      queue = { name, handled: 0, waiting: new Set() };
+      this.queues.set(name, queue);
+    }
     const share = this.limits.handled / this.queues.size;
     if (this.handled < this.limits.handled || queue.handled < share) {
       this.enter(queue, response);
       return true;
     }
+    return this.wait(queue, response);
+  }
+
+  private wait(queue: Queue, response: Response): Promise<boolean> {
     return new Promise((resolve) => {
       const letIn = () => {
-        response.off('close', leave);
         this.enter(queue, response);
         resolve(true);
       };
-      const leave = () => {
+      response.onceClosed.push(() => {
         queue.waiting.delete(letIn);
         this.forgetUnused(queue);
-      };
-      response.once('close', leave);
+      });
       queue.waiting.add(letIn);
       this.turns.add(queue);
     });
@@ -71,7 +76,7 @@ export class TurnGuard implements CanActivate {
   private enter(queue: Queue, response: Response): void {
     this.handled += 1;
     queue.handled += 1;
-    response.once('ended', () => {
+    response.onceEnded.push(() => {
       this.handled -= 1;
       queue.handled -= 1;
       this.forgetUnused(queue);

@@ -45,7 +45,7 @@ export class AccessLog {
     response.setHeader('X-Request-Id', request.id);
     response.setHeader('X-Content-Type-Options', 'nosniff');
     response.setHeader('Cache-Control', 'no-store');
-    response.once('close', () => this.log(request, response));
+    response.onceClosed.push(() => this.log(request, response));
     next();
   };
 

@@ -39,7 +39,7 @@ export class Connection {
     }
     this.latest = response;
     this.open.add(response);
-    response.once('ended', () => this.boundRest(response.req));
+    response.onceEnded.push(() => this.boundRest(response.req));
     return true;
   }
 
@@ -161,8 +161,7 @@ export class Connections {
     const { socket, open } = connection;
     this.requests -= 1;
     open.delete(response);
-    // A handler whose client has left may not end its response.
-    response.emit('ended');
+    response.noteClosed();
     if (this.bySocket.delete(socket)) {
       this.bySocket.set(socket, connection);
     }

@@ -195,6 +195,7 @@ export class HttpAdapter extends ExpressAdapter {
       const response = new this.classes.ServerResponse(request);
       response.assignSocket(socket);
       response.setHeader('Connection', 'close');
+      response.once('close', () => response.noteClosed());
       response.once('finish', () => {
         response.detachSocket(socket);
         response.emit('close');

@@ -34,7 +34,8 @@ const normalized = (text: string): string =>
  * name sent twice, or with brackets after it (`limit[gt]`), is an array, which no parameter of this service accepts.
  */
 export function parseQuery(text: string | null): Record<string, string | string[]> {
-  const query: Record<string, string | string[]> = Object.create(null);
+  // A literal, because `Object.create(null)` makes a slow object.
+  const query = { __proto__: null } as unknown as Record<string, string | string[]>;
   // URLSearchParams takes a microsecond for each `%` that it cannot decode.
   const valid = text?.includes('%') ? normalized(text) : (text ?? '');
   // Not its iterator, which is slower.

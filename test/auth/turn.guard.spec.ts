@@ -1,13 +1,24 @@
-import { EventEmitter } from 'node:events';
 import { HttpLimits } from '../../src/http/limits.js';
 import { TurnGuard } from '../../src/auth/turn.guard.js';
+
+class FakeResponse {
+  readonly onceEnded: (() => void)[] = [];
+  readonly onceClosed: (() => void)[] = [];
+  bytes = 0;
+  getHeader = () => this.bytes;
+  end = () => this.onceEnded.splice(0).forEach((act) => act());
+  close(): void {
+    this.end();
+    this.onceClosed.forEach((act) => act());
+  }
+}
 
 describe('TurnGuard', () => {
   const limits = Object.assign(new HttpLimits(), { handled: 4 });
   let guard: TurnGuard;
   /** The names of the requests in their handlers, in the order in which they came in. */
   let started: string[];
-  const responses = new Map<string, EventEmitter>();
+  const responses = new Map<string, FakeResponse>();
   beforeEach(() => {
     guard = new TurnGuard(limits);
     started = [];
@@ -18,15 +29,15 @@ describe('TurnGuard', () => {
     for (const name of names.split(' ')) {
       const socket = { destroyed: false };
       const request = { method, route: { path: '/v1/pets' }, user: { keyId: name[0] }, socket };
-      responses.set(name, new EventEmitter());
+      responses.set(name, new FakeResponse());
       const context = { getArgByIndex: (i: number) => [request, responses.get(name)][i] };
       void Promise.resolve(guard.canActivate(context as any)).then(() => started.push(name));
     }
     await settled();
   }
 
-  async function end(names: string, event = 'ended'): Promise<void> {
-    names.split(' ').forEach((name) => responses.get(name)!.emit(event));
+  async function end(names: string): Promise<void> {
+    names.split(' ').forEach((name) => responses.get(name)!.end());
     await settled();
   }
 
@@ -44,7 +55,8 @@ describe('TurnGuard', () => {
 
   it('passes over a request whose client left while it waited', async () => {
     await come('a1 a2 a3 a4 a5 a6');
-    await end('a5', 'close');
+    responses.get('a5')!.close();
+    await settled();
     expect(guard.load).toEqual({ handled: 4, waiting: 1 });
     await end('a1');
     expectStarted('a1 a2 a3 a4 a6');
