@@ -1,7 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Client } from 'pg';
-import { PETS } from '../../src/pets/pets.service.js';
-import { storesOn } from '../support/stores.js';
+import { CITUS } from '../../src/citus/citus.js';
+import { poolOf, servingDataSource } from '../../src/database/data-source.js';
+import { SessionShare } from '../../src/database/session-share.js';
+import { run } from '../../src/database/statement.js';
+import { PET_PAGES } from '../../src/pets/pets.sql.js';
 import {
   createMigratedDatabase,
   dropDatabase,
@@ -96,10 +99,12 @@ describe.each([10, 2])('with %d sessions', (size) => {
   );
 
   it('each statement of a batch counts on Citus', async () => {
-    const { dataSource, pool, reader } = await storesOn(url, 'citus', size);
+    const dataSource = await servingDataSource(url, size, CITUS).initialize();
+    const pool = poolOf(dataSource);
     await locker.query(`begin; lock table pets in access exclusive mode`);
-    const pages = Array.from({ length: 50 }, (_, i) => ({ start: BigInt(i), size: 1, values: [] }));
-    const batch = reader.read(PETS, [], pages);
+    const pages = Array.from({ length: 50 }, (_, i) => i);
+    const values = [pages.map(String), pages.map(() => null), pages, pages.map(() => 1)];
+    const batch = run(new SessionShare(pool), PET_PAGES, values);
     await until('they wait', () => pool.totalCount - pool.idleCount === Math.max(size - 1, 1));
     expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
     await locker.query('rollback');
