@@ -2,7 +2,7 @@ import { type DynamicModule, Global, Module } from '@nestjs/common';
 import { APP_FILTER, APP_GUARD, APP_PIPE } from '@nestjs/core';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { Pool } from 'pg';
-import { DataSource } from 'typeorm';
+import type { DataSource } from 'typeorm';
 import { AdmissionGuard } from './auth/admission.guard.js';
 import { AuthModule } from './auth/auth.module.js';
 import { BearerGuard } from './auth/bearer.guard.js';
@@ -10,8 +10,6 @@ import { RateLimitGuard } from './auth/rate-limit.guard.js';
 import { TurnGuard } from './auth/turn.guard.js';
 import { Environment } from './config/environment.js';
 import { poolOf } from './database/data-source.js';
-import { connectToServe } from './database/database.js';
-import { ENGINE, engineOf } from './database/engine.js';
 import { Standbys } from './standbys/standbys.js';
 import { DocsModule } from './docs/docs.module.js';
 import { IndexController } from './docs/index.controller.js';
@@ -29,8 +27,8 @@ import { RequestValidationPipe } from './validation/request-validation.pipe.js';
 
 export interface Resources {
   environment: Environment;
-  /** The URL of the database. When the application closes, it closes the connections. */
-  databaseUrl: string;
+  /** Already connected. When the application closes, it closes the connections too. */
+  dataSource: DataSource;
   logger: Logger;
 }
 
@@ -39,11 +37,10 @@ export interface Resources {
 @Module({})
 export class AppModule {
   static forRoot(resources: Resources, limits: HttpLimits): DynamicModule {
-    const { environment, databaseUrl, logger } = resources;
+    const { environment, dataSource, logger } = resources;
     const shared = [
       { provide: Environment, useValue: environment },
-      { provide: Pool, useFactory: poolOf, inject: [DataSource] },
-      { provide: ENGINE, useFactory: engineOf, inject: [DataSource] },
+      { provide: Pool, useValue: poolOf(dataSource) },
       { provide: LOGGER, useValue: logger },
       { provide: HttpLimits, useValue: limits },
       AccessLog,
@@ -56,10 +53,8 @@ export class AppModule {
       module: AppModule,
       imports: [
         TypeOrmModule.forRootAsync({
-          // The entities are those of `TypeOrmModule.forFeature` in the modules. `connectToServe` tries again by itself.
-          useFactory: () => ({ type: 'postgres', autoLoadEntities: true, toRetry: () => false }),
-          dataSourceFactory: async (options) =>
-            connectToServe(databaseUrl, environment, options?.entities),
+          useFactory: () => dataSource.options,
+          dataSourceFactory: async () => dataSource,
         }),
         AuthModule,
         PetsModule,

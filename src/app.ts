@@ -26,8 +26,5 @@ export async function createApp(
     app.enableCors(corsFor(CORS_ORIGINS));
   }
   app.use(adapter.rejectMalformed);
-  return app.init().catch(async (error: unknown) => {
-    await app.close();
-    throw error;
-  });
+  return app.init();
 }

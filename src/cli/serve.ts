@@ -9,6 +9,7 @@ import { createApp } from '../app.js';
 import { administerKeys, type ApiKeys } from '../auth/api-keys.js';
 import type { Environment } from '../config/environment.js';
 import { VERSION } from '../config/project-root.js';
+import { connectService } from '../connect-service.js';
 import { DATA_FOLDER, onDatabase } from '../database/database.js';
 import { requireMigrated } from '../schema/migrations.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
@@ -81,8 +82,9 @@ async function serveFrom(
   );
   // A mistake in one request, such as a promise that nothing awaits, does not end the others.
   process.on('unhandledRejection', (err) => logger.error({ err }, 'A promise was rejected'));
-  const app = await createApp({ environment, databaseUrl: url, logger });
+  const dataSource = await connectService(url, environment);
   try {
+    const app = await createApp({ environment, dataSource, logger });
     await app.listen(PORT, HOST);
     const origin = `http://${HOST.includes(':') ? `[${HOST}]` : HOST}`;
     const address = `${origin}:${(app.getHttpServer().address() as AddressInfo).port}/v1`;
@@ -112,9 +114,12 @@ async function serveFrom(
         once(process, 'SIGINT'),
       ]);
     }
-  } finally {
     await app.close();
+    logger.info({ reason: stopping.reason }, 'stopped');
+  } finally {
+    if (dataSource.isInitialized) {
+      await dataSource.destroy();
+    }
+    logger.flush();
   }
-  logger.info({ reason: stopping.reason }, 'stopped');
-  logger.flush();
 }

@@ -2,8 +2,7 @@ import pg, { Pool, type PoolConfig } from 'pg';
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import type { PostgresDriver } from 'typeorm/driver/postgres/PostgresDriver.js';
 import type { Environment } from '../config/environment.js';
-import type { Engine } from './engine.js';
-import { connectingTo, processIdOf } from './servers.js';
+import { connectingTo, processIdOf, type Sessions } from './servers.js';
 import {
   DATABASE_TIMEOUTS,
   ServingPool,
@@ -41,8 +40,10 @@ const LASTING = {
 /** What TypeORM needs for repositories and for migrations. */
 export type Mapping = Pick<DataSourceOptions, 'entities' | 'migrations'>;
 
-export interface ServingOptions extends Mapping {
-  engine?: Engine;
+/** What differs if the engine is not PostgreSQL itself. */
+export type Engine = Pick<ServingPoolConfig, 'forms'> & Pick<Sessions, 'settings'>;
+
+export interface ServingOptions extends Mapping, Engine {
   pooler?: Environment['DATABASE_POOLER'];
   /** The URLs of several servers. If there are any, the one that accepts writes is used instead of the URL. */
   servers?: string[];
@@ -54,18 +55,14 @@ export interface ServingOptions extends Mapping {
  */
 export function requiredSettings(options: ServingOptions = {}): Record<string, string> {
   const { plan_cache_mode: _, enable_seqscan: __, row_security: ___, ...always } = SERVING;
-  return options.pooler === undefined ? settingsOf(options.engine) : always;
+  return options.pooler === undefined ? { ...SERVING, ...options.settings } : always;
 }
-
-/** Citus plans each call: it has no generic plan for a range or an array of the distribution column. */
-const settingsOf = (engine?: Engine) =>
-  engine === 'citus' ? { ...SERVING, plan_cache_mode: 'auto' } : SERVING;
 
 /** The sessions that serve requests, at most `size`. The first one is opened by `initialize`. */
 export function servingDataSource(
   url: string,
   size: number,
-  { pooler, servers = [], engine, ...mapping }: ServingOptions = {},
+  { pooler, servers = [], settings, forms, ...mapping }: ServingOptions = {},
 ): DataSource {
   const isForWrites = servers.length > 0;
   const config: ServingPoolConfig = {
@@ -73,10 +70,11 @@ export function servingDataSource(
     ...connectingTo({
       urls: isForWrites ? servers : [url],
       timeout: DATABASE_TIMEOUTS.connection,
-      settings: pooler === undefined ? settingsOf(engine) : undefined,
+      settings: pooler === undefined ? { ...SERVING, ...settings } : undefined,
       isForWrites,
     }),
     sharesSessions: pooler !== undefined,
+    forms,
     max: size,
   };
   return dataSource(ServingPool, config, mapping);

@@ -3,8 +3,7 @@ import type { Response } from 'express';
 import { JsonText } from '../http/express-classes.js';
 import { AllOf, IsInt64, MayBeOmitted, WholeNumber } from '../validation/decorators.js';
 import { Cursors } from './cursors.js';
-import type { List } from './list.js';
-import { filterValue, type Page, type PageQuery } from './pages.js';
+import type { Page } from './pages.js';
 
 export const DEFAULT_LIMIT = 20;
 
@@ -24,23 +23,10 @@ export function Cursor(list: string): PropertyDecorator {
   );
 }
 
-/**
- * @returns the body for a page. Adds a `Link` to the next one, if any, with the same limit and filters.
- * @param address that of the list, without a query.
- */
-export function pageResponse(
-  response: Response,
-  { json, next }: Page,
-  address: string,
-  { filters }: List,
-  query: PageQuery,
-): JsonText {
+/** @returns the body for a page. Adds a `Link` to the next one, if any: `address`, with its query, and the cursor. */
+export function pageResponse(response: Response, { json, next }: Page, address: string): JsonText {
   if (next !== undefined) {
-    const values = filters.map((filter) => [filter.property, filterValue(query, filter)]);
-    const parameters = [['limit', query.limit], ...values, ['cursor', next]]
-      .filter(([, value]) => value !== undefined)
-      .map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`);
-    response.setHeader('Link', `<${address}?${parameters.join('&')}>; rel="next"`);
+    response.setHeader('Link', `<${address}&cursor=${next}>; rel="next"`);
   }
   return new JsonText(json);
 }

@@ -1,15 +1,58 @@
+import type { PoolClient } from 'pg';
 import { Batcher } from '../database/batcher.js';
-import type { EntityColumn } from '../database/columns.js';
-import { INT64_MIN } from '../int64.js';
+import { run, type SessionSource, Statement } from '../database/statement.js';
+import { INT64_MAX, INT64_MIN } from '../int64.js';
+import type { Standbys } from '../standbys/standbys.js';
 import { Cursors } from './cursors.js';
-import type { List } from './list.js';
-import type { PageReader } from './page-reader.js';
 
-/** A query of a list: its DTO, which also has a property for each filter of the list. */
-export interface PageQuery {
+/**
+ * The condition for the rows of a list from the id `start` on, as SQL: with a filter, a range of the filter and the id,
+ * for which only their index can be used. For `filter = …`, the planner might read the primary key and filter the rows.
+ */
+export const rangeFrom = (start: string, filter?: string, wanted?: string) =>
+  filter === undefined
+    ? `id >= ${start}`
+    : `(${filter}, id) >= (${wanted}, ${start}) and (${filter}, id) <= (${wanted}, ${INT64_MAX})`;
+
+/**
+ * The statement that reads pages. The parameters are arrays: the key of each page, the value of its filter, the id that
+ * it starts at, its size. Returns the key of each, and its items as lines of JSON (JSON escapes line breaks in strings);
+ * one more than its size if more items follow.
+ *
+ * A page may contain an id that is higher than one that is not committed yet: without it, acknowledged rows would lack.
+ */
+export class PageStatement extends Statement {
+  /** The `table` is also what the DTO gives to `Cursor`. The JSON begins with `id`. The filter is a column with an index. */
+  constructor(
+    name: string,
+    readonly table: string,
+    readonly json: string,
+    readonly filter?: string,
+    readonly order = filter === undefined ? 'id' : `${filter}, id`,
+  ) {
+    super(
+      name,
+      `
+  select wanted.key, page.items
+    from unnest($1::text[], $2::text[], $3::bigint[], $4::int[]) as wanted (key, filter, start, size),
+ lateral (
+          select string_agg(${json}, E'\\n' order by ${order}) as items
+            from (select *
+                    from ${table}
+                   where ${rangeFrom('wanted.start', filter, 'wanted.filter')}
+                   order by ${order}
+                   limit wanted.size + 1) as ${table}
+         ) as page`,
+    );
+  }
+}
+
+interface PageRequest {
   limit: number;
   /** The id after which the page begins; `undefined` for the first page. */
   cursor?: bigint;
+  /** The value that the list is filtered by, if its statement has a filter. */
+  filter?: string;
 }
 
 export interface Page {
@@ -19,52 +62,43 @@ export interface Page {
   next?: string;
 }
 
-/** @returns `undefined` if the query does not have the filter. */
-export const filterValue = (query: PageQuery, { property }: EntityColumn): unknown =>
-  (query as unknown as Record<string, unknown>)[property];
-
-/** Reads the pages of a list. Requests that wait and have the same filters share a statement, and equal ones a page. */
+/** Reads the pages of a list. All requests that wait share a statement, and requests for the same page share it too. */
 export class Pages {
-  /** By the names of the filters. */
-  private readonly batchers = new Map<string, Batcher<PageQuery, Page>>();
+  private readonly batcher: Batcher<PageRequest, Page>;
   private readonly cursors: Cursors;
 
   constructor(
-    private readonly list: List,
-    private readonly reader: PageReader,
+    private readonly statement: PageStatement,
+    primary: SessionSource,
+    standbys: Standbys,
   ) {
-    this.cursors = new Cursors(list.table);
-  }
-
-  ask(query: PageQuery): Promise<Page> {
-    const filters = this.list.filters.filter((filter) => filterValue(query, filter) !== undefined);
-    const names = filters.map(({ name }) => name).join();
-    let batcher = this.batchers.get(names);
-    if (batcher === undefined) {
-      batcher = new Batcher((queries) => this.read(filters, queries));
-      this.batchers.set(names, batcher);
-    }
-    return batcher.ask(query);
-  }
-
-  private async read(filters: EntityColumn[], queries: PageQuery[]): Promise<Page[]> {
-    const valuesOf = (query: PageQuery) => filters.map((filter) => filterValue(query, filter));
-    const keyOf = (query: PageQuery) =>
-      `${query.limit} ${query.cursor} ${valuesOf(query).join(' ')}`;
-    const distinct = [...new Map(queries.map((query) => [keyOf(query), query])).values()];
-    const wanted = distinct.map((query) => ({
-      start: query.cursor === undefined ? INT64_MIN : query.cursor + 1n,
-      size: query.limit + 1,
-      values: valuesOf(query),
-    }));
-    const items = await this.reader.read(this.list, filters, wanted);
-    const pages = new Map(
-      distinct.map((query, i) => [keyOf(query), this.pageFrom(items[i]!, query.limit)]),
+    this.cursors = new Cursors(statement.table);
+    this.batcher = new Batcher((requests) =>
+      standbys.read(primary, (sessions) => this.find(sessions, requests)),
     );
-    return queries.map((query) => pages.get(keyOf(query))!);
   }
 
-  private pageFrom(items: string[], limit: number): Page {
+  readonly ask = (request: PageRequest): Promise<Page> => this.batcher.ask(request);
+
+  private async find(
+    sessions: SessionSource | PoolClient,
+    requests: PageRequest[],
+  ): Promise<Page[]> {
+    const wanted = new Map(requests.map((request) => [keyOf(request), request]));
+    const distinct = [...wanted.values()];
+    const rows = await run<[key: string, items: string | null]>(sessions, this.statement, [
+      [...wanted.keys()],
+      distinct.map(({ filter }) => filter),
+      distinct.map(({ cursor }) => (cursor === undefined ? INT64_MIN : cursor + 1n)),
+      distinct.map(({ limit }) => limit),
+    ]);
+    const pages = new Map(
+      rows.map(([key, items]) => [key, this.pageFrom(items?.split('\n'), wanted.get(key)!.limit)]),
+    );
+    return requests.map((request) => pages.get(keyOf(request))!);
+  }
+
+  private pageFrom(items: string[] = [], limit: number): Page {
     const onPage = items.slice(0, limit);
     const json = `[${onPage.join(',')}]`;
     if (items.length <= limit) {
@@ -74,3 +108,5 @@ export class Pages {
     return { json, next: this.cursors.after(BigInt(id!)) };
   }
 }
+
+const keyOf = ({ limit, filter, cursor }: PageRequest) => `${limit}:${filter}:${cursor}`;

@@ -1,18 +1,16 @@
 import { Injectable } from '@nestjs/common';
-import { listOf } from '../listing/list.js';
-import { PageReader } from '../listing/page-reader.js';
+import { SessionShare } from '../database/session-share.js';
 import { type Page, Pages } from '../listing/pages.js';
+import { Standbys } from '../standbys/standbys.js';
 import type { ListOrdersQuery } from './list-orders-query.dto.js';
-import { Order } from './order.entity.js';
-
-export const ORDERS = listOf(Order);
+import { ORDER_PAGES } from './orders.sql.js';
 
 @Injectable()
 export class OrdersService {
   private readonly pages: Pages;
 
-  constructor(reader: PageReader) {
-    this.pages = new Pages(ORDERS, reader);
+  constructor(sessions: SessionShare, standbys: Standbys) {
+    this.pages = new Pages(ORDER_PAGES, sessions, standbys);
   }
 
   list(query: ListOrdersQuery): Promise<Page> {
