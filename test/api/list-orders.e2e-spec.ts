@@ -1,7 +1,5 @@
 import { administer } from '../../src/database/database.js';
-import { HttpLimits } from '../../src/http/limits.js';
 import { ORDER_PAGES } from '../../src/orders/orders.sql.js';
-import { expectError } from '../support/answers.js';
 import { itNotOnCitus } from '../support/citus.js';
 import { serviceOfTests } from '../support/service.js';
 
