@@ -1,4 +1,4 @@
-import { type DynamicModule, Global, Module } from '@nestjs/common';
+import { type DynamicModule, Global, Module, type Type } from '@nestjs/common';
 import { APP_FILTER, APP_GUARD, APP_PIPE } from '@nestjs/core';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { Pool } from 'pg';
@@ -36,7 +36,7 @@ export interface Resources {
 @Global()
 @Module({})
 export class AppModule {
-  static forRoot(resources: Resources, limits: HttpLimits): DynamicModule {
+  static forRoot(resources: Resources, limits: HttpLimits, others: Type[] = []): DynamicModule {
     const { environment, dataSource, logger } = resources;
     const shared = [
       { provide: Environment, useValue: environment },
@@ -62,17 +62,19 @@ export class AppModule {
         HealthModule,
         ...(environment.DOCS === 'on' ? [DocsModule] : []),
         ...(environment.METRICS_PORT === undefined ? [] : [MetricsModule]),
+        ...others,
       ],
       controllers: [IndexController],
       providers: [
         ...shared,
+        ErrorFilter,
         ...[BearerGuard, ...rateLimit, AdmissionGuard, BodyGuard].map((useClass) => ({
           provide: APP_GUARD,
           useClass,
         })),
         { provide: APP_GUARD, useExisting: TurnGuard },
         { provide: APP_PIPE, useClass: RequestValidationPipe },
-        { provide: APP_FILTER, useClass: ErrorFilter },
+        { provide: APP_FILTER, useExisting: ErrorFilter },
       ],
       exports: shared,
     };

@@ -1,4 +1,4 @@
-import { VersioningType } from '@nestjs/common';
+import { type Type, VersioningType } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { AppModule, type Resources } from './app.module.js';
@@ -11,11 +11,12 @@ import { nestLogger } from './logging/logger.js';
 export async function createApp(
   resources: Resources,
   limits = new HttpLimits(),
+  modules: Type[] = [],
 ): Promise<NestExpressApplication> {
   const { CORS_ORIGINS, TRUST_PROXY } = resources.environment;
   const adapter = new HttpAdapter(limits, TRUST_PROXY);
   const app = await NestFactory.create<NestExpressApplication>(
-    AppModule.forRoot(resources, limits),
+    AppModule.forRoot(resources, limits, modules),
     adapter,
     // BodyGuard reads the body, after the guards that check the API key.
     { logger: nestLogger(resources.logger), abortOnError: false, bodyParser: false },

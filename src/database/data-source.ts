@@ -1,5 +1,5 @@
 import pg, { Pool, type PoolConfig } from 'pg';
-import { DataSource, type DataSourceOptions } from 'typeorm';
+import { DataSource, type DataSourceOptions, getMetadataArgsStorage } from 'typeorm';
 import type { PostgresDriver } from 'typeorm/driver/postgres/PostgresDriver.js';
 import type { Environment } from '../config/environment.js';
 import { connectingTo, processIdOf, type Sessions } from './servers.js';
@@ -37,13 +37,13 @@ const LASTING = {
   keepAliveInitialDelayMillis: DATABASE_TIMEOUTS.keepAlive,
 };
 
-/** What TypeORM needs for repositories and for migrations. */
-export type Mapping = Pick<DataSourceOptions, 'entities' | 'migrations'>;
+/** What TypeORM needs for migrations. */
+export type Mapping = Pick<DataSourceOptions, 'migrations'>;
 
 /** What differs if the engine is not PostgreSQL itself. */
 export type Engine = Pick<ServingPoolConfig, 'forms'> & Pick<Sessions, 'settings'>;
 
-export interface ServingOptions extends Mapping, Engine {
+export interface ServingOptions extends Engine {
   pooler?: Environment['DATABASE_POOLER'];
   /** The URLs of several servers. If there are any, the one that accepts writes is used instead of the URL. */
   servers?: string[];
@@ -62,7 +62,7 @@ export function requiredSettings(options: ServingOptions = {}): Record<string, s
 export function servingDataSource(
   url: string,
   size: number,
-  { pooler, servers = [], settings, forms, ...mapping }: ServingOptions = {},
+  { pooler, servers = [], settings, forms }: ServingOptions = {},
 ): DataSource {
   const isForWrites = servers.length > 0;
   const config: ServingPoolConfig = {
@@ -77,7 +77,7 @@ export function servingDataSource(
     forms,
     max: size,
   };
-  return dataSource(ServingPool, config, mapping);
+  return dataSource(ServingPool, config);
 }
 
 /** The sessions that read from the hot standby at `url`, at most `size`. */
@@ -109,6 +109,8 @@ function dataSource(PoolClass: typeof Pool, extra: PoolConfig, mapping?: Mapping
     // TypeORM creates the pool, and connects before other code could add listeners.
     driver: { ...pg, Pool: PoolClass },
     extra,
+    // Those of every module that is imported, so that Nest's `TypeOrmModule.forFeature` is all that a module needs.
+    entities: getMetadataArgsStorage().tables.map(({ target }) => target),
     ...mapping,
     installExtensions: false,
     // An idle connection broke. The pool opens another one when it is needed.

@@ -90,13 +90,13 @@ async function requireFit(dataSource: DataSource): Promise<void> {
 export async function connectToServe(
   url: string,
   environment: Environment,
-  engineAndMapping: Engine & Mapping,
+  engine: Engine,
   deadline = performance.now() + 10_000,
 ): Promise<DataSource> {
   const { DATABASE_URL, DATABASE_POOL_SIZE, DATABASE_POOLER } = environment;
   const known = serversOf(DATABASE_URL ?? '');
   const options: ServingOptions = {
-    ...engineAndMapping,
+    ...engine,
     pooler: DATABASE_POOLER,
     servers: known.length > 0 ? [url, ...known.filter((server) => server !== url)] : [],
   };
@@ -112,7 +112,7 @@ export async function connectToServe(
     if (error instanceof OperatorError || !isUnavailable(error) || performance.now() > deadline) {
       cannotBeUsed(error);
     }
-    return wait(100).then(() => connectToServe(url, environment, engineAndMapping, deadline));
+    return wait(100).then(() => connectToServe(url, environment, engine, deadline));
   }
 }
 

@@ -5,7 +5,8 @@ const RETRY_SOON = { 'Retry-After': '1' };
 
 /**
  * Every code with its HTTP status, and headers of every such response. Codes are stable and never reused. The last code
- * of a status is the one of Nest's own errors with this status, so put a special code before it.
+ * of a status is the one of Nest's own errors with this status, but for those that error.filter.ts names, so put a special
+ * code before it.
  */
 export const ERRORS = {
   invalid_json: { status: 400 },

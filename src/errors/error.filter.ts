@@ -7,7 +7,7 @@ import {
   Inject,
   Injectable,
 } from '@nestjs/common';
-import type { Response } from 'express';
+import type { Request, Response } from 'express';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { ApiError, ERRORS } from './api-error.js';
 import { isUnavailable, reasonOf } from './database-error.js';
@@ -22,8 +22,15 @@ export class ErrorFilter implements ExceptionFilter {
   constructor(@Inject(LOGGER) private readonly logger: Logger) {}
 
   catch(exception: unknown, host: ArgumentsHost): void {
-    const response = host.switchToHttp().getResponse<Response>();
-    const { code, message, status, headers } = responseTo(exception);
+    const http = host.switchToHttp();
+    const response = http.getResponse<Response>();
+    const { destroyed, complete } = http.getRequest<Request>();
+    const known = responseTo(exception);
+    // The reader of a body, such as multer, fails if the client leaves meanwhile.
+    const isCutOff = known.status >= 500 && destroyed && !complete;
+    const { code, message, status, headers } = isCutOff
+      ? responseOf(400, 'The body ended before its length.')
+      : known;
     this.log(exception, status, response);
     if (response.headersSent) {
       // Ends the connection, so that the client does not take half a response for a whole one.
@@ -76,10 +83,14 @@ function responseTo(exception: unknown): ReturnType<typeof responseOf> {
   return responseTo(new ApiError('internal_error', 'The service failed; the fault is ours.'));
 }
 
+/** Each code of these statuses in the table is for one error, upon which clients act. */
+const SPECIAL = new Set([404, 409, 422]);
+
 /** The last code of the table that has this status is its general one. Other statuses get their name as a code. */
 function responseOf(status: number, message: string) {
+  const general = Object.keys(TABLE).findLast((one) => TABLE[one]!.status === status);
   const code =
-    Object.keys(TABLE).findLast((one) => TABLE[one]!.status === status) ??
+    (SPECIAL.has(status) ? undefined : general) ??
     (STATUS_CODES[status] ?? 'error').toLowerCase().replaceAll(/[^a-z]+/g, '_');
   return { code, message, status, headers: TABLE[code]?.headers };
 }

@@ -1,14 +1,26 @@
-import { type CanActivate, type ExecutionContext, Injectable } from '@nestjs/common';
+import { type CanActivate, type ExecutionContext, Injectable, SetMetadata } from '@nestjs/common';
 import { parse } from 'lossless-json';
 import { ApiError } from '../errors/api-error.js';
+import { ErrorFilter } from '../errors/error.filter.js';
 import { numberFromJson } from '../int64.js';
 import type { Request } from './express-classes.js';
 import { HttpLimits } from './limits.js';
 
-/** Reads a JSON body into `request.body`, except for GET and HEAD. It is a guard so that the key's guard runs first. */
+const JSON_ONLY = 'json-only';
+
+/** The handler rejects `multipart/form-data` with 415. */
+export const JsonOnly = (): MethodDecorator => SetMetadata(JSON_ONLY, true);
+
+/**
+ * Reads a JSON body into `request.body`, except for GET and HEAD. It is a guard so that the key's guard runs first. It
+ * leaves `multipart/form-data` to an interceptor of the handler, such as Nest's `FileInterceptor`, which sets its size.
+ */
 @Injectable()
 export class BodyGuard implements CanActivate {
-  constructor(private readonly limits: HttpLimits) {}
+  constructor(
+    private readonly limits: HttpLimits,
+    private readonly errors: ErrorFilter,
+  ) {}
 
   /**
    * @throws ApiError `unsupported_media_type`, `payload_too_large`, `invalid_json`, `request_timeout`, or
@@ -16,14 +28,17 @@ export class BodyGuard implements CanActivate {
    */
   canActivate(context: ExecutionContext): boolean | Promise<boolean> {
     const request = context.getArgByIndex<Request>(0);
-    return request.method === 'GET' || request.method === 'HEAD' || this.read(request);
+    return request.method === 'GET' || request.method === 'HEAD' || this.read(request, context);
   }
 
-  private async read(request: Request): Promise<boolean> {
+  private async read(request: Request, context: ExecutionContext): Promise<boolean> {
     const { 'content-type': type, 'content-encoding': coding = '', expect } = request.headers;
     const { 'transfer-encoding': transfer = '', 'content-length': length = 0 } = request.headers;
     const hasBody = transfer !== '' || Number(length) > 0;
-    if (type === undefined ? hasBody : !JSON_IN_UTF8.test(type)) {
+    const isForm =
+      /^multipart\/form-data[ \t]*;/i.test(type ?? '') &&
+      Reflect.getMetadata(JSON_ONLY, context.getHandler()) === undefined;
+    if (type === undefined ? hasBody : !isForm && !JSON_IN_UTF8.test(type)) {
       throw new ApiError(
         'unsupported_media_type',
         'The body must be application/json in UTF-8: send Content-Type: application/json.',
@@ -41,7 +56,7 @@ export class BodyGuard implements CanActivate {
         { headers: { 'Accept-Encoding': 'identity' } },
       );
     }
-    if (Number(length) > this.limits.bodyBytes) {
+    if (Number(length) > this.limits.bodyBytes && !isForm) {
       throw tooLarge(this.limits);
     }
     if (hasBody) {
@@ -49,7 +64,11 @@ export class BodyGuard implements CanActivate {
       if (request.httpVersion === '1.1' && /(?:^|,) *100-continue *(?:,|$)/i.test(expect ?? '')) {
         request.res!.writeContinue();
       }
-      request.body = parseJson(await readBody(request, this.limits), this.limits);
+      if (isForm) {
+        request.onInputError = (error) => this.errors.catch(error, context);
+      } else {
+        request.body = parseJson(await readBody(request, this.limits), this.limits);
+      }
     }
     return true;
   }

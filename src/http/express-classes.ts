@@ -1,7 +1,7 @@
 import { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import express, { type Express } from 'express';
-import { stringify } from 'lossless-json';
+import { parse, stringify } from 'lossless-json';
 import type { ApiError } from '../errors/api-error.js';
 
 /*
@@ -81,4 +81,9 @@ export function classesFor(app: Express) {
 /** A response body that is JSON text already. The adapter sends it unchanged, as `application/json`. */
 export class JsonText {
   constructor(readonly text: string) {}
+
+  /** For {@link json}, if an interceptor made the text a part of another body. Each number keeps its digits. */
+  toJSON(): unknown {
+    return parse(this.text);
+  }
 }

@@ -12,6 +12,7 @@ import {
 import type { Response } from 'express';
 import { Environment } from '../config/environment.js';
 import { DeprecationInterceptor } from '../deprecation/deprecation.interceptor.js';
+import { JsonOnly } from '../http/body.guard.js';
 import { JsonText, type Request } from '../http/express-classes.js';
 import { int64FromDecimal } from '../int64.js';
 import { pageResponse } from '../listing/list-query.js';
@@ -46,6 +47,7 @@ export class PetsController {
   }
 
   @Post()
+  @JsonOnly()
   async createPet(
     @Body() pet: NewPet,
     @IdempotencyKeyHeader() key: string | undefined,

@@ -5,7 +5,8 @@ import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { administrativeDataSource } from '../../src/database/data-source.js';
 import { administer } from '../../src/database/database.js';
-import { ENTITIES } from '../../src/connect-service.js';
+// The entities are those of its modules.
+import '../../src/app.module.js';
 import { MIGRATION_LOCK } from '../../src/schema/locks.js';
 import { lastMigration, revertMigration, runMigrations } from '../../src/schema/migrations.js';
 import { pendingMigrations } from '../../src/schema/schema-state.js';
@@ -73,7 +74,7 @@ describe('the migrations', () => {
   it('make the tables of the entities, to each column, index, constraint and default', async () => {
     const [generated, migrated] = await Promise.all([createDatabase(), createMigratedDatabase()]);
     await query(migrated, 'drop table idempotency_keys');
-    const entities = administrativeDataSource(generated, { entities: ENTITIES });
+    const entities = administrativeDataSource(generated);
     await entities.initialize();
     await entities.synchronize();
     await entities.destroy();

@@ -82,7 +82,7 @@ describe.each([
 
   it('finds pets by the primary key, orders by their pet, and keys by their hash', async () => {
     const byId = (dataSource: DataSource) => petsById(dataSource.getRepository(Pet));
-    const ofPets = await administer(url, async (one) => byId(one), { entities: [Pet] });
+    const ofPets = await administer(url, async (one) => byId(one));
     const ofPet = new Statement('orders-of-pet', 'select id from orders where pet_id = $1');
     const hashes = `{${'ab'.repeat(32)},${'cd'.repeat(32)}}`;
     for (const [statement, index, argument, blocks] of [

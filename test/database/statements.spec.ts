@@ -1,7 +1,6 @@
 import { type DataSource, type EntityTarget, type ObjectLiteral } from 'typeorm';
 import { CITUS } from '../../src/citus/citus.js';
 import { columnsOf } from '../../src/database/columns.js';
-import { ENTITIES } from '../../src/connect-service.js';
 import { poolOf, servingDataSource } from '../../src/database/data-source.js';
 import { run, type Statement } from '../../src/database/statement.js';
 import { INT64_MIN } from '../../src/int64.js';
@@ -25,7 +24,7 @@ describe.each([
   let dataSource: DataSource;
   beforeAll(async () => {
     url = await createMigratedDatabase();
-    dataSource = await servingDataSource(url, 1, { entities: ENTITIES, ...engine }).initialize();
+    dataSource = await servingDataSource(url, 1, engine).initialize();
     await run(poolOf(dataSource), pets.INSERT_PETS, pets.newPetArguments([FULL]));
     await dataSource.query(
       `insert into orders (pet_id, placed_at) values (1, '2026-11-21T09:30Z')`,

@@ -3,6 +3,7 @@ import {
   BadRequestException,
   Body,
   type CallHandler,
+  ConflictException,
   Controller,
   Delete,
   type ExecutionContext,
@@ -13,27 +14,43 @@ import {
   Logger,
   Module,
   type NestInterceptor,
+  NotFoundException,
   Param,
   ParseIntPipe,
   Post,
   Query,
   Res,
   StreamableFile,
+  UploadedFile,
+  UnprocessableEntityException,
   UseInterceptors,
 } from '@nestjs/common';
+import { FileInterceptor } from '@nestjs/platform-express';
+import { InjectRepository, TypeOrmModule } from '@nestjs/typeorm';
 import { Type } from 'class-transformer';
 import { IsInt, IsString, Min, ValidateNested } from 'class-validator';
 import type { Response } from 'express';
 import { map } from 'rxjs';
+import {
+  Column,
+  Entity,
+  getMetadataArgsStorage,
+  PrimaryGeneratedColumn,
+  Repository,
+} from 'typeorm';
 import { ApiError, ERRORS } from '../../src/errors/api-error.js';
 import { NoSessionError } from '../../src/errors/database-error.js';
+import { JsonText } from '../../src/http/express-classes.js';
 import { expectError } from '../support/answers.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { serviceOfTests } from '../support/service.js';
+import { until } from '../support/until.js';
 
 const SECRET = 'select secret from innards';
 const ATTACHMENT = 'attachment; filename="boxes.csv"';
 const JSON_TYPE = { 'content-type': 'application/json; charset=utf-8' };
+/** What an operation on pets returns. */
+const PAGE = '[{"id":-9223372036854775808,"name":"\\"é","weight":1.10}]';
 const loop: { self?: unknown } = {};
 loop.self = loop;
 
@@ -78,6 +95,9 @@ const TOLD: [string, unknown, number, string, string?][] = [
   ['a 400', new HttpException('No.', 400), 400, 'invalid_request'],
   ['a 400 with a list', new BadRequestException(['1', '2']), 400, 'invalid_request', '1; 2'],
   ['a 401', new HttpException({ message: 'No.', SECRET }, 401), 401, 'invalid_api_key'],
+  ['a 404', new NotFoundException('No.'), 404, 'not_found'],
+  ['a 409', new ConflictException('No.'), 409, 'conflict'],
+  ['a 422', new UnprocessableEntityException('No.'), 422, 'unprocessable_entity'],
   ['a 418', new HttpException('No.', 418), 418, 'i_m_a_teapot'],
   ['a 502', new HttpException('No.', 502), 502, 'bad_gateway'],
   ["an error of Express's middlewares", tooLarge, 413, 'payload_too_large'],
@@ -120,9 +140,41 @@ class Wrapped implements NestInterceptor {
   }
 }
 
+@Entity('crates')
+class Crate {
+  @PrimaryGeneratedColumn('identity', { type: 'bigint' })
+  id!: string;
+
+  @Column('text')
+  label!: string;
+}
+
+class CrateFields {
+  @IsString()
+  label!: string;
+}
+
 /** A controller as a NestJS engineer writes it, without knowledge of this service. */
 @Controller('boxes')
 class BoxesController {
+  constructor(@InjectRepository(Crate) private readonly crates: Repository<Crate>) {}
+
+  @Post('crates')
+  createCrate(@Body() { label }: CrateFields) {
+    return this.crates.save({ label });
+  }
+
+  @Get('crates')
+  listCrates() {
+    return this.crates.findBy({ label: 'a' });
+  }
+
+  @Post('photo')
+  @UseInterceptors(FileInterceptor('photo', { limits: { fileSize: 100_000 } }))
+  upload(@UploadedFile() photo: Express.Multer.File, @Body() { label }: CrateFields) {
+    return { label, name: photo.originalname, bytes: photo.size };
+  }
+
   @Get('thrown')
   throwIt() {
     throw fault;
@@ -196,13 +248,19 @@ class BoxesController {
     return [1];
   }
 
+  @Get('wrapped-page')
+  @UseInterceptors(Wrapped)
+  wrappedPage() {
+    return new JsonText(PAGE);
+  }
+
   @Get('listed')
   list(@Query() { page }: BoxQuery) {
     return { page };
   }
 }
 
-@Module({ controllers: [BoxesController] })
+@Module({ imports: [TypeOrmModule.forFeature([Crate])], controllers: [BoxesController] })
 class BoxesModule {}
 
 describe('a module that is added to the application', () => {
@@ -213,6 +271,11 @@ describe('a module that is added to the application', () => {
     service.log.length = 0;
   });
   afterEach(() => service.api.get('/v1/pets').expect(200));
+  // Its table is in no migration, and other files are tested in the same process.
+  afterAll(() => {
+    const { tables } = getMetadataArgsStorage();
+    tables.splice(tables.findIndex(({ target }) => target === Crate));
+  });
 
   const logged = () => service.log.map((line) => JSON.parse(line));
   const rejected = (error: unknown, how = 'rejected') => {
@@ -238,6 +301,7 @@ describe('a module that is added to the application', () => {
     expectError(answer, status, code);
     expect(answer.body.message).toBe(message);
     const { headers = {} } = Object(Object(ERRORS)[code]);
+    expect('retry-after' in answer.headers).toBe('Retry-After' in headers);
     for (const [name, value] of Object.entries<string>(headers)) {
       expect(answer.headers[name.toLowerCase()]).toBe(value);
     }
@@ -294,6 +358,7 @@ describe('a module that is added to the application', () => {
     ['text', 'plain', { 'content-type': 'text/plain; charset=utf-8' }],
     ['file', 'one,two', { 'content-type': 'text/csv', 'content-disposition': ATTACHMENT }],
     ['wrapped', '{"data":[1]}', { ...JSON_TYPE, 'x-box': 'yes' }],
+    ['wrapped-page', `{"data":${PAGE}}`, JSON_TYPE],
     ['listed?page=3', '{"page":3}', JSON_TYPE],
   ])('can return what Nest can, bigints in digits: %s', async (path, text, headers) => {
     expect(await service.api.get(`/boxes/${path}`).expect(200)).toMatchObject({ text, headers });
@@ -324,6 +389,71 @@ describe('a module that is added to the application', () => {
     const body = { name: 'a', n: [1] };
     await api.post('/boxes/plain').send(body).expect(201, { body, name: 'a' });
   });
+
+  it('can use the repository of an entity that only its own module names', async () => {
+    await service.query(
+      'create table crates (id bigint generated by default as identity primary key, label text)',
+    );
+    await service.api.post('/boxes/crates').send({ label: 'a' }).expect(201);
+    await service.api.get('/boxes/crates').expect(200, [{ id: '1', label: 'a' }]);
+  });
+
+  const PHOTO = Buffer.alloc(50_000, 'x');
+  const upload = (agent = service.api, path = '/boxes/photo') =>
+    agent.post(path).attach('photo', PHOTO, 'rex.png');
+
+  it('can receive files and the fields beside them, of its own size, after the guard', async () => {
+    const uploaded = await upload().field('label', 'Rex').expect(201);
+    expect(uploaded.body).toEqual({ label: 'Rex', name: 'rex.png', bytes: PHOTO.length });
+    expectError(await upload(), 400, 'invalid_request', ['label']);
+    expectError(await upload(service.anonymous), 401, 'missing_api_key');
+    const large = service.api.post('/boxes/photo').attach('photo', Buffer.alloc(100_001), 'a');
+    expectError(await large, 413, 'payload_too_large');
+    expectError(await upload(service.api, '/v1/pets'), 415, 'unsupported_media_type');
+  });
+
+  const uploadHead = (...headers: string[]) =>
+    request('POST /boxes/photo', [
+      `Authorization: Bearer ${service.key}`,
+      'Content-Type: multipart/form-data; boundary=b',
+      ...headers,
+    ]);
+
+  it('has the file of a client that waits for 100 (Continue)', async () => {
+    const part = (name: string, value: string) =>
+      `--b\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`;
+    const body = `${part('label', 'Rex')}${part('photo"; filename="a', 'xyz')}--b--\r\n`;
+    const connection = await RawConnection.open(service.port);
+    connection.send(uploadHead('Expect: 100-continue', `Content-Length: ${body.length}`));
+    expect((await connection.answer()).status).toBe(100);
+    connection.send(body);
+    expect(await connection.answer()).toMatchObject({
+      status: 201,
+      text: '{"label":"Rex","name":"a","bytes":3}',
+    });
+    connection.vanish();
+  });
+
+  it('gets no broken or unfinished file, and the client a 400 that is no error of the service', async () => {
+    const broken = await exchange(
+      service.port,
+      `${uploadHead('Transfer-Encoding: chunked')}3\r\n--b\r\nz`,
+    );
+    expectError(broken, 400, 'invalid_request');
+    const connection = await RawConnection.open(service.port);
+    connection.send(`${uploadHead('Content-Length: 100')}--b\r\n`);
+    await until('it is in its handler', async () => service.admitted() === 1);
+    connection.vanish();
+    await until('it has left', async () => service.admitted() === 0);
+    await until('both are logged', async () => logged().length >= 2);
+    expect(logged().map(({ level, code }) => [level, code])).toEqual([
+      ['info', 'invalid_request'],
+      ['info', undefined],
+    ]);
+  });
+
+  it('can redirect', () =>
+    service.api.get('/boxes/moved').expect(301).expect('Location', '/v1/pets'));
 
   it('can use pipes for its parameters, and class-validator for its query', async () => {
     expectError(await service.api.delete('/boxes/x'), 400, 'invalid_request', ['numeric']);

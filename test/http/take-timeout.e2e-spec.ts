@@ -1,11 +1,24 @@
 import { connect } from 'node:net';
+import { Controller, Module, Post, UseInterceptors } from '@nestjs/common';
+import { FileInterceptor } from '@nestjs/platform-express';
 import { expectError } from '../support/answers.js';
 import { until } from '../support/until.js';
 import { serviceOfTests } from '../support/service.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 
+@Controller('photos')
+class PhotosController {
+  @Post()
+  @UseInterceptors(FileInterceptor('photo'))
+  upload() {}
+}
+
+@Module({ controllers: [PhotosController] })
+class PhotosModule {}
+
 describe('where a client that takes nothing has two seconds', () => {
   const service = serviceOfTests({}, undefined, {
+    modules: [PhotosModule],
     limits: {
       socketTimeout: 2_000,
       headersTimeout: 200,
@@ -64,5 +77,17 @@ describe('where a client that takes nothing has two seconds', () => {
     await until('it is logged', () => service.log.some((line) => line.includes('"status":408')));
     expect(await service.query(`select from pets where name = 'Rex'`)).toEqual([]);
     connection.vanish();
+  });
+
+  it('one that sends the rest of a file too late gets 408, which is no error of the service', async () => {
+    const type = 'Content-Type: multipart/form-data; boundary=b';
+    const headers = [`Authorization: Bearer ${service.key}`, type];
+    const connection = await RawConnection.open(service.port);
+    connection.send(request('POST /photos', headers, '--b\r\n\r\n--b--\r\n').slice(0, -4));
+    expectError(await connection.answer(), 408, 'request_timeout');
+    await connection.rest();
+    await until('its place is free', () => service.admitted() === 0);
+    expect(service.log.filter((line) => line.includes('"level":"error"'))).toEqual([]);
+    expect(service.log.at(-1)).toContain('"code":"request_timeout"');
   });
 });

@@ -15,7 +15,6 @@ import { AccessLog } from '../../src/http/access-log.js';
 import { TurnGuard } from '../../src/auth/turn.guard.js';
 import { HttpLimits } from '../../src/http/limits.js';
 import { createLogger } from '../../src/logging/logger.js';
-import { OrdersModule } from '../../src/orders/orders.module.js';
 import { MetricsServer } from '../../src/metrics/metrics-server.js';
 import { holdToDocument } from './contract.js';
 import { createMigratedDatabase, dropDatabase } from './database.js';
@@ -32,7 +31,7 @@ export type TestService = Awaited<ReturnType<typeof startService>>;
  * @param sharedUrl the database of another one, to share with it.
  * @param options.owner the URL with which the API key is created, if the service's role may not create one.
  * @param options.limits limits of HTTP that differ from the defaults.
- * @param options.modules modules that the application imports too, as if OrdersModule imported them.
+ * @param options.modules modules that the application imports too.
  */
 export async function startService(
   variables: Record<string, string> = {},
@@ -65,11 +64,12 @@ export async function startService(
     }
   };
   const logger = createLogger('trace', { write });
-  Reflect.defineMetadata('imports', modules, OrdersModule);
-  const app = await createApp({ environment, dataSource, logger }, limits).catch(async (error) => {
-    await dataSource.destroy();
-    throw error;
-  });
+  const app = await createApp({ environment, dataSource, logger }, limits, modules).catch(
+    async (error) => {
+      await dataSource.destroy();
+      throw error;
+    },
+  );
   const server: Server = app.getHttpServer();
   const explained = withReason(() => log.findLast((line) => line.includes('"level":"error"')));
   const differences = holdToDocument(server);
