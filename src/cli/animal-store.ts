@@ -27,16 +27,10 @@ export async function animalStore(args: string[]): Promise<void> {
     .showHelpAfterError()
     .addHelpText('after', HELP)
     .addHelpText('afterAll', EXIT_CODES);
-  const serving = program.command('serve').description('run the service until a signal stops it');
-  serving.action(async () => {
-    const { serve } = await import('./serve.js');
-    try {
-      await serve(loadEnvironment());
-    } catch (error) {
-      logStopped(error);
-      throw error;
-    }
-  });
+  program
+    .command('serve')
+    .description('run the service until a signal stops it')
+    .action(async () => (await import('./serve.js')).serve(loadEnvironment()));
   addCheck(program);
   addMigrate(program);
   addKeys(program);
@@ -44,17 +38,15 @@ export async function animalStore(args: string[]): Promise<void> {
   try {
     await program.parseAsync(args, { from: 'user' });
   } catch (error) {
-    console.error(explain(error));
+    const reason = explain(error);
+    console.error(reason);
+    const { NODE_ENV, LOG_LEVEL } = process.env;
+    // Elsewhere, people read standard error.
+    if (args[0] === 'serve' && NODE_ENV === 'production' && LOG_LEVEL !== 'silent') {
+      createLogger('fatal').fatal({ reason }, 'stopped');
+    }
     // Ends at once: a connection that the server does not close would otherwise keep the process alive for a minute.
     process.exit(1);
-  }
-}
-
-/** Writes the reason to the log, in production: elsewhere, people read standard error. The configuration may be invalid. */
-function logStopped(error: unknown): void {
-  const { NODE_ENV, LOG_LEVEL } = process.env;
-  if (NODE_ENV === 'production' && LOG_LEVEL !== 'silent') {
-    createLogger('fatal').fatal({ reason: explain(error) }, 'stopped');
   }
 }
 

@@ -10,17 +10,6 @@ const MOST = 100_000_000;
 /** Pets of one statement. */
 const CHUNK = 10_000;
 
-/** A name is one of these and one of {@link BYNAMES}. The lengths of the two lists are coprime, so all pairs occur. */
-const NAMES =
-  'Rex Bella Luna Milo Čert Žofka Łatek Ørn Åsa Señorita Zoë Jürgen François Đuro Снежок Мурка Ξανθή ポチ タマ 小白 백구 ฟ้า मोती شیرین לביאה 🐈'.split(
-    ' ',
-  );
-
-const BYNAMES =
-  `|II|the Bold|the Quiet|O’Malley|O'Hara|von Bellheim|de la Cruz|Jr.|& Sons|"Socks"|<3|No. 7|of the Old Mill by the River|100 %`.split(
-    '|',
-  );
-
 export function addSeed(program: Command): void {
   program
     .command('seed')
@@ -49,12 +38,17 @@ function countOf(text: string): number {
   return count;
 }
 
-/** 90 % are available, 9.5 % sold and 0.5 % pending, evenly spread. */
+/**
+ * A name is one of each list. Their lengths are coprime, so all pairs occur. 90 % of the pets are available, 9.5 % sold and
+ * 0.5 % pending, evenly spread.
+ */
 const INSERT = `
   insert into pets (name, category_id, status)
-  select trim(($1::text[])[1 + n % cardinality($1)] || ' ' || ($2::text[])[1 + n % cardinality($2)]), 1 + n * 7 % 500,
+  select trim(names[1 + n % cardinality(names)] || ' ' || bynames[1 + n % cardinality(bynames)]), 1 + n * 7 % 500,
          case when n % 200 = 0 then 'pending' when n % 200 < 20 then 'sold' else 'available' end
-    from generate_series($3::int, $4::int - 1) as n`;
+    from generate_series($1::int, $2::int - 1) as n,
+         string_to_array('Rex Bella Luna Milo Čert Žofka Łatek Ørn Åsa Señorita Zoë Jürgen François Đuro Снежок Мурка Ξανθή ポチ タマ 小白 백구 ฟ้า मोती شیرین לביאה 🐈', ' ') as names,
+         string_to_array($$|II|the Bold|the Quiet|O’Malley|O'Hara|von Bellheim|de la Cruz|Jr.|& Sons|"Socks"|<3|No. 7|of the Old Mill by the River|100 %$$, '|') as bynames`;
 
 /** All in one transaction, which PostgreSQL rolls back if a signal ends the process. */
 async function seed(dataSource: DataSource, count: number): Promise<void> {
@@ -63,7 +57,7 @@ async function seed(dataSource: DataSource, count: number): Promise<void> {
     await session.query('set local statement_timeout = 0');
     for (let done = 0; done < count; done += CHUNK) {
       const end = Math.min(done + CHUNK, count);
-      await session.query(INSERT, [NAMES, BYNAMES, done, end]);
+      await session.query(INSERT, [done, end]);
       if (process.stderr.isTTY) {
         const bar = '#'.repeat((40 * end) / count).padEnd(40, '.');
         process.stderr.write(`\r[${bar}] ${end} of ${count}${end === count ? '\n' : ''}`);
