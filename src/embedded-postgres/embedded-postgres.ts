@@ -1,4 +1,4 @@
-import { execFile, spawn } from 'node:child_process';
+import { execFile, spawn, type SpawnOptions } from 'node:child_process';
 import { randomBytes, randomInt, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, statSync } from 'node:fs';
@@ -52,6 +52,7 @@ export class EmbeddedPostgres {
   static async start(folder: string): Promise<EmbeddedPostgres> {
     // pg would send it to this server, for which nobody meant it.
     delete process.env['PGOPTIONS'];
+    const [data, log] = [join(folder, 'postgres'), join(folder, 'postgres.log')];
     try {
       // Not `recursive`, which reports a read-only file system as ENOENT.
       await fs.mkdir(folder).catch((error) => {
@@ -59,32 +60,26 @@ export class EmbeddedPostgres {
           throw error;
         }
       });
-      return await EmbeddedPostgres.startIn(folder);
+      const account = await postgresAccount(data);
+      const deadline = Date.now() + START_TIMEOUT;
+      while (Date.now() < deadline) {
+        const running = await EmbeddedPostgres.join(data);
+        if (running !== undefined) {
+          return running;
+        }
+        const binaries = await findBinaries(account);
+        if (!existsSync(data)) {
+          await create(data, binaries, account);
+        }
+        await launch(data, log, binaries, account);
+      }
+      throw new Error(`it does not start, and its log is ${log}`);
     } catch (error) {
       const [reason] = (error as Error).message.split('\n', 1);
       throw new OperatorError(
         `The embedded PostgreSQL cannot be used: ${reason}. ${remedyFor(reason!, folder)}Otherwise, set DATABASE_URL to a PostgreSQL of your own, or use Docker Compose (docs/compose.md).`,
       );
     }
-  }
-
-  private static async startIn(folder: string): Promise<EmbeddedPostgres> {
-    const data = join(folder, 'postgres');
-    const log = join(folder, 'postgres.log');
-    const account = await postgresAccount(data);
-    const deadline = Date.now() + START_TIMEOUT;
-    while (Date.now() < deadline) {
-      const running = await EmbeddedPostgres.join(data);
-      if (running !== undefined) {
-        return running;
-      }
-      const binaries = await findBinaries(account);
-      if (!existsSync(data)) {
-        await create(data, binaries, account);
-      }
-      await launch(data, log, binaries, account);
-    }
-    throw new Error(`it does not start, and its log is ${log}`);
   }
 
   /** The server that runs on `data` according to its `postmaster.pid` and lets us in; else `undefined`. */
@@ -242,10 +237,7 @@ function remedyFor(message: string, folder: string): string {
 }
 
 /** What PostgreSQL runs as. Empty if that is this process's own account. */
-interface Account {
-  uid?: number;
-  gid?: number;
-}
+type Account = Pick<SpawnOptions, 'uid' | 'gid'>;
 
 /** PostgreSQL refuses to run as root. Then the account that owns the data is used, or `nobody`, which Linux has as 65534. */
 export async function postgresAccount(dataFolder: string): Promise<Account> {
