@@ -1,9 +1,9 @@
 import { type Type, VersioningType } from '@nestjs/common';
+import type { CorsOptions } from '@nestjs/common/interfaces/external/cors-options.interface.js';
 import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { AppModule, type Resources } from './app.module.js';
 import { AccessLog } from './http/access-log.js';
-import { corsFor } from './http/cors.js';
 import { HttpAdapter } from './http/http-adapter.js';
 import { HttpLimits } from './http/limits.js';
 import { nestLogger } from './logging/logger.js';
@@ -29,3 +29,16 @@ export async function createApp(
   app.use(adapter.rejectMalformed);
   return app.init();
 }
+
+/** Lets the pages of these origins, or of all if it is `*`, read the responses, errors too. The routes answer OPTIONS. */
+const corsFor = (origins: string[]): CorsOptions => ({
+  origin: origins.includes('*') ? '*' : origins,
+  allowedHeaders: 'Authorization, Content-Type, Idempotency-Key, X-Request-Id, traceparent',
+  // In addition to those that the Fetch standard allows.
+  exposedHeaders:
+    'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id, Idempotent-Replayed, Allow, WWW-Authenticate, ' +
+    'RateLimit, RateLimit-Policy',
+  // Seconds: Chromium's maximum.
+  maxAge: 7_200,
+  preflightContinue: true,
+});

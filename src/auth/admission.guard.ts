@@ -27,37 +27,34 @@ export class AdmissionGuard implements CanActivate {
     if (user === undefined || socket.destroyed) {
       return true;
     }
-    const { all, limits } = this;
     const own = this.byKey.get(user.keyId) ?? { requests: 0, unread: 0 };
-    const [requests, unread] = [limits.requests / 2, limits.unreadBytes / 2];
-    if (
-      own.requests >= requests ||
-      own.unread >= unread ||
-      all.requests >= 2 * requests ||
-      all.unread >= 2 * unread
-    ) {
+    if (this.hasTaken(own, 0.5) || this.hasTaken(this.all, 1)) {
       throw new ApiError('unavailable', 'The service is overloaded; try again.');
     }
     this.byKey.set(user.keyId, own);
-    own.requests += 1;
-    all.requests += 1;
+    const add = (requests: number, unread: number) => {
+      own.requests += requests;
+      own.unread += unread;
+      this.all.requests += requests;
+      this.all.unread += unread;
+    };
+    add(1, 0);
     // Not a set of responses: those in it would survive collections of garbage, which takes a third of a list's time.
     let bytes = 0;
     const response = context.getArgByIndex<Response>(1);
     response.onceEnded.push(() => {
       bytes = Number(response.getHeader('Content-Length') ?? 0);
-      own.unread += bytes;
-      all.unread += bytes;
+      add(0, bytes);
     });
     response.onceClosed.push(() => {
-      own.unread -= bytes;
-      all.unread -= bytes;
-      own.requests -= 1;
-      all.requests -= 1;
+      add(-1, -bytes);
       if (own.requests === 0) {
         this.byKey.delete(user.keyId);
       }
     });
     return true;
   }
+
+  private readonly hasTaken = ({ requests, unread }: Usage, share: number) =>
+    requests >= share * this.limits.requests || unread >= share * this.limits.unreadBytes;
 }

@@ -6,10 +6,8 @@ import type { Engine } from '../database/data-source.js';
 import { run, type SessionSource, Statement, type StatementForm } from '../database/statement.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { type PageStatement, rangeFrom } from '../listing/pages.js';
-import { ORDER_PAGES } from '../orders/orders.sql.js';
+import { ORDER_PAGES } from '../orders/orders.service.js';
 import * as pets from '../pets/pets.sql.js';
-
-/* docs/citus.md says what differs on Citus for operators. */
 
 /** Runs a statement without preparing it, because Citus plans each call anyway. */
 const query = <Columns extends unknown[]>(

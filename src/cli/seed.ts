@@ -56,12 +56,7 @@ async function seed(dataSource: DataSource, count: number): Promise<void> {
     // The role may have a short time-out, for requests.
     await session.query('set local statement_timeout = 0');
     for (let done = 0; done < count; done += CHUNK) {
-      const end = Math.min(done + CHUNK, count);
-      await session.query(INSERT, [done, end]);
-      if (process.stderr.isTTY) {
-        const bar = '#'.repeat((40 * end) / count).padEnd(40, '.');
-        process.stderr.write(`\r[${bar}] ${end} of ${count}${end === count ? '\n' : ''}`);
-      }
+      await session.query(INSERT, [done, Math.min(done + CHUNK, count)]);
     }
   });
   console.log(`Created ${count} pets.`);

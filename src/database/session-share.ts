@@ -3,10 +3,7 @@ import { Pool, type PoolClient } from 'pg';
 import { NoSessionError } from '../errors/database-error.js';
 import { DATABASE_TIMEOUTS, type ServingPool } from './pool.js';
 
-/**
- * The sessions that the statements of one module may use at a time: all of the pool but one. If its tables are locked, the
- * others still find a session. Each module provides its own.
- */
+/** The sessions that one module may use at a time: all but one, so that others find one if its tables are locked. */
 @Injectable()
 export class SessionShare {
   private readonly inUse = new Set<PoolClient>();

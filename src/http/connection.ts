@@ -107,16 +107,12 @@ export class Connection {
  */
 export class Connections {
   /** In the order in which they were last used. */
-  private readonly bySocket = new Map<Socket, Connection>();
+  readonly bySocket = new Map<Socket, Connection>();
   private readonly withoutRequest = new Set<Connection>();
   private requests = 0;
   private isStopping = false;
 
   constructor(private readonly limits: HttpLimits) {}
-
-  of(socket: Socket): Connection | undefined {
-    return this.bySocket.get(socket);
-  }
 
   accept(socket: Socket): void {
     if (this.bySocket.size >= this.limits.connections && !this.makeRoom(0)) {
@@ -148,11 +144,12 @@ export class Connections {
   async stop(closed: Promise<unknown> | undefined): Promise<void> {
     this.isStopping = true;
     this.bySocket.forEach((connection) => connection.announceEnd());
-    const destroyAfter = (milliseconds: number, most: number) =>
-      setTimeout(() => {
-        this.bySocket.forEach(({ open }, socket) => open.size <= most && socket.destroy());
-      }, milliseconds);
-    const timers = [destroyAfter(50, 0), destroyAfter(this.limits.stopTimeout, Infinity)];
+    const destroy = (most: number) =>
+      this.bySocket.forEach(({ open }, socket) => open.size <= most && socket.destroy());
+    const timers = [
+      setTimeout(destroy, 50, 0),
+      setTimeout(destroy, this.limits.stopTimeout, Infinity),
+    ];
     await closed;
     timers.forEach((timer) => clearTimeout(timer));
   }

@@ -51,12 +51,7 @@ export class Response extends ExpressResponse {
   }
 }
 
-function run(acts: (() => void)[]): void {
-  for (const act of acts) {
-    act();
-  }
-  acts.length = 0;
-}
+const run = (acts: (() => void)[]) => acts.splice(0).forEach((act) => act());
 
 Object.setPrototypeOf(Response.prototype, express.response);
 

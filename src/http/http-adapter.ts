@@ -162,7 +162,7 @@ export class HttpAdapter extends ExpressAdapter {
    * method is made, which {@link rejectMalformed} rejects.
    */
   private rejectInput({ code }: NodeJS.ErrnoException, socket: Socket): void {
-    const connection = this.connections.of(socket);
+    const connection = this.connections.bySocket.get(socket);
     if (
       code === 'ECONNRESET' ||
       !socket.writable ||
@@ -172,7 +172,8 @@ export class HttpAdapter extends ExpressAdapter {
       socket.destroy();
       return;
     }
-    const error = rejectedByNode(code);
+    const known = NODE_ERRORS[code ?? ''];
+    const error = known === undefined ? notHttp() : new ApiError(...known);
     const { arriving } = connection;
     if (arriving === undefined) {
       const request = new this.classes.IncomingMessage(socket);
@@ -187,7 +188,7 @@ export class HttpAdapter extends ExpressAdapter {
   /** Responds to CONNECT, or to input that is not a request, after the earlier requests, and ends the connection. */
   private respondLast(request: Request, error: ApiError): void {
     const { socket } = request;
-    const connection = this.connections.of(socket)!;
+    const connection = this.connections.bySocket.get(socket)!;
     request.inputError = error;
     // CONNECT has another form of target, which Express cannot parse.
     request.url = '/';
@@ -222,11 +223,6 @@ const NODE_ERRORS: Readonly<Record<string, ConstructorParameters<typeof ApiError
   HPE_CHUNK_EXTENSIONS_OVERFLOW: ['payload_too_large', 'The chunk extensions are too large.'],
   ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'The request did not arrive in time.'],
 };
-
-function rejectedByNode(code = ''): ApiError {
-  const known = NODE_ERRORS[code];
-  return known === undefined ? notHttp() : new ApiError(...known);
-}
 
 /** The error of a request that Node accepted although its head is malformed; `undefined` if it is not. */
 function malformedHead(

@@ -8,7 +8,6 @@ import { type Finding, findingsOf } from './schema-state.js';
 export class SchemaMonitor implements OnModuleInit {
   /** How many warnings the last look found. */
   warnings = 0;
-
   private logged = '';
 
   constructor(
@@ -28,11 +27,13 @@ export class SchemaMonitor implements OnModuleInit {
     const reason = warnings.map(({ message }) => message).join(' ');
     if (reason !== this.logged) {
       this.logged = reason;
-      const lack = 'The database lacks something that no operation on pets needs';
       if (reason === '') {
         this.logger.info('The database has everything that the service uses');
       } else {
-        this.logger.warn({ reason }, lack);
+        this.logger.warn(
+          { reason },
+          'The database lacks something that no operation on pets needs',
+        );
       }
     }
     return findings;

@@ -80,9 +80,8 @@ export class RequestValidationPipe extends ValidationPipe {
 }
 
 /**
- * class-transformer takes microseconds for each name and value, so a client could send requests that each take a hundred
- * times as long as others. If there are many, those go that no property of the DTO has: unknown names, and objects where
- * a string, a number, a bigint or a boolean is declared, which become empty.
+ * class-transformer takes microseconds for each name and value. So if there are many, those go that no property of the DTO
+ * has: unknown names, and objects where a string, a number, a bigint or a boolean is declared, which become empty.
  */
 function withoutMany(value: object, metatype: Function): object {
   const fields = value as Record<string, unknown>;

@@ -1,5 +1,5 @@
 import { administer } from '../../src/database/database.js';
-import { ORDER_PAGES } from '../../src/orders/orders.sql.js';
+import { ORDER_PAGES } from '../../src/orders/orders.service.js';
 import { itNotOnCitus } from '../support/citus.js';
 import { serviceOfTests } from '../support/service.js';
 

@@ -7,7 +7,7 @@ import { poolOf, servingDataSource } from '../../src/database/data-source.js';
 import { run, Statement } from '../../src/database/statement.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { INT64_MAX, INT64_MIN } from '../../src/int64.js';
-import * as orderStatements from '../../src/orders/orders.sql.js';
+import * as orderStatements from '../../src/orders/orders.service.js';
 import type { NewPet } from '../../src/pets/new-pet.dto.js';
 import * as petStatements from '../../src/pets/pets.sql.js';
 import { query } from '../support/ask.js';

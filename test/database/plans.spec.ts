@@ -4,7 +4,7 @@ import { VALID_KEYS } from '../../src/auth/api-key-verifier.js';
 import { administer } from '../../src/database/database.js';
 import { INT64_MIN } from '../../src/int64.js';
 import { Statement } from '../../src/database/statement.js';
-import { ORDER_PAGES } from '../../src/orders/orders.sql.js';
+import { ORDER_PAGES } from '../../src/orders/orders.service.js';
 import { Pet } from '../../src/pets/pet.entity.js';
 import { PET_PAGES, PET_PAGES_OF_STATUS, petsById } from '../../src/pets/pets.sql.js';
 import { createMigratedDatabase, dropDatabase } from '../support/service.js';

@@ -5,7 +5,7 @@ import { poolOf, servingDataSource } from '../../src/database/data-source.js';
 import { run, type Statement } from '../../src/database/statement.js';
 import { INT64_MIN } from '../../src/int64.js';
 import { Order } from '../../src/orders/order.entity.js';
-import * as orders from '../../src/orders/orders.sql.js';
+import * as orders from '../../src/orders/orders.service.js';
 import type { NewPet } from '../../src/pets/new-pet.dto.js';
 import { Pet } from '../../src/pets/pet.entity.js';
 import * as pets from '../../src/pets/pets.sql.js';

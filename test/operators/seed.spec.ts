@@ -2,10 +2,8 @@ import { query as ask } from '../support/ask.js';
 import { runHere } from '../support/command.js';
 import { PET_STATUSES } from '../../src/pets/pet.entity.js';
 import { createMigratedDatabase, dropDatabase } from '../support/service.js';
-import { Project } from '../support/project.js';
 
 describe('animal-store seed', () => {
-  const project = Project.ofTests();
   let DATABASE_URL: string;
   beforeEach(async () => {
     DATABASE_URL = await createMigratedDatabase();
@@ -43,15 +41,6 @@ describe('animal-store seed', () => {
     );
     const numbers = { pets: 1001, areMany: true, categories: 500 };
     expect(created).toEqual({ ...numbers, statuses: [...PET_STATUSES], haveNames: true });
-  });
-
-  it('shows its progress on a terminal', async () => {
-    const { outcome } = project.onTerminal(['seed', '25000'], { DATABASE_URL });
-    const { code, stdout } = await outcome;
-    expect(code).toBe(0);
-    expect(stdout).toMatch(
-      /\r\[#{16}\.{24}\] 10000 of 25000\r.+\r\[#{40}\] 25000 of 25000\r\nCreated 25000 pets\.\r\n$/,
-    );
   });
 
   it('refuses other than a whole number in its range, with the usage', async () => {
