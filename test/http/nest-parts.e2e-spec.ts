@@ -19,6 +19,7 @@ import {
   ParseIntPipe,
   Post,
   Query,
+  Redirect,
   Res,
   StreamableFile,
   UploadedFile,
@@ -240,6 +241,10 @@ class BoxesController {
   @Delete(':id')
   @HttpCode(204)
   remove(@Param('id', ParseIntPipe) _id: number) {}
+
+  @Get('moved')
+  @Redirect('/v1/pets', 301)
+  moved() {}
 
   @Get('wrapped')
   @Header('X-Box', 'yes')
