@@ -32,27 +32,24 @@ export class RequestValidationPipe extends ValidationPipe {
     if (!isDto || typeof value !== 'object' || value === null) {
       return super.transform(value, metadata);
     }
+    const remembered = rememberedQueries.get(metatype);
+    const text = remembered && !(remembered.unless in value) ? JSON.stringify(value) : '';
+    const known = remembered?.known.get(text);
+    if (known !== undefined) {
+      return known;
+    }
     const expected = withoutMany(value, metatype);
     if (hasNested(expected)) {
       return super.transform(expected, metadata);
     }
-    const remembered = rememberedQueries.get(metatype);
-    if (remembered === undefined || remembered.unless in expected) {
-      return this.validated(expected, metatype);
-    }
-    const { known } = remembered;
-    const text = JSON.stringify(expected);
-    let query = known.get(text);
-    if (query === undefined) {
-      query = Object.freeze(await this.validated(expected, metatype));
-      if (text.length <= REMEMBERED.characters) {
-        if (known.size >= REMEMBERED.queries) {
-          known.clear();
-        }
-        known.set(text, query);
+    const dto = await this.validated(expected, metatype);
+    if (remembered !== undefined && text !== '' && text.length <= REMEMBERED.characters) {
+      if (remembered.known.size >= REMEMBERED.queries) {
+        remembered.known.clear();
       }
+      remembered.known.set(text, Object.freeze(dto));
     }
-    return query;
+    return dto;
   }
 
   private async validated(value: object, metatype: unknown): Promise<object> {
