@@ -14,7 +14,7 @@ export async function pagesRead(url, animals) {
   const middle = Math.floor(animals / 2);
   /** @param {string | null} filter @param {number | bigint} start */
   const page = (filter, start) => ['{one}', `{${filter}}`, `{${start}}`, '{20}'];
-  const dataSource = await servingDataSource(url, 1, { entities: [Pet] }).initialize();
+  const dataSource = await servingDataSource(url, 1).initialize();
   const pool = poolOf(dataSource);
   /** @type {[title: string, statement: { name: string, text: string }, values: string[]][]} */
   const requests = [
