@@ -1,17 +1,6 @@
 import { AdmissionGuard } from '../../src/auth/admission.guard.js';
 import { HttpLimits } from '../../src/http/limits.js';
-
-class FakeResponse {
-  readonly onceEnded: (() => void)[] = [];
-  readonly onceClosed: (() => void)[] = [];
-  bytes = 0;
-  getHeader = () => this.bytes;
-  end = () => this.onceEnded.splice(0).forEach((act) => act());
-  close(): void {
-    this.end();
-    this.onceClosed.forEach((act) => act());
-  }
-}
+import { FakeResponse } from '../support/fake-response.js';
 
 describe('AdmissionGuard', () => {
   const limits = Object.assign(new HttpLimits(), { requests: 200, unreadBytes: 1_000 });

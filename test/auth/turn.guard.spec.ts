@@ -1,17 +1,6 @@
 import { HttpLimits } from '../../src/http/limits.js';
 import { TurnGuard } from '../../src/auth/turn.guard.js';
-
-class FakeResponse {
-  readonly onceEnded: (() => void)[] = [];
-  readonly onceClosed: (() => void)[] = [];
-  bytes = 0;
-  getHeader = () => this.bytes;
-  end = () => this.onceEnded.splice(0).forEach((act) => act());
-  close(): void {
-    this.end();
-    this.onceClosed.forEach((act) => act());
-  }
-}
+import { FakeResponse } from '../support/fake-response.js';
 
 describe('TurnGuard', () => {
   const limits = Object.assign(new HttpLimits(), { handled: 4 });
