@@ -51,7 +51,13 @@ export class Response extends ExpressResponse {
   }
 }
 
-const run = (acts: (() => void)[]) => acts.splice(0).forEach((act) => act());
+function run(acts: (() => void)[]): void {
+  const { length } = acts;
+  for (let i = 0; i < length; i += 1) {
+    acts[i]!();
+  }
+  acts.length = 0;
+}
 
 Object.setPrototypeOf(Response.prototype, express.response);
 
