@@ -1,9 +1,7 @@
-import type { DataSource, QueryRunner } from 'typeorm';
+import type { DataSource } from 'typeorm';
 import { MIGRATION_NAMES, migrations } from '../../migrations/index.js';
 import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
-
-export type Session = DataSource | QueryRunner;
 
 /** Creates TypeORM's table of migrations. */
 export const BOOKKEEPING = `create table if not exists migrations (
@@ -20,9 +18,9 @@ const NOT_OURS =
  * @returns the names of the applied migrations as they were applied, including those of later versions.
  * @throws OperatorError if the table is another program's.
  */
-export async function appliedMigrations(session: Session): Promise<string[]> {
+export async function appliedMigrations(dataSource: DataSource): Promise<string[]> {
   try {
-    const rows = await session.query('select name, timestamp from migrations order by id');
+    const rows = await dataSource.query('select name, timestamp from migrations order by id');
     const names = rows.map(({ name }: { name: string }) => name);
     // Every version has the first one.
     if (names.length > 0 && !names.includes(MIGRATION_NAMES[0])) {
@@ -40,8 +38,8 @@ export async function appliedMigrations(session: Session): Promise<string[]> {
 }
 
 /** @returns the names of this code's migrations that are not applied, oldest first. */
-export async function pendingMigrations(session: Session): Promise<string[]> {
-  const applied = await appliedMigrations(session);
+export async function pendingMigrations(dataSource: DataSource): Promise<string[]> {
+  const applied = await appliedMigrations(dataSource);
   return MIGRATION_NAMES.filter((name) => !applied.includes(name));
 }
 
@@ -142,8 +140,8 @@ async function lackedRights(
 }
 
 /** @throws OperatorError if the tables are in another schema than the one in which migrations would create them. */
-export async function requireOneSchema(session: Session): Promise<void> {
-  const other = await otherSchema(session);
+export async function requireOneSchema(dataSource: DataSource): Promise<void> {
+  const other = await otherSchema(dataSource);
   if (other !== undefined) {
     throw new OperatorError(other.message);
   }
@@ -151,9 +149,9 @@ export async function requireOneSchema(session: Session): Promise<void> {
 
 /** Looks for the tables in another schema than the one in which the role creates tables, if that has none. */
 async function otherSchema(
-  session: Session,
+  dataSource: DataSource,
 ): Promise<{ isVisible: boolean; message: string } | undefined> {
-  const [row] = await session.query(
+  const [row] = await dataSource.query(
     `select quote_ident(nspname) as found, quote_ident(current_user) as role,
             quote_ident(session_user) as login,
             current_setting('search_path') as path, to_regclass('pets') is not null as "isVisible",

@@ -1,7 +1,7 @@
 import { Client } from 'pg';
 import { MIGRATION_NAMES as names } from '../../migrations/index.js';
 import { readEnvironment } from '../../src/config/environment.js';
-import { MIGRATION_LOCK } from '../../src/schema/locks.js';
+import { MIGRATION_LOCK } from '../../src/schema/migration-statements.js';
 import { requireMigrated } from '../../src/schema/migrations.js';
 import { query } from '../support/ask.js';
 import { runHere } from '../support/command.js';
