@@ -46,24 +46,21 @@ const NO_TRANSACTION = {
 export async function statementsOf(migration: Migration, way: 'up' | 'down'): Promise<string[]> {
   const { name, transaction } = migration;
   const { open, lock, close } = transaction === false ? NO_TRANSACTION : TRANSACTION;
-  const [isNext, record] =
-    way === 'up'
-      ? [
-          `not exists (select from migrations where name = '${name}')`,
-          `insert into migrations (timestamp, name) values (${name.slice(-13)}, '${name}')`,
-        ]
-      : [
-          `(select name from migrations order by id desc limit 1) = '${name}'`,
-          `delete from migrations where name = '${name}'`,
-        ];
+  const isUp = way === 'up';
+  const isNext = isUp
+    ? `not exists (select from migrations where name = '${name}')`
+    : `(select name from migrations order by id desc limit 1) = '${name}'`;
+  const record = isUp
+    ? `insert into migrations (timestamp, name) values (${name.slice(-13)}, '${name}')`
+    : `delete from migrations where name = '${name}'`;
   const statements = [
     ...open,
     unless(`${lock}(${MIGRATION_LOCK})`, `'Another session migrates this database.'`, BUSY),
-    ...(way === 'up' && migration === migrations[0] ? [BOOKKEEPING] : []),
+    ...(isUp && migration === migrations[0] ? [BOOKKEEPING] : []),
     unless(isNext, `'Nothing was changed: other migrations are applied than before.'`, OUTDATED),
   ];
   const session = { query: async (sql: string) => statements.push(sql.trim()) };
-  if (way === 'up' && transaction === false) {
+  if (isUp && transaction === false) {
     await migration.down(session);
   }
   await migration[way](session);

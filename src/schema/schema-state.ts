@@ -72,22 +72,19 @@ export interface Finding {
 
 /** Compares the database with what this code needs. @returns an empty list if it has everything. */
 export async function findingsOf(dataSource: DataSource): Promise<Finding[]> {
-  const other = await otherSchema(dataSource);
-  if (other !== undefined && !other.isVisible) {
-    return [{ about: 'schema', isError: true, message: other.message }];
-  }
-  const pending = await pendingMigrations(dataSource).catch((error: unknown) => {
+  let pending: string[];
+  try {
+    await requireOneSchema(dataSource, false);
+    pending = await pendingMigrations(dataSource);
+  } catch (error) {
     if (error instanceof OperatorError) {
-      return error.message;
+      return [{ about: 'schema', isError: true, message: error.message }];
     }
     // The role lacks the right, or a policy could hide rows.
-    if (sqlState(error) === '42501') {
-      return [];
+    if (sqlState(error) !== '42501') {
+      throw error;
     }
-    throw error;
-  });
-  if (typeof pending === 'string') {
-    return [{ about: 'schema', isError: true, message: pending }];
+    pending = [];
   }
   const lacked = await lackedRights(dataSource, pending.length > 0);
   return [true, false].flatMap((isError) => {
@@ -139,38 +136,25 @@ async function lackedRights(
   );
 }
 
-/** @throws OperatorError if the tables are in another schema than the one in which migrations would create them. */
-export async function requireOneSchema(dataSource: DataSource): Promise<void> {
-  const other = await otherSchema(dataSource);
-  if (other !== undefined) {
-    throw new OperatorError(other.message);
-  }
-}
-
-/** Looks for the tables in another schema than the one in which the role creates tables, if that has none. */
-async function otherSchema(
-  dataSource: DataSource,
-): Promise<{ isVisible: boolean; message: string } | undefined> {
-  const [row] = await dataSource.query(
-    `select quote_ident(nspname) as found, quote_ident(current_user) as role,
-            quote_ident(session_user) as login,
-            current_setting('search_path') as path, to_regclass('pets') is not null as "isVisible",
-            has_schema_privilege(pg_namespace.oid, 'usage') as "isUsable"
+/**
+ * Looks for the tables in another schema than the one in which the role creates tables, if that has none.
+ *
+ * @throws OperatorError if they are there, and statements do not find them or `mayMigrate`.
+ */
+export async function requireOneSchema(dataSource: DataSource, mayMigrate = true): Promise<void> {
+  const [found] = await dataSource.query(
+    `select to_regclass('pets') is not null as "isVisible",
+            format('The tables are in the schema %1$I, which is not first in the search_path of the role %2$I, or on which it lacks usage: ' ||
+                   'grant usage on schema %1$I to %2$I; alter role %3$I set search_path = %1$I;',
+                   nspname, current_user, session_user) as message
        from pg_class as pets
        join pg_namespace on pg_namespace.oid = pets.relnamespace
-       join pg_class as migrations on migrations.relnamespace = pets.relnamespace
-      where pets.relname = 'pets' and migrations.relname = 'migrations'
+       join pg_tables as migrations on migrations.schemaname = nspname and migrations.tablename = 'migrations'
+      where pets.relname = 'pets' and has_table_privilege(pets.oid, 'select')
         and nspname is distinct from current_schema()
-        and not exists (select from pg_tables where schemaname = current_schema() and tablename = 'migrations')
-        and (has_table_privilege(pets.oid, 'select')
-             or quote_ident(nspname) = any (regexp_split_to_array(current_setting('search_path'), ', *')))`,
+        and not exists (select from pg_tables where schemaname = current_schema() and tablename = 'migrations')`,
   );
-  if (row === undefined) {
-    return undefined;
+  if (found !== undefined && (mayMigrate || !found.isVisible)) {
+    throw new OperatorError(found.message);
   }
-  const { found, role, login, path, isVisible, isUsable } = row;
-  const reason = isUsable
-    ? `which is not first in the search_path of the role ${role} (${path}): alter role ${login} set search_path = ${found}`
-    : `on which the role ${role} lacks usage: grant usage on schema ${found} to ${role}`;
-  return { isVisible, message: `The tables are in the schema ${found}, ${reason};` };
 }
