@@ -5,7 +5,7 @@ import { loadEnvironment } from '../config/environment.js';
 import { appliedMigrations, pendingMigrations } from '../schema/schema-state.js';
 import { scriptOf } from '../schema/migration-script.js';
 import { lastMigration, revertMigration, runMigrations } from '../schema/migrations.js';
-import { onNamedDatabase } from './command.js';
+import { onCommandDatabase } from './command.js';
 
 export function addMigrate(program: Command): void {
   const migrate = program
@@ -30,7 +30,7 @@ export function addMigrate(program: Command): void {
 }
 
 async function run(): Promise<void> {
-  await onNamedDatabase(loadEnvironment(), async (dataSource, url) => {
+  await onCommandDatabase(loadEnvironment(), async (dataSource, url) => {
     const pending = await pendingMigrations(dataSource);
     console.error(`Pending: ${pending.join(', ') || 'none'}.`);
     const applied = await runMigrations(url);
@@ -39,7 +39,7 @@ async function run(): Promise<void> {
 }
 
 async function revert({ yes }: { yes?: true }): Promise<void> {
-  await onNamedDatabase(loadEnvironment(), async (dataSource, url) => {
+  await onCommandDatabase(loadEnvironment(), async (dataSource, url) => {
     const last = await lastMigration(dataSource);
     if (last === undefined) {
       console.log('Nothing is applied.');
@@ -78,7 +78,7 @@ async function lossesOf(drops: readonly string[], dataSource: DataSource): Promi
 }
 
 async function show({ check }: { check?: true }): Promise<void> {
-  await onNamedDatabase(loadEnvironment(), async (dataSource) => {
+  await onCommandDatabase(loadEnvironment(), async (dataSource) => {
     for (const name of await appliedMigrations(dataSource)) {
       console.log(`[X] ${name}${MIGRATION_NAMES.includes(name) ? '' : '\tnot of this version'}`);
     }
@@ -89,7 +89,7 @@ async function show({ check }: { check?: true }): Promise<void> {
 }
 
 async function sql({ revert: isRevert }: { revert?: true }): Promise<void> {
-  await onNamedDatabase(loadEnvironment(), async (dataSource) => {
+  await onCommandDatabase(loadEnvironment(), async (dataSource) => {
     process.stdout.write(await scriptOf(dataSource, isRevert ? 'down' : 'up'));
   });
 }
