@@ -7,7 +7,9 @@ const hashOf = (key: string) => Buffer.from(hashApiKey(key), 'hex');
 
 /** Calls `work` with the keys of the database at `url`. @throws OperatorError if the database cannot be used. */
 export const administerKeys = <T>(url: string, work: (keys: ApiKeys) => Promise<T>): Promise<T> =>
-  administer(url, (dataSource) => work(new ApiKeys(dataSource.getRepository(ApiKey))));
+  administer(url, (dataSource) => work(new ApiKeys(dataSource.getRepository(ApiKey))), {
+    entities: [ApiKey],
+  });
 
 /**
  * The operator's actions on keys. On `api_keys`, they need select, insert and update of `revoked_at`. An

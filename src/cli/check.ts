@@ -4,9 +4,8 @@ import { Client } from 'pg';
 import type { DataSource } from 'typeorm';
 import { withoutPassword } from '../config/database-url.js';
 import { type Environment, loadEnvironment } from '../config/environment.js';
-import { connectService } from '../connect-service.js';
 import { poolOf } from '../database/data-source.js';
-import { administer, describe } from '../database/database.js';
+import { administer, connectToServe, describe } from '../database/database.js';
 import { createLogger } from '../logging/logger.js';
 import { findingsOf } from '../schema/schema-state.js';
 import { onCommandDatabase } from './command.js';
@@ -145,7 +144,7 @@ async function checkOrder(dataSource: DataSource): Promise<Check[]> {
 }
 
 async function openSessions(url: string, environment: Environment): Promise<string> {
-  await (await connectService(url, environment)).destroy();
+  await (await connectToServe(url, environment)).destroy();
   return 'have their settings';
 }
 

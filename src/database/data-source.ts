@@ -1,8 +1,9 @@
 import pg, { Pool, type PoolConfig } from 'pg';
-import { DataSource, type DataSourceOptions, getMetadataArgsStorage } from 'typeorm';
+import { DataSource, type DataSourceOptions } from 'typeorm';
 import type { PostgresDriver } from 'typeorm/driver/postgres/PostgresDriver.js';
 import type { Environment } from '../config/environment.js';
-import { connectingTo, processIdOf, type Sessions } from './servers.js';
+import type { Engine } from './engine.js';
+import { connectingTo, processIdOf } from './servers.js';
 import {
   DATABASE_TIMEOUTS,
   ServingPool,
@@ -37,13 +38,11 @@ const LASTING = {
   keepAliveInitialDelayMillis: DATABASE_TIMEOUTS.keepAlive,
 };
 
-/** What TypeORM needs for migrations. */
-export type Mapping = Pick<DataSourceOptions, 'migrations'>;
+/** What TypeORM needs for repositories and for migrations. */
+export type Mapping = Pick<DataSourceOptions, 'entities' | 'migrations'>;
 
-/** What differs if the engine is not PostgreSQL itself. */
-export type Engine = Pick<ServingPoolConfig, 'forms'> & Pick<Sessions, 'settings'>;
-
-export interface ServingOptions extends Engine {
+export interface ServingOptions extends Mapping {
+  engine?: Engine;
   pooler?: Environment['DATABASE_POOLER'];
   /** The URLs of several servers. If there are any, the one that accepts writes is used instead of the URL. */
   servers?: string[];
@@ -55,14 +54,18 @@ export interface ServingOptions extends Engine {
  */
 export function requiredSettings(options: ServingOptions = {}): Record<string, string> {
   const { plan_cache_mode: _, enable_seqscan: __, row_security: ___, ...always } = SERVING;
-  return options.pooler === undefined ? { ...SERVING, ...options.settings } : always;
+  return options.pooler === undefined ? settingsOf(options.engine) : always;
 }
+
+/** Citus plans each call: it has no generic plan for a range or an array of the distribution column. */
+const settingsOf = (engine?: Engine) =>
+  engine === 'citus' ? { ...SERVING, plan_cache_mode: 'auto' } : SERVING;
 
 /** The sessions that serve requests, at most `size`. The first one is opened by `initialize`. */
 export function servingDataSource(
   url: string,
   size: number,
-  { pooler, servers = [], settings, forms }: ServingOptions = {},
+  { pooler, servers = [], engine, ...mapping }: ServingOptions = {},
 ): DataSource {
   const isForWrites = servers.length > 0;
   const config: ServingPoolConfig = {
@@ -70,14 +73,13 @@ export function servingDataSource(
     ...connectingTo({
       urls: isForWrites ? servers : [url],
       timeout: DATABASE_TIMEOUTS.connection,
-      settings: pooler === undefined ? { ...SERVING, ...settings } : undefined,
+      settings: pooler === undefined ? settingsOf(engine) : undefined,
       isForWrites,
     }),
     sharesSessions: pooler !== undefined,
-    forms,
     max: size,
   };
-  return dataSource(ServingPool, config);
+  return dataSource(ServingPool, config, mapping);
 }
 
 /** The sessions that read from the hot standby at `url`, at most `size`. */
@@ -109,8 +111,6 @@ function dataSource(PoolClass: typeof Pool, extra: PoolConfig, mapping?: Mapping
     // TypeORM creates the pool, and connects before other code could add listeners.
     driver: { ...pg, Pool: PoolClass },
     extra,
-    // Those of every module that is imported, so that Nest's `TypeOrmModule.forFeature` is all that a module needs.
-    entities: getMetadataArgsStorage().tables.map(({ target }) => target),
     ...mapping,
     installExtensions: false,
     // An idle connection broke. The pool opens another one when it is needed.

@@ -1,19 +1,19 @@
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Client } from 'pg';
-import type { DataSource } from 'typeorm';
+import type { DataSource, DataSourceOptions } from 'typeorm';
 import type { Environment } from '../config/environment.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
 import { isUnavailable, reasonOf } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import {
   administrativeDataSource,
-  type Engine,
   type Mapping,
   requiredSettings,
   servingDataSource,
   type ServingOptions,
 } from './data-source.js';
+import { engineOf } from './engine.js';
 import { serversOf, writableOf } from './servers.js';
 
 /** PostgreSQL 14, as PostgreSQL numbers its versions. */
@@ -85,34 +85,38 @@ async function requireFit(dataSource: DataSource): Promise<void> {
 /**
  * The connections that serve requests. Their time-outs are as short as requests need, so this tries for 10 seconds.
  *
- * @throws OperatorError if there is an unexpected pooler or no usable database.
+ * @throws OperatorError if there is an unexpected pooler, no usable database, or Citus with standbys.
  */
 export async function connectToServe(
   url: string,
   environment: Environment,
-  engine: Engine,
-  deadline = performance.now() + 10_000,
+  entities: DataSourceOptions['entities'] = [],
 ): Promise<DataSource> {
-  const { DATABASE_URL, DATABASE_POOL_SIZE, DATABASE_POOLER } = environment;
-  const known = serversOf(DATABASE_URL ?? '');
-  const options: ServingOptions = {
-    ...engine,
-    pooler: DATABASE_POOLER,
-    servers: known.length > 0 ? [url, ...known.filter((server) => server !== url)] : [],
-  };
-  const dataSource = servingDataSource(url, DATABASE_POOL_SIZE, options);
-  try {
-    await dataSource.initialize();
-    await requireSettings(dataSource, options);
-    return dataSource;
-  } catch (error) {
-    if (dataSource.isInitialized) {
-      await dataSource.destroy();
+  const { DATABASE_URL = '', DATABASE_POOL_SIZE, DATABASE_POOLER, DATABASE_READ_URL } = environment;
+  const engine = await administer(url, engineOf);
+  if (engine === 'citus' && DATABASE_READ_URL !== undefined) {
+    throw new OperatorError(
+      'The database of DATABASE_URL has the extension citus, so DATABASE_READ_URL must not be set: ' +
+        'a standby of the coordinator reads the pets on the workers, and does not show whether those are up to date.',
+    );
+  }
+  const known = serversOf(DATABASE_URL);
+  const servers = known.length > 0 ? [url, ...known.filter((server) => server !== url)] : [];
+  const options = { engine, entities, pooler: DATABASE_POOLER, servers };
+  for (const deadline = performance.now() + 10_000; ; await wait(100)) {
+    const dataSource = servingDataSource(url, DATABASE_POOL_SIZE, options);
+    try {
+      await dataSource.initialize();
+      await requireSettings(dataSource, options);
+      return dataSource;
+    } catch (error) {
+      if (dataSource.isInitialized) {
+        await dataSource.destroy();
+      }
+      if (error instanceof OperatorError || !isUnavailable(error) || performance.now() > deadline) {
+        cannotBeUsed(error);
+      }
     }
-    if (error instanceof OperatorError || !isUnavailable(error) || performance.now() > deadline) {
-      cannotBeUsed(error);
-    }
-    return wait(100).then(() => connectToServe(url, environment, engine, deadline));
   }
 }
 

@@ -1,12 +1,11 @@
 import { Client } from 'pg';
-import type { DataSource } from 'typeorm';
 import { VALID_KEYS } from '../../src/auth/api-key-verifier.js';
-import { administer } from '../../src/database/database.js';
 import { INT64_MIN } from '../../src/int64.js';
 import { Statement } from '../../src/database/statement.js';
-import { ORDER_PAGES } from '../../src/orders/orders.service.js';
-import { Pet } from '../../src/pets/pet.entity.js';
-import { PET_PAGES, PET_PAGES_OF_STATUS, petsById } from '../../src/pets/pets.sql.js';
+import { pagesStatement } from '../../src/listing/postgres-page-reader.js';
+import { ORDERS } from '../../src/orders/orders.service.js';
+import { PETS } from '../../src/pets/pets.service.js';
+import { FIND_PETS } from '../../src/pets/postgres-pet-store.js';
 import { createMigratedDatabase, dropDatabase } from '../support/service.js';
 
 /** Of each table. */
@@ -63,15 +62,22 @@ describe.each([
   const blocksOf = ([root]: Node[]) => root!['Shared Hit Blocks'] + root!['Shared Read Blocks'];
 
   it.each([
-    ['pets', PET_PAGES, 'pets_pkey', 'available'],
-    ['pets of a rare status', PET_PAGES_OF_STATUS, 'pets_status_id_idx', 'pending'],
-    ['pets of a common status', PET_PAGES_OF_STATUS, 'pets_status_id_idx', 'available'],
-    ['orders', ORDER_PAGES, 'orders_pkey', null],
+    ['pets', PETS, 'pets_pkey', []],
+    ['pets of a rare status', PETS, 'pets_status_id_idx', ['pending']],
+    ['pets of a common status', PETS, 'pets_status_id_idx', ['available']],
+    ['orders', ORDERS, 'orders_pkey', []],
   ])(
     'reads no more than the rows of a page of %s, wherever it begins',
-    async (_page, statement, index, filter) => {
+    async (_page, list, index, values) => {
+      const filters = list.filters.slice(0, values.length);
+      const statement = pagesStatement(list, filters);
       for (const start of [INT64_MIN, 25_000n, 49_990n]) {
-        const nodes = await plan(statement, '{one}', `{${filter}}`, `{${start}}`, '{20}');
+        const nodes = await plan(
+          statement,
+          `{${start}}`,
+          '{21}',
+          ...values.map((one) => `{${one}}`),
+        );
         expect(indexesIn(nodes)).toEqual(['Function Scan', index]);
         expect(nodes.every((node) => node['Actual Rows'] <= 21)).toBe(true);
         expect(nodes.some((node) => node['Rows Removed by Filter'])).toBe(false);
@@ -81,12 +87,10 @@ describe.each([
   );
 
   it('finds pets by the primary key, orders by their pet, and keys by their hash', async () => {
-    const byId = (dataSource: DataSource) => petsById(dataSource.getRepository(Pet));
-    const ofPets = await administer(url, async (one) => byId(one));
     const ofPet = new Statement('orders-of-pet', 'select id from orders where pet_id = $1');
     const hashes = `{${'ab'.repeat(32)},${'cd'.repeat(32)}}`;
     for (const [statement, index, argument, blocks] of [
-      [ofPets, 'pets_pkey', '{1,25000,50000,999999}', 50],
+      [FIND_PETS, 'pets_pkey', '{1,25000,50000,999999}', 50],
       [ofPet, 'orders_pet_id_idx', '500', 100],
       [VALID_KEYS, 'api_keys_hash_key', hashes, 50],
     ] as const) {

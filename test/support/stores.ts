@@ -1,0 +1,37 @@
+import { readEnvironment } from '../../src/config/environment.js';
+import { poolOf, servingDataSource } from '../../src/database/data-source.js';
+import type { Engine } from '../../src/database/engine.js';
+import { SessionShare } from '../../src/database/session-share.js';
+import { CitusPageReader } from '../../src/listing/citus-page-reader.js';
+import { PostgresPageReader } from '../../src/listing/postgres-page-reader.js';
+import { createLogger } from '../../src/logging/logger.js';
+import { Order } from '../../src/orders/order.entity.js';
+import { CitusPetStore } from '../../src/pets/citus-pet-store.js';
+import { Pet } from '../../src/pets/pet.entity.js';
+import { PostgresPetStore } from '../../src/pets/postgres-pet-store.js';
+import { Standbys } from '../../src/standbys/standbys.js';
+
+const CLASSES = {
+  postgresql: { PetStore: PostgresPetStore, PageReader: PostgresPageReader },
+  citus: { PetStore: CitusPetStore, PageReader: CitusPageReader },
+};
+
+/** What an engine's classes are on the database at `url`. Those of Citus also run on PostgreSQL alone. */
+export async function storesOn(url: string, engine: Engine, sessions = 3) {
+  const options = { engine, entities: [Pet, Order] };
+  const dataSource = await servingDataSource(url, sessions, options).initialize();
+  const pool = poolOf(dataSource);
+  const share = new SessionShare(pool);
+  const environment = readEnvironment({ DATABASE_URL: url });
+  const standbys = new Standbys(pool, environment, createLogger('silent'));
+  const { PetStore, PageReader } = CLASSES[engine];
+  return {
+    dataSource,
+    pool,
+    share,
+    store: new PetStore(share, standbys),
+    reader: new PageReader(share, standbys),
+  };
+}
+
+export type Stores = Awaited<ReturnType<typeof storesOn>>;
