@@ -10,7 +10,7 @@ import { RateLimitGuard } from './auth/rate-limit.guard.js';
 import { TurnGuard } from './auth/turn.guard.js';
 import { Environment } from './config/environment.js';
 import { poolOf } from './database/data-source.js';
-import { connectToServe } from './database/database.js';
+import { connectToServe } from './database/connect.js';
 import { ENGINE, engineOf } from './database/engine.js';
 import { Standbys } from './standbys/standbys.js';
 import { DocsModule } from './docs/docs.module.js';

@@ -5,7 +5,7 @@ import type { DataSource } from 'typeorm';
 import { withoutPassword } from '../config/database-url.js';
 import { type Environment, loadEnvironment } from '../config/environment.js';
 import { poolOf } from '../database/data-source.js';
-import { administer, connectToServe, describe } from '../database/database.js';
+import { administer, connectToServe, describe } from '../database/connect.js';
 import { createLogger } from '../logging/logger.js';
 import { findingsOf } from '../schema/schema-state.js';
 import { onCommandDatabase } from './command.js';

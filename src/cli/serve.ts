@@ -9,11 +9,11 @@ import { createApp } from '../app.js';
 import { administerKeys, type ApiKeys } from '../auth/api-keys.js';
 import type { Environment } from '../config/environment.js';
 import { VERSION } from '../config/project-root.js';
-import { DATA_FOLDER, onDatabase } from '../database/database.js';
 import { requireMigrated } from '../schema/migrations.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
 import { createLogger, type Logger } from '../logging/logger.js';
 import { MetricsServer } from '../metrics/metrics-server.js';
+import { DATA_FOLDER, onDatabase } from './command.js';
 
 export async function serve(environment: Environment): Promise<void> {
   // Earlier full collections bound the memory of a process under load, at no measurable cost.

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { EntityColumn } from '../database/columns.js';
 import { SessionShare } from '../database/session-share.js';
 import { allEnded, query } from '../database/statement.js';
-import { orderBy, PageReader, rangeFrom, type WantedPage } from './page-reader.js';
+import { keyOf, PageReader, rangeFrom, type ReadPages, type WantedPage } from './page-reader.js';
 import type { List } from './list.js';
 
 /** With a statement for each page: Citus does not support `lateral`. */
@@ -12,17 +12,11 @@ export class CitusPageReader extends PageReader {
     super();
   }
 
-  override read(
-    list: List,
-    filters: readonly EntityColumn[],
-    pages: readonly WantedPage[],
-  ): Promise<string[][]> {
+  override of(list: List, filters: readonly EntityColumn[]): ReadPages {
     const text = pageOnCitus(list, filters);
-    return allEnded(
-      pages.map(async ({ start, size, values }) =>
-        (await query<[string]>(this.sessions, text, [start, size, ...values])).flat(),
-      ),
-    );
+    const readOne = async ({ start, size, values }: WantedPage) =>
+      (await query<[string]>(this.sessions, text, [start, size, ...values])).flat();
+    return (pages) => allEnded(pages.map(readOne));
   }
 }
 
@@ -30,5 +24,5 @@ export class CitusPageReader extends PageReader {
 export function pageOnCitus({ table, json }: List, filters: readonly EntityColumn[]): string {
   const values = filters.map(({ type }, i) => `$${i + 3}::${type}`);
   const range = rangeFrom('$1::bigint', filters, values);
-  return `select ${json} from ${table} where ${range} order by ${orderBy(filters)} limit $2::int`;
+  return `select ${json} from ${table} where ${range} order by ${keyOf(filters)} limit $2::int`;
 }

@@ -14,32 +14,26 @@ export interface WantedPage {
 /** Reads pages of lists. Each engine has a class that extends this. */
 export abstract class PageReader {
   /**
-   * @param filters those of the list that all these pages have.
-   * @returns the items of each page, in its order, as JSON texts by id. A page may have an id that is higher than one that
-   *   is not committed yet: without it, acknowledged rows would lack.
+   * @param filters those of the list that all the pages have.
+   * @returns a function that reads pages: the items of each, in their order, as JSON texts by id. A page may have an id that
+   *   is higher than one that is not committed yet: without it, acknowledged rows would lack.
    */
-  abstract read(
-    list: List,
-    filters: readonly EntityColumn[],
-    pages: readonly WantedPage[],
-  ): Promise<string[][]>;
+  abstract of(list: List, filters: readonly EntityColumn[]): ReadPages;
 }
+
+export type ReadPages = (pages: readonly WantedPage[]) => Promise<string[][]>;
+
+/** The columns of the index that serves a list with these filters, as SQL: also the order of its rows. */
+export const keyOf = (filters: readonly EntityColumn[]) =>
+  [...filters.map(({ name }) => name), 'id'].join(', ');
 
 /**
  * The condition for the rows of a list from the id `start` on, as SQL: with filters, a range of them and the id, for which
  * only their index can be used. For `filter = …`, the planner might read the primary key and filter the rows.
  */
-export function rangeFrom(
-  start: string,
-  filters: readonly EntityColumn[],
-  values: string[],
-): string {
-  const columns = [...filters.map(({ name }) => name), 'id'].join(', ');
+export function rangeFrom(start: string, filters: readonly EntityColumn[], values: string[]) {
+  const key = keyOf(filters);
   return filters.length === 0
     ? `id >= ${start}`
-    : `(${columns}) >= (${[...values, start].join(', ')}) and (${columns}) <= (${[...values, INT64_MAX].join(', ')})`;
+    : `(${key}) >= (${[...values, start].join(', ')}) and (${key}) <= (${[...values, INT64_MAX].join(', ')})`;
 }
-
-/** The order of a list's rows, which only the index of the filters and the id has. */
-export const orderBy = (filters: readonly EntityColumn[]) =>
-  [...filters.map(({ name }) => name), 'id'].join(', ');

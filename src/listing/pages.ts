@@ -37,13 +37,13 @@ export class Pages {
   }
 
   private batcherFor(filters: EntityColumn[]): Batcher<PageQuery, Page> {
-    const valuesOf = (query: PageQuery) => filters.map((filter) => filterValue(query, filter));
+    const read = this.reader.of(this.list, filters);
     return new Batcher(async (queries) => {
       const wanted: WantedPage[] = [];
       const places = new Map<string, number>();
       const placeOf = queries.map((query) => {
         const { limit, cursor } = query;
-        const values = valuesOf(query);
+        const values = filters.map((filter) => filterValue(query, filter));
         const key = `${limit} ${cursor} ${values.join(' ')}`;
         const place = places.get(key) ?? wanted.length;
         if (place === wanted.length) {
@@ -53,7 +53,7 @@ export class Pages {
         }
         return place;
       });
-      const items = await this.reader.read(this.list, filters, wanted);
+      const items = await read(wanted);
       const pages = items.map((each, i) => this.pageFrom(each, wanted[i]!.size - 1));
       return placeOf.map((place) => pages[place]!);
     });

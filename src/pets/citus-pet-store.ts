@@ -2,9 +2,8 @@ import { Injectable } from '@nestjs/common';
 import type { PoolClient } from 'pg';
 import { allEnded, inTransaction, query, type SessionSource } from '../database/statement.js';
 import type { NewPet } from './new-pet.dto.js';
-import type { CreatedPet, Creation, StoredPet } from './pet-store.js';
+import { type CreatedPet, type Creation, NEW_PET_COLUMNS, type StoredPet } from './pet-store.js';
 import {
-  NEW_PET_COLUMNS,
   NEW_PETS,
   newPetArguments,
   PET_JSON,

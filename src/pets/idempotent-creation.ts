@@ -6,8 +6,7 @@ import { ApiError } from '../errors/api-error.js';
 import { reasonOf } from '../errors/database-error.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import type { NewPet } from './new-pet.dto.js';
-import { type CreatedPet, type Creation, PetStore } from './pet-store.js';
-import { NEW_PET_COLUMNS } from './postgres-pet-store.js';
+import { type CreatedPet, type Creation, NEW_PET_COLUMNS, PetStore } from './pet-store.js';
 
 /** Milliseconds between two rounds in which records older than 24 hours are deleted. */
 const SWEEP_EVERY = 10 * 60_000;

@@ -1,4 +1,9 @@
+import { columnsOf } from '../database/columns.js';
 import type { NewPet } from './new-pet.dto.js';
+import { Pet } from './pet.entity.js';
+
+/** The columns that a client sets. */
+export const NEW_PET_COLUMNS = columnsOf(Pet).filter(({ name }) => name !== 'id');
 
 export interface StoredPet {
   id: string;

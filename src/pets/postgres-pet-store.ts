@@ -6,13 +6,16 @@ import { run, runForEach, Statement } from '../database/statement.js';
 import { Standbys } from '../standbys/standbys.js';
 import type { NewPet } from './new-pet.dto.js';
 import { Pet } from './pet.entity.js';
-import { type CreatedPet, type Creation, PetStore, type StoredPet } from './pet-store.js';
+import {
+  type CreatedPet,
+  type Creation,
+  NEW_PET_COLUMNS,
+  PetStore,
+  type StoredPet,
+} from './pet-store.js';
 
 /** A Pet as JSON text (interface, part 2). */
 export const PET_JSON = jsonOf(columnsOf(Pet));
-
-/** The columns that a client sets. */
-export const NEW_PET_COLUMNS = columnsOf(Pet).filter(({ name }) => name !== 'id');
 
 const COLUMNS = NEW_PET_COLUMNS.map(({ name }) => name).join(', ');
 

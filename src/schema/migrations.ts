@@ -2,7 +2,7 @@ import type { QueryRunner } from 'typeorm';
 import { migrations } from '../../migrations/index.js';
 import type { Migration } from '../../migrations/migration.js';
 import type { Environment } from '../config/environment.js';
-import { administer, describe } from '../database/database.js';
+import { administer, describe } from '../database/connect.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { NO_TRANSACTION, runAll, TRANSACTION, underLock } from './locks.js';
 import {

@@ -1,4 +1,4 @@
-import { administer } from '../../src/database/database.js';
+import { administer } from '../../src/database/connect.js';
 import { pagesStatement } from '../../src/listing/postgres-page-reader.js';
 import { ORDERS } from '../../src/orders/orders.service.js';
 import { itNotOnCitus } from '../support/citus.js';

@@ -25,7 +25,7 @@ class FakeStore extends PetStore {
 
 class FakeReader extends PageReader {
   readonly reads: unknown[] = [];
-  override read: PageReader['read'] = async (list, filters, pages) => {
+  override of: PageReader['of'] = (list, filters) => async (pages) => {
     this.reads.push([list.table, filters.map(({ name }) => name), pages]);
     return pages.map(({ size }) => Array.from({ length: size }, (_, i) => `{"id":${i}}`));
   };

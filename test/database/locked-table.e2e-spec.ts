@@ -99,7 +99,7 @@ describe.each([10, 2])('with %d sessions', (size) => {
     const { dataSource, pool, reader } = await storesOn(url, 'citus', size);
     await locker.query(`begin; lock table pets in access exclusive mode`);
     const pages = Array.from({ length: 50 }, (_, i) => ({ start: BigInt(i), size: 1, values: [] }));
-    const batch = reader.read(PETS, [], pages);
+    const batch = reader.of(PETS, [])(pages);
     await until('they wait', () => pool.totalCount - pool.idleCount === Math.max(size - 1, 1));
     expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
     await locker.query('rollback');

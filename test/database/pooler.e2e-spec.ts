@@ -1,5 +1,5 @@
 import { MIGRATION_NAMES } from '../../migrations/index.js';
-import { connectToServe } from '../../src/database/database.js';
+import { connectToServe } from '../../src/database/connect.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { revertMigration, runMigrations } from '../../src/schema/migrations.js';

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
-import { connectToServe } from '../../src/database/database.js';
+import { connectToServe } from '../../src/database/connect.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { runMigrations } from '../../src/schema/migrations.js';

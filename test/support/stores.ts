@@ -21,17 +21,12 @@ export async function storesOn(url: string, engine: Engine, sessions = 3) {
   const options = { engine, entities: [Pet, Order] };
   const dataSource = await servingDataSource(url, sessions, options).initialize();
   const pool = poolOf(dataSource);
-  const share = new SessionShare(pool);
   const environment = readEnvironment({ DATABASE_URL: url });
   const standbys = new Standbys(pool, environment, createLogger('silent'));
+  const share = new SessionShare(pool);
   const { PetStore, PageReader } = CLASSES[engine];
-  return {
-    dataSource,
-    pool,
-    share,
-    store: new PetStore(share, standbys),
-    reader: new PageReader(share, standbys),
-  };
+  const [store, reader] = [new PetStore(share, standbys), new PageReader(share, standbys)];
+  return { dataSource, pool, store, reader };
 }
 
 export type Stores = Awaited<ReturnType<typeof storesOn>>;
