@@ -1,19 +1,7 @@
 -- Every statement that the service sends, except those of TypeORM when it connects. Made by npm run
 -- sql-files. Tests check that they are current, and that their plans use the indexes.
 
--- Which API keys of the waiting requests are valid. Prepared as valid-keys.
-select id, encode(hash, 'hex'), (extract(epoch from expires_at) - extract(epoch from now())) * 1000
-    from api_keys
-   where hash = any (array(select decode(sent, 'hex') from unnest($1::text[]) as sent))
-     and revoked_at is null and (expires_at is null or expires_at > now());
-
--- Notes which API keys were used, to the minute. Prepared as note-key-use.
-update api_keys
-     set last_used_at = now()
-   where id = any($1::bigint[])
-     and (last_used_at is null or last_used_at < now() - interval '1 minute');
-
--- listPets: the pages that requests wait for. Prepared as pets-pages.
+-- listPets: pages. Prepared as pets-pages.
 select wanted.position::int, page.items
     from unnest($1::bigint[], $2::int[])
          with ordinality as wanted (start, size, position),
@@ -26,7 +14,7 @@ select wanted.position::int, page.items
                    limit wanted.size) as pets
          ) as page;
 
--- listPets with a status. Prepared as pets-pages-by-status.
+-- listPets with status: pages. Prepared as pets-pages-by-status.
 select wanted.position::int, page.items
     from unnest($1::bigint[], $2::int[], $3::text[])
          with ordinality as wanted (start, size, status, position),
@@ -38,6 +26,31 @@ select wanted.position::int, page.items
                    order by status, id
                    limit wanted.size) as pets
          ) as page;
+
+-- listOrders: pages. Prepared as orders-pages.
+select wanted.position::int, page.items
+    from unnest($1::bigint[], $2::int[])
+         with ordinality as wanted (start, size, position),
+ lateral (
+          select string_agg('{"id":' || id || ',"petId":' || pet_id || ',"status":"' || status || '","placedAt":"' || to_char(placed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"}', E'\n' order by id) as items
+            from (select *
+                    from orders
+                   where id >= wanted.start
+                   order by id
+                   limit wanted.size) as orders
+         ) as page;
+
+-- Which API keys of the waiting requests are valid. Prepared as valid-keys.
+select id, encode(hash, 'hex'), (extract(epoch from expires_at) - extract(epoch from now())) * 1000
+    from api_keys
+   where hash = any (array(select decode(sent, 'hex') from unnest($1::text[]) as sent))
+     and revoked_at is null and (expires_at is null or expires_at > now());
+
+-- Notes which API keys were used, to the minute. Prepared as note-key-use.
+update api_keys
+     set last_used_at = now()
+   where id = any($1::bigint[])
+     and (last_used_at is null or last_used_at < now() - interval '1 minute');
 
 -- createPet. Prepared as insert-pets.
 with new as materialized (
@@ -100,19 +113,6 @@ delete from idempotency_keys
 
 -- getPet. Prepared as pets-by-id.
 select id::text, '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' from pets where id = any($1::bigint[]);
-
--- listOrders. Prepared as orders-pages.
-select wanted.position::int, page.items
-    from unnest($1::bigint[], $2::int[])
-         with ordinality as wanted (start, size, position),
- lateral (
-          select string_agg('{"id":' || id || ',"petId":' || pet_id || ',"status":"' || status || '","placedAt":"' || to_char(placed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"}', E'\n' order by id) as items
-            from (select *
-                    from orders
-                   where id >= wanted.start
-                   order by id
-                   limit wanted.size) as orders
-         ) as page;
 
 -- With DATABASE_READ_URL, on the primary before each read: how far its log goes. Prepared as primary-position.
 select lsn::text, ('x' || left(pg_walfile_name(lsn), 8))::bit(32)::int,
@@ -209,13 +209,13 @@ select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' 
 
 -- On Citus, these replace the statements on pets, orders and Idempotency-Keys. They are not prepared.
 
--- listPets: a page.
+-- listPets: pages.
 select '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' from pets where id >= $1::bigint order by id limit $2::int;
 
--- listPets with a status: a page.
+-- listPets with status: pages.
 select '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' from pets where (status, id) >= ($3::text, $1::bigint) and (status, id) <= ($3::text, 9223372036854775807) order by status, id limit $2::int;
 
--- listOrders: a page.
+-- listOrders: pages.
 select '{"id":' || id || ',"petId":' || pet_id || ',"status":"' || status || '","placedAt":"' || to_char(placed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"}' from orders where id >= $1::bigint order by id limit $2::int;
 
 -- createPet: the ids and the JSON of new pets.

@@ -1,7 +1,9 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { Pool } from 'pg';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { ServingPool } from '../database/pool.js';
+import { Readiness } from '../health/readiness.js';
 import { AccessLog, type LoggedResponse } from '../http/access-log.js';
 import { TurnGuard } from '../auth/turn.guard.js';
 import { countLostLines } from '../logging/logger.js';
@@ -46,6 +48,7 @@ export class Metrics implements OnModuleInit {
     pool: Pool,
     standbys: Standbys,
     schema: SchemaMonitor,
+    readiness: Readiness,
   ) {
     const { gauge, counter } = this;
     counter('log_lines_lost_total', 'Lines that standard output did not accept.', countLostLines);
@@ -55,6 +58,11 @@ export class Metrics implements OnModuleInit {
       () => standbys.reads,
       'server',
     );
+    gauge('ready', 'Whether the process is ready, as of this scrape: 1, or 0.', () => {
+      const isReady = readiness.state().then(Boolean, () => false);
+      // A scrape waits for 1 second at most: Prometheus would drop all of it.
+      return Promise.race([isReady, wait(1_000, false, { ref: false })]).then(Number);
+    });
     gauge('http_requests_in_flight', 'Requests in their handlers.', () => turns.load.handled);
     gauge('http_requests_queued', 'Requests that wait for handlers.', () => turns.load.waiting);
     gauge('database_connections_max', 'DATABASE_POOL_SIZE.', () => (pool as ServingPool).size);
@@ -73,7 +81,8 @@ export class Metrics implements OnModuleInit {
     gauge(
       'database_standby_in_use',
       'Whether lists and gets go to a standby of DATABASE_READ_URL: 1, or 0 while they do not.',
-      () => Object.fromEntries(standbys.states.map((it) => [it.server, it.reason ? 0 : 1])),
+      () =>
+        Object.fromEntries(standbys.states.map(({ server, reason }) => [server, reason ? 0 : 1])),
       'standby',
     );
   }

@@ -4,9 +4,10 @@ import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { APPLICATION_NAME } from '../../src/database/data-source.js';
 import { END_SESSIONS } from '../../src/database/pool.js';
-
 import { runMigrations } from '../../src/schema/migrations.js';
 import { pageOnCitus } from '../../src/listing/citus-page-reader.js';
+import type { List } from '../../src/listing/list.js';
+import { pagesStatement } from '../../src/listing/postgres-page-reader.js';
 import { ORDERS } from '../../src/orders/orders.service.js';
 import { CITUS_STATEMENTS, insertOnCitus } from '../../src/pets/citus-pet-store.js';
 import { PETS } from '../../src/pets/pets.service.js';
@@ -14,22 +15,31 @@ import { DELETE_OLD_IDEMPOTENCY_KEYS } from '../../src/pets/postgres-pet-store.j
 import { Project } from '../support/project.js';
 import { until } from '../support/until.js';
 import { read } from '../support/documents.js';
+import { filterSets } from '../support/stores.js';
 import { describeWith } from '../support/describe-with.js';
 import { Postgres, systemBinaries } from '../support/postgres.js';
 
 const binaries = await systemBinaries();
 
+/** The statements of a list, for each set of its filters. */
+const pagesOf = (operation: string, list: List) =>
+  filterSets(list).map((filters) => {
+    const names = filters.map(({ property }) => property).join(' and ');
+    const purpose = `${operation}${names && ` with ${names}`}: pages.`;
+    return { ...pagesStatement(list, filters), purpose, onCitus: pageOnCitus(list, filters) };
+  });
+
+const PAGES = [...pagesOf('listPets', PETS), ...pagesOf('listOrders', ORDERS)];
+
 /** What each statement is for, by its name or by how it begins, in the order of docs/statements.sql. */
 const STATEMENTS: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(PAGES.map(({ name, purpose }) => [name, purpose])),
   'valid-keys': 'Which API keys of the waiting requests are valid.',
   'note-key-use': 'Notes which API keys were used, to the minute.',
-  'pets-pages': 'listPets: the pages that requests wait for.',
-  'pets-pages-by-status': 'listPets with a status.',
   'insert-pets': 'createPet.',
   'insert-pets-once': 'createPet with an Idempotency-Key.',
   'delete-old-idempotency-keys': 'Deletes Idempotency-Keys older than 24 hours, every ten minutes.',
   'pets-by-id': 'getPet.',
-  'orders-pages': 'listOrders.',
   'primary-position':
     'With DATABASE_READ_URL, on the primary before each read: how far its log goes.',
   'standby-state':
@@ -54,9 +64,7 @@ const STATEMENTS: Readonly<Record<string, string>> = {
 
 /** Those that replace others on Citus, each with what it is for. */
 const ON_CITUS: Readonly<Record<string, string>> = {
-  'listPets: a page.': pageOnCitus(PETS, []),
-  'listPets with a status: a page.': pageOnCitus(PETS, PETS.filters),
-  'listOrders: a page.': pageOnCitus(ORDERS, []),
+  ...Object.fromEntries(PAGES.map(({ purpose, onCitus }) => [purpose, onCitus])),
   'createPet: the ids and the JSON of new pets.': CITUS_STATEMENTS.newPets,
   'createPet: as many rows as there are new pets.': insertOnCitus(1),
   'createPet with an Idempotency-Key: the time 24 hours ago.': CITUS_STATEMENTS.expiryCutoff,
@@ -138,14 +146,13 @@ describeWith('PostgreSQL', binaries)('the SQL files of docs', () => {
     await until('all is logged', () => server.log.includes('execute note-key-use'));
 
     const sent = statementsIn(server.log.slice(since));
-    for (const { name, text } of [DELETE_OLD_IDEMPOTENCY_KEYS, END_SESSIONS]) {
+    for (const { name, text } of [...PAGES, DELETE_OLD_IDEMPOTENCY_KEYS, END_SESSIONS]) {
       sent.set(name, text);
     }
     const listed = Object.keys(STATEMENTS);
     expect([...sent.keys()].toSorted()).toEqual(listed.toSorted());
-    const pages = ['pets-pages', 'pets-pages-by-status', 'orders-pages'];
     expect(listed.filter((statement) => !isBeginning(statement)).toSorted()).toEqual(
-      [...(await namesInSource()), ...pages].toSorted(),
+      [...(await namesInSource()), ...PAGES.map(({ name }) => name)].toSorted(),
     );
     const parts = Object.entries(STATEMENTS).map(([statement, purpose]) => {
       const prepared = isBeginning(statement) ? '' : ` Prepared as ${statement}.`;

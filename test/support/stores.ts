@@ -3,6 +3,7 @@ import { poolOf, servingDataSource } from '../../src/database/data-source.js';
 import type { Engine } from '../../src/database/engine.js';
 import { SessionShare } from '../../src/database/session-share.js';
 import { CitusPageReader } from '../../src/listing/citus-page-reader.js';
+import type { List } from '../../src/listing/list.js';
 import { PostgresPageReader } from '../../src/listing/postgres-page-reader.js';
 import { createLogger } from '../../src/logging/logger.js';
 import { Order } from '../../src/orders/order.entity.js';
@@ -30,3 +31,9 @@ export async function storesOn(url: string, engine: Engine, sessions = 3) {
 }
 
 export type Stores = Awaited<ReturnType<typeof storesOn>>;
+
+/** Each set of a list's filters: every one has a statement and an index of its own. */
+export const filterSets = ({ filters }: List) =>
+  Array.from({ length: 2 ** filters.length }, (_, bits) =>
+    filters.filter((_filter, i) => bits & (1 << i)),
+  );
