@@ -70,10 +70,11 @@ export class AnimalStore {
   }
 
   /** The pages of a list, by ascending id. A page is fetched when it is asked for. */
-  async *pages(wanted: ListPetsQuery = {}): AsyncGenerator<Pet[]> {
+  async *pages({ limit = 100, status }: ListPetsQuery = {}): AsyncGenerator<Pet[]> {
     let cursor: string | undefined;
     do {
-      const query = { ...wanted, limit: wanted.limit ?? 100, cursor };
+      // A parameter that the document gains does not compile until it is here.
+      const query = { limit, status, cursor } satisfies Record<keyof Query, unknown>;
       const page = this.client.GET('/pets', { params: { query }, parseAs: 'text' });
       const { data, response } = await successOf(page);
       yield parse(data) as Pet[];
@@ -82,7 +83,7 @@ export class AnimalStore {
     } while (cursor !== undefined);
   }
 
-  /** All pets, or those of the filters, by ascending id, page by page. */
+  /** All pets, or all of one status, by ascending id, page by page. */
   async *listPets(query?: ListPetsQuery): AsyncGenerator<Pet> {
     for await (const page of this.pages(query)) {
       yield* page;
