@@ -15,14 +15,15 @@ export interface List {
   readonly table: string;
   /** A row as JSON, in SQL. It begins with `id`. */
   readonly json: string;
-  /** The columns by which it may be filtered, in the order of the entity. */
+  /** The columns by which it may be filtered. */
   readonly filters: readonly EntityColumn[];
 }
 
 /**
  * The list of an entity's rows. It may be filtered by each property that the DTO of its queries has, except `limit` and
  * `cursor`: by the column of that property. The statements and the `Link` follow from it. Each set of filters needs an
- * index on their columns, in the order of the entity, and the id.
+ * index on their columns, in the order of the DTO, and the id. First comes the filter with the fewest values: for another
+ * one, the planner might take a shorter index, and sort.
  *
  * @throws Error if the entity has no such column.
  */
@@ -30,16 +31,18 @@ export function listOf(entity: Function, query: Function): List {
   const columns = columnsOf(entity);
   const validated = getMetadataStorage().getTargetValidationMetadatas(query, '', true, false);
   const names = new Set(validated.map(({ propertyName }) => propertyName));
-  names.delete('limit');
-  names.delete('cursor');
-  const filters = columns.filter(({ property }) => names.has(property));
-  if (filters.length < names.size) {
-    throw new Error(`${query.name} has a property that is no column of ${entity.name}.`);
-  }
+  const filters = [...names].filter((name) => name !== 'limit' && name !== 'cursor');
+  const columnOf = (name: string) => {
+    const column = columns.find(({ property }) => property === name);
+    if (column === undefined) {
+      throw new Error(`${query.name} has ${name}, which is no column of ${entity.name}.`);
+    }
+    return column;
+  };
   return {
     table: getMetadataArgsStorage().tables.find(({ target }) => target === entity)!.name!,
     json: jsonOf(columns),
-    filters,
+    filters: filters.map(columnOf),
   };
 }
 
