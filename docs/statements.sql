@@ -153,7 +153,7 @@ show transaction_read_only;
 select one as right, one || case when row_security_active(to_regclass(relation))
               then format(' (row-level security could hide rows; run alter role %I bypassrls, or alter table %s disable row level security)',
                           current_user, relation)
-              else '' end as told
+              else '' end as message
        from unnest($1::text[]) as one,
             lateral (select split_part(one, ' on ', 1), split_part(one, ' on ', 2)) as parts (privilege, relation)
       where not coalesce(

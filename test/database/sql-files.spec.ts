@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { APPLICATION_NAME } from '../../src/database/data-source.js';
 import { END_SESSIONS } from '../../src/database/pool.js';
+import { NEEDED_RIGHTS, OTHER_RIGHTS } from '../../src/schema/schema-state.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { pageOnCitus } from '../../src/listing/citus-page-reader.js';
 import type { List } from '../../src/listing/list.js';
@@ -112,6 +113,17 @@ describeWith('PostgreSQL', binaries)('the SQL files of docs', () => {
       'schema.sql',
       `-- The migrated schema, as pg_dump -s writes it. Made by npm run sql-files.\n\n${text}\n`,
     );
+  });
+
+  it('grants.sql gives the service the rights that it looks for', async () => {
+    const rights = [...NEEDED_RIGHTS, ...OTHER_RIGHTS].map((right) => right.split(' on '));
+    const grants = [...new Set(rights.map(([, relation]) => relation!))].map((relation) => {
+      const own = rights.filter((right) => right[1] === relation).map(([privilege]) => privilege);
+      const columns = relation === 'api_keys' ? ' (last_used_at)' : '';
+      return `grant ${own.join(', ')}${columns} on ${relation.replace(/.+_seq$/, 'sequence $&')} to animals;\n`;
+    });
+    const text = read('docs/grants.sql');
+    await expectFile('grants.sql', text.replace(/(^grant .+ to animals;\n)+/m, grants.join('')));
   });
 
   it('statements.sql has every statement that the service sends, and no other', async () => {
