@@ -235,9 +235,6 @@ select (now() - interval '24 hours')::text;
 select encode(body_hash, 'hex'), pet_id from idempotency_keys
  where api_key_id = $1 and key = $2 and created_at >= $3::timestamptz;
 
--- createPet with an Idempotency-Key: the pet of its record.
-select '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' from pets where id = $1;
-
 -- createPet with an Idempotency-Key, in a transaction with the insert: its lock.
 select pg_try_advisory_xact_lock(hashint8($1), hashtext($2));
 

@@ -1,11 +1,27 @@
 import { Controller, Get } from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
+import { Pool } from 'pg';
+import { DataSource } from 'typeorm';
 import { Public } from '../auth/public.decorator.js';
-import { Readiness } from './readiness.js';
+import type { ServingPool } from '../database/pool.js';
+import { ApiError } from '../errors/api-error.js';
+import type { HttpAdapter } from '../http/http-adapter.js';
+import { SchemaMonitor } from '../schema/schema.module.js';
+import { Standbys } from '../standbys/standbys.js';
 
 @Public()
 @Controller('health')
 export class HealthController {
-  constructor(private readonly readiness: Readiness) {}
+  /** What keeps the database from serving. Probes that come before the response share it. */
+  private obstacles?: Promise<string[]>;
+
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly schema: SchemaMonitor,
+    private readonly pool: Pool,
+    private readonly standbys: Standbys,
+    private readonly host: HttpAdapterHost<HttpAdapter>,
+  ) {}
 
   /** 200 whenever the process can respond. If there is no response, restart the process. */
   @Get('live')
@@ -13,9 +29,38 @@ export class HealthController {
     return { status: 'live' };
   }
 
-  /** 200 if the process is ready, else 503. */
+  /** 200 if listPets, createPet and getPet can be served: by this process, and by the database's state, tables and rights. */
   @Get('ready')
-  ready() {
-    return this.readiness.state();
+  async ready() {
+    if (this.host.httpAdapter.isStopping) {
+      throw new ApiError('unavailable', 'The service is stopping.');
+    }
+    const obstacles = await (this.obstacles ??= this.findObstacles());
+    if (obstacles.length > 0) {
+      throw new ApiError('unavailable', obstacles.join(' '));
+    }
+    const standbys = this.standbys.states;
+    if (standbys.length === 0) {
+      return { status: 'ready' };
+    }
+    const inUse = standbys.filter(({ reason }) => reason === undefined).length;
+    const reads = inUse === 0 ? 'primary' : 'standbys';
+    return { status: 'ready', reads, standbys: standbys.length, standbysInUse: inUse };
+  }
+
+  private async findObstacles(): Promise<string[]> {
+    try {
+      const [{ transaction_read_only }] = await this.dataSource.query('show transaction_read_only');
+      if (transaction_read_only === 'on') {
+        (this.pool as ServingPool).leaveReadOnly();
+        return ['The database is read-only.'];
+      }
+      const findings = await this.schema.findings();
+      return findings.filter(({ isError }) => isError).map(({ message }) => message);
+    } catch (cause) {
+      throw new ApiError('unavailable', 'The database cannot be used; try again.', { cause });
+    } finally {
+      this.obstacles = undefined;
+    }
   }
 }

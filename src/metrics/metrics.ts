@@ -1,9 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable, type OnModuleInit } from '@nestjs/common';
+import { ModuleRef } from '@nestjs/core';
 import { Pool } from 'pg';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { ServingPool } from '../database/pool.js';
-import { Readiness } from '../health/readiness.js';
+import { HealthController } from '../health/health.controller.js';
 import { AccessLog, type LoggedResponse } from '../http/access-log.js';
 import { TurnGuard } from '../auth/turn.guard.js';
 import { countLostLines } from '../logging/logger.js';
@@ -48,7 +49,7 @@ export class Metrics implements OnModuleInit {
     pool: Pool,
     standbys: Standbys,
     schema: SchemaMonitor,
-    readiness: Readiness,
+    modules: ModuleRef,
   ) {
     const { gauge, counter } = this;
     counter('log_lines_lost_total', 'Lines that standard output did not accept.', countLostLines);
@@ -59,7 +60,8 @@ export class Metrics implements OnModuleInit {
       'server',
     );
     gauge('ready', 'Whether the process is ready, as of this scrape: 1, or 0.', () => {
-      const isReady = readiness.state().then(Boolean, () => false);
+      const health = modules.get(HealthController, { strict: false });
+      const isReady = health.ready().then(Boolean, () => false);
       // A scrape waits for 1 second at most: Prometheus would drop all of it.
       return Promise.race([isReady, wait(1_000, false, { ref: false })]).then(Number);
     });

@@ -70,7 +70,6 @@ const ON_CITUS: Readonly<Record<string, string>> = {
   'createPet: as many rows as there are new pets.': insertOnCitus(1),
   'createPet with an Idempotency-Key: the time 24 hours ago.': CITUS_STATEMENTS.expiryCutoff,
   'createPet with an Idempotency-Key: its record, if it has one.': CITUS_STATEMENTS.findKey,
-  'createPet with an Idempotency-Key: the pet of its record.': CITUS_STATEMENTS.findPet,
   'createPet with an Idempotency-Key, in a transaction with the insert: its lock.':
     CITUS_STATEMENTS.lockKey,
   'createPet with an Idempotency-Key, in the same transaction: its record.':
