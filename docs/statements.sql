@@ -218,15 +218,15 @@ select '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || cate
 -- listOrders: pages.
 select '{"id":' || id || ',"petId":' || pet_id || ',"status":"' || status || '","placedAt":"' || to_char(placed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"}' from orders where id >= $1::bigint order by id limit $2::int;
 
+-- createPet: as many rows as there are new pets.
+insert into pets (id, name, category_id, status) values ($1, $2, $3, $4);
+
 -- createPet: the ids and the JSON of new pets.
 with new as materialized (
     select nextval('pets_id_seq') as id, request.*
       from unnest($1::character varying[], $2::bigint[], $3::text[])
            with ordinality as request (name, category_id, status, position))
 select id, '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' from new order by position;
-
--- createPet: as many rows as there are new pets.
-insert into pets (id, name, category_id, status) values ($1, $2, $3, $4);
 
 -- createPet with an Idempotency-Key: the time 24 hours ago.
 select (now() - interval '24 hours')::text;
