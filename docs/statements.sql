@@ -216,6 +216,9 @@ select '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || cate
 -- listOrders: pages.
 select '{"id":' || id || ',"petId":' || pet_id || ',"status":"' || status || '","placedAt":"' || to_char(placed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"}' from orders where id >= $1::bigint order by id limit $2::int;
 
+-- createPet: as many rows as there are new pets.
+insert into pets (id, name, category_id, status) values ($1, $2, $3, $4);
+
 -- createPet: the ids and the JSON of new pets.
 with new as materialized (
     select nextval('pets_id_seq') as id, request.*
@@ -223,18 +226,12 @@ with new as materialized (
            with ordinality as request (name, category_id, status, position))
 select id, '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' from new order by position;
 
--- createPet: as many rows as there are new pets.
-insert into pets (id, name, category_id, status) values ($1, $2, $3, $4);
-
 -- createPet with an Idempotency-Key: the time 24 hours ago.
 select (now() - interval '24 hours')::text;
 
 -- createPet with an Idempotency-Key: its record, if it has one.
 select encode(body_hash, 'hex'), pet_id from idempotency_keys
  where api_key_id = $1 and key = $2 and created_at >= $3::timestamptz;
-
--- createPet with an Idempotency-Key: the pet of its record.
-select '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' from pets where id = $1;
 
 -- createPet with an Idempotency-Key, in a transaction with the insert: its lock.
 select pg_try_advisory_xact_lock(hashint8($1), hashtext($2));

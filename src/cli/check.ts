@@ -75,9 +75,7 @@ async function checkSchema(dataSource: DataSource): Promise<Check[]> {
   const findings = await findingsOf(dataSource);
   return findings.length === 0
     ? [checkOf('migrations', 'all applied'), checkOf('rights', 'all that the service needs')]
-    : findings.map(({ about, message, isError }) =>
-        checkOf(about, message, isError ? 'error' : 'warning'),
-      );
+    : findings.map((one) => checkOf(one.about, one.message, one.isError ? 'error' : 'warning'));
 }
 
 /** A check that says what `work` finds, or that it fails. */

@@ -107,8 +107,7 @@ async function requireFit(dataSource: DataSource): Promise<void> {
 
 /** Throws an OperatorError with the reason, or the error itself if it is one. */
 export function cannotBeUsed(error: unknown): never {
-  if (error instanceof OperatorError) {
-    throw error;
-  }
-  throw new OperatorError(`The database of DATABASE_URL cannot be used: ${reasonOf(error)}`);
+  throw error instanceof OperatorError
+    ? error
+    : new OperatorError(`The database of DATABASE_URL cannot be used: ${reasonOf(error)}`);
 }

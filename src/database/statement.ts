@@ -12,16 +12,11 @@ export class Statement {
   ) {}
 }
 
-/** How the sessions of a pool differ from PostgreSQL's own. */
-export interface SessionTraits {
-  /** Whether a pooler shares them among its clients, whose prepared statements would collide. */
-  readonly sharesSessions?: boolean;
-}
-
 /** A pool, or a share of it. */
 export interface SessionSource {
   connect(): Promise<PoolClient>;
-  readonly config?: SessionTraits;
+  /** Whether a pooler shares its sessions among clients, whose prepared statements would collide. */
+  readonly config?: { readonly sharesSessions?: boolean };
 }
 
 /** Runs `statement` on a free session, or on the one that is given. Rejects with pg's error. */

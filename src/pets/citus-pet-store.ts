@@ -28,13 +28,19 @@ export class CitusPetStore extends PostgresPetStore {
     return (await query(this.sessions, CITUS_STATEMENTS.deleteOldKeys, [cutoff])).length;
   }
 
-  /** Inserts a pet and the record of its key, if the record is missing or old. This commits on all nodes or on none. */
+  /**
+   * Inserts a pet and the record of its key, if the record is missing or old. This commits on all nodes or on none. If there
+   * is a record without its pet, the key is in use: a worker has not finished the commit, or the pet was deleted.
+   */
   private async insertOne(creation: Creation): Promise<CreatedPet | undefined> {
     const { apiKeyId, key, bodyHash, pet } = creation;
     const cutoff = await this.expiryCutoff();
-    const known = await this.petOfKey(creation, cutoff);
-    if (known !== undefined) {
-      return known === IN_USE ? undefined : known;
+    type Row = [bodyHash: string, petId: string];
+    const ofKey = [apiKeyId, key, cutoff];
+    const [record] = await query<Row>(this.sessions, CITUS_STATEMENTS.findKey, ofKey);
+    if (record !== undefined) {
+      const [known] = await this.find([BigInt(record[1])]);
+      return known && { ...known, bodyHash: record[0], isReplayed: true };
     }
     return inTransaction(this.sessions, async (session) => {
       const [lock] = await query<[boolean]>(session, CITUS_STATEMENTS.lockKey, [apiKeyId, key]);
@@ -43,29 +49,10 @@ export class CitusPetStore extends PostgresPetStore {
       }
       const [stored] = await insertPets(session, [pet]);
       const values = [apiKeyId, key, bodyHash, stored!.id, cutoff];
-      const recorded = await query(session, CITUS_STATEMENTS.recordKey, values);
+      const rows = await query(session, CITUS_STATEMENTS.recordKey, values);
       // Without a row, another transaction has recorded the key meanwhile.
-      return recorded.length > 0 ? { ...stored!, bodyHash, isReplayed: false } : undefined;
+      return rows.length > 0 ? { ...stored!, bodyHash, isReplayed: false } : undefined;
     });
-  }
-
-  /**
-   * The pet of a key that was used in the last 24 hours. Citus does not join tables that are distributed by different
-   * columns. Without the pet, the key is in use: a worker has not finished the commit, or the pet was deleted.
-   */
-  private async petOfKey(
-    { apiKeyId, key }: Creation,
-    cutoff: string,
-  ): Promise<CreatedPet | typeof IN_USE | undefined> {
-    const values = [apiKeyId, key, cutoff];
-    type Record = [bodyHash: string, petId: string];
-    const [record] = await query<Record>(this.sessions, CITUS_STATEMENTS.findKey, values);
-    if (record === undefined) {
-      return undefined;
-    }
-    const [bodyHash, id] = record;
-    const [pet] = await query<[json: string]>(this.sessions, CITUS_STATEMENTS.findPet, [id]);
-    return pet === undefined ? IN_USE : { id, json: pet[0], bodyHash, isReplayed: true };
   }
 
   /** The time 24 hours ago on the coordinator's clock. In the other statements, each node would read its own clock. */
@@ -74,15 +61,12 @@ export class CitusPetStore extends PostgresPetStore {
   }
 }
 
-const IN_USE = Symbol('in use');
-
 export const CITUS_STATEMENTS = {
   newPets: `with new as materialized (${NEW_PETS})
 select id, ${PET_JSON} from new order by position`,
   expiryCutoff: `select (now() - interval '24 hours')::text`,
   findKey: `select encode(body_hash, 'hex'), pet_id from idempotency_keys
  where api_key_id = $1 and key = $2 and created_at >= $3::timestamptz`,
-  findPet: `select ${PET_JSON} from pets where id = $1`,
   lockKey: `select pg_try_advisory_xact_lock(hashint8($1), hashtext($2))`,
   recordKey: `insert into idempotency_keys as earlier (api_key_id, key, body_hash, pet_id)
 values ($1, $2, decode($3, 'hex'), $4)

@@ -17,6 +17,7 @@ import { Project } from '../support/project.js';
 import { until } from '../support/until.js';
 import { read } from '../support/documents.js';
 import { filterSets } from '../support/stores.js';
+import { operations } from '../support/contract.js';
 import { describeWith } from '../support/describe-with.js';
 import { Postgres, systemBinaries } from '../support/postgres.js';
 
@@ -63,21 +64,24 @@ const STATEMENTS: Readonly<Record<string, string>> = {
     'First in each serving session: changes its settings, unless a pooler has the session.',
 };
 
-/** Those that replace others on Citus, each with what it is for. */
-const ON_CITUS: Readonly<Record<string, string>> = {
-  ...Object.fromEntries(PAGES.map(({ purpose, onCitus }) => [purpose, onCitus])),
-  'createPet: the ids and the JSON of new pets.': CITUS_STATEMENTS.newPets,
-  'createPet: as many rows as there are new pets.': insertOnCitus(1),
-  'createPet with an Idempotency-Key: the time 24 hours ago.': CITUS_STATEMENTS.expiryCutoff,
-  'createPet with an Idempotency-Key: its record, if it has one.': CITUS_STATEMENTS.findKey,
-  'createPet with an Idempotency-Key: the pet of its record.': CITUS_STATEMENTS.findPet,
-  'createPet with an Idempotency-Key, in a transaction with the insert: its lock.':
-    CITUS_STATEMENTS.lockKey,
-  'createPet with an Idempotency-Key, in the same transaction: its record.':
-    CITUS_STATEMENTS.recordKey,
-  'Deletes Idempotency-Keys older than 24 hours, every ten minutes.':
-    CITUS_STATEMENTS.deleteOldKeys,
+/** What {@link CITUS_STATEMENTS} are for. */
+const PURPOSES_ON_CITUS: Readonly<Record<string, string>> = {
+  newPets: 'createPet: the ids and the JSON of new pets.',
+  expiryCutoff: 'createPet with an Idempotency-Key: the time 24 hours ago.',
+  findKey: 'createPet with an Idempotency-Key: its record, if it has one.',
+  lockKey: 'createPet with an Idempotency-Key, in a transaction with the insert: its lock.',
+  recordKey: 'createPet with an Idempotency-Key, in the same transaction: its record.',
+  deleteOldKeys: 'Deletes Idempotency-Keys older than 24 hours, every ten minutes.',
 };
+
+const ON_CITUS = [
+  ...PAGES.map(({ purpose, onCitus }) => [purpose, onCitus]),
+  ['createPet: as many rows as there are new pets.', insertOnCitus(1)],
+  ...Object.entries(CITUS_STATEMENTS).map(([key, text]) => [
+    PURPOSES_ON_CITUS[key] ?? `${key}.`,
+    text,
+  ]),
+];
 
 describeWith('PostgreSQL', binaries)('the SQL files of docs', () => {
   const project = Project.ofTests();
@@ -144,14 +148,15 @@ describeWith('PostgreSQL', binaries)('the SQL files of docs', () => {
       ['/v1/pets', { method: 'POST', body }],
       ['/v1/pets', idempotent],
       ['/v1/pets', idempotent],
-      ['/v1/pets'],
       ['/v1/pets?status=available'],
-      ['/v1/pets/1'],
-      ['/v1/store/orders'],
     ] as [string, RequestInit?][]) {
       const { status } = await fetch(new URL(path, base), { headers, ...init });
       const errors = server.log.slice(since).match(/(?<=\|ERROR: {2}).*/g) ?? [];
       expect([path, status, errors]).toEqual([path, init === undefined ? 200 : 201, []]);
+    }
+    for (const { path, method, body: example, success } of operations()) {
+      const init = { method, headers, ...(example && { body: JSON.stringify(example) }) };
+      expect((await fetch(new URL(path, base), init)).status).toBe(success);
     }
     await program.end('SIGINT');
     // The last one that it sends.
@@ -161,12 +166,15 @@ describeWith('PostgreSQL', binaries)('the SQL files of docs', () => {
     for (const { name, text } of [...PAGES, DELETE_OLD_IDEMPOTENCY_KEYS, END_SESSIONS]) {
       sent.set(name, text);
     }
-    const listed = Object.keys(STATEMENTS);
+    const named = [...sent.keys()].filter((statement) => !isBeginning(statement));
+    // The name says what a statement is for that is not listed.
+    const listed = [...new Set([...Object.keys(STATEMENTS), ...named])];
     expect([...sent.keys()].toSorted()).toEqual(listed.toSorted());
     expect(listed.filter((statement) => !isBeginning(statement)).toSorted()).toEqual(
       [...(await namesInSource()), ...PAGES.map(({ name }) => name)].toSorted(),
     );
-    const parts = Object.entries(STATEMENTS).map(([statement, purpose]) => {
+    const parts = listed.map((statement) => {
+      const purpose = STATEMENTS[statement] ?? `${statement}.`;
       const prepared = isBeginning(statement) ? '' : ` Prepared as ${statement}.`;
       return `-- ${purpose}${prepared}\n${sent.get(statement)!.trim()};\n`;
     });
@@ -177,7 +185,7 @@ describeWith('PostgreSQL', binaries)('the SQL files of docs', () => {
         '-- sql-files. Tests check that they are current, and that their plans use the indexes.\n',
         ...parts,
         '-- On Citus, these replace the statements on pets, orders and Idempotency-Keys. They are not prepared.\n',
-        ...Object.entries(ON_CITUS).map(([purpose, text]) => `-- ${purpose}\n${text};\n`),
+        ...ON_CITUS.map(([purpose, text]) => `-- ${purpose}\n${text};\n`),
       ].join('\n'),
     );
   });
