@@ -86,12 +86,14 @@ export class Pages {
   ): Promise<Page[]> {
     const wanted = new Map(requests.map((request) => [keyOf(request), request]));
     const distinct = [...wanted.values()];
-    const rows = await run<[key: string, items: string | null]>(sessions, this.statement, [
+    type Row = [key: string, items: string | null];
+    const values = [
       [...wanted.keys()],
       distinct.map(({ filter }) => filter),
       distinct.map(({ cursor }) => (cursor === undefined ? INT64_MIN : cursor + 1n)),
       distinct.map(({ limit }) => limit),
-    ]);
+    ];
+    const rows = await run<Row>(sessions, this.statement, values, requests.length);
     const pages = new Map(
       rows.map(([key, items]) => [key, this.pageFrom(items?.split('\n'), wanted.get(key)!.limit)]),
     );

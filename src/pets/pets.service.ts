@@ -44,7 +44,8 @@ export class PetsService {
     const byId = petsById(pets);
     this.ids = new Batcher((ids) =>
       standbys.read(sessions, async (server) => {
-        const rows = await run<[id: string, json: string]>(server, byId, [[...new Set(ids)]]);
+        type Row = [id: string, json: string];
+        const rows = await run<Row>(server, byId, [[...new Set(ids)]], ids.length);
         const found = new Map(rows.map(([id, json]) => [id, { id, json }]));
         return ids.map((id) => found.get(String(id)));
       }),
