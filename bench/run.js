@@ -10,9 +10,10 @@ import { readFile, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
 import { Cursors } from '../dist/src/listing/cursors.js';
+import { chartOf } from './chart.js';
 import { openDatabase } from './database.js';
 import { prices } from './prices.js';
-import { report } from './report.js';
+import { ratiosOf, report } from './report.js';
 import { requireSameAnswers } from './same-answers.js';
 import {
   CAN_READ_PROCESSES,
@@ -36,7 +37,8 @@ const USAGE = `Usage: npm run bench -- [options]
   --only LIST         of ${Object.keys(SERVERS).join(', ')} (all; go only if Debian's golang-go and
                       golang-github-jackc-pgx-v4-dev are installed)
   --json FILE         writes all that was measured
-  --report FILE       writes the tables into FILE; bench/results has those that docs/performance.md quotes`;
+  --report FILE       writes the tables into FILE, and a chart of the ratios beside it, in SVG; bench/results has those
+                      that docs/performance.md quotes`;
 
 const DEFAULT_SERVERS = Object.keys(SERVERS).filter((name) => name !== 'go' || HAS_GO);
 
@@ -87,6 +89,10 @@ async function main() {
     console.log(text);
     if (file !== undefined) {
       await writeFile(file, text);
+      const ratios = ratiosOf(run).filter(({ peer }) => !SERVERS[peer].isCeiling);
+      if (ratios.length > 0) {
+        await writeFile(`${file.replace(/\.\w+$/, '')}.svg`, chartOf(ratios));
+      }
     }
     if (json !== undefined) {
       await writeFile(json, `${JSON.stringify(run, null, 2)}\n`);
