@@ -7,6 +7,28 @@ export function report(run) {
   return parts.join('\n\n') + '\n';
 }
 
+/** The service's requests per second, as a multiple of each peer's, for each load and number of connections. */
+export function ratiosOf({ settings, cells }) {
+  const { loads, connections, servers, animals } = settings;
+  if (!servers.includes('service') || animals.length > 1) {
+    return [];
+  }
+  const rate = (load, count, server) =>
+    mediansOf(cells, { load, connections: count, server }).perSecond;
+  return loads.flatMap((load) =>
+    connections.flatMap((count) =>
+      servers
+        .filter((peer) => peer !== 'service')
+        .map((peer) => ({
+          title: LOADS[load].title,
+          connections: count,
+          peer,
+          ratio: rate(load, count, 'service') / rate(load, count, peer),
+        })),
+    ),
+  );
+}
+
 /** What is common to all tables of a run. */
 export function circumstances({ machine, versions, settings }) {
   return [
@@ -25,12 +47,10 @@ function ofServers(run) {
   const { loads, connections } = settings;
   const of = (where) => mediansOf(cells, where);
   const peers = settings.servers.filter((name) => name !== 'service');
-  const hasService = settings.servers.includes('service');
-  const ratio = (where, peer) =>
-    of({ ...where, server: 'service' }).perSecond / of({ ...where, server: peer }).perSecond;
+  const ratios = ratiosOf(run);
 
   const parts = [`## Measured on Node ${run.versions['Node.js']}`, ...circumstances(run)];
-  if (hasService && peers.length > 0) {
+  if (ratios.length > 0) {
     parts.push(
       "### The service's requests a second, as a multiple of each peer's",
       table(
@@ -39,7 +59,9 @@ function ofServers(run) {
           connections.map((count) => [
             LOADS[load].title,
             count,
-            ...peers.map((peer) => ratio({ load, connections: count }, peer).toFixed(2)),
+            ...ratios
+              .filter(({ title, connections: of }) => title === LOADS[load].title && of === count)
+              .map(({ ratio }) => ratio.toFixed(2)),
           ]),
         ),
       ),

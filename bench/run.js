@@ -11,9 +11,10 @@ import os from 'node:os';
 import { parseArgs } from 'node:util';
 import { Cursors } from '../dist/src/listing/cursors.js';
 import { buildCommit, comparison, isKnown } from './against.js';
+import { chartOf } from './chart.js';
 import { openDatabase } from './database.js';
 import { prices } from './prices.js';
-import { report } from './report.js';
+import { ratiosOf, report } from './report.js';
 import { requireSameAnswers } from './same-answers.js';
 import {
   CAN_READ_PROCESSES,
@@ -39,7 +40,8 @@ const USAGE = `Usage: npm run bench -- [options]
   --against COMMIT    compares the service with that of another commit, in pairs, until the interval of 95 % of each
                       ratio is narrower than 3 %, or for --rounds (40)
   --json FILE         writes all that was measured
-  --report FILE       writes the tables into FILE; bench/results has those that docs/performance.md quotes`;
+  --report FILE       writes the tables into FILE, and a chart of the ratios beside it, in SVG; bench/results has those
+                      that docs/performance.md quotes`;
 
 const DEFAULT_SERVERS = Object.keys(SERVERS).filter((name) => name !== 'go' || HAS_GO);
 
@@ -97,6 +99,10 @@ async function main() {
     console.log(text);
     if (file !== undefined) {
       await writeFile(file, text);
+      const ratios = ratiosOf(run).filter(({ peer }) => !SERVERS[peer].isCeiling);
+      if (ratios.length > 0) {
+        await writeFile(`${file.replace(/\.\w+$/, '')}.svg`, chartOf(ratios));
+      }
     }
     if (json !== undefined) {
       await writeFile(json, `${JSON.stringify(run, null, 2)}\n`);

@@ -88,7 +88,7 @@ async function generateForTypeScript() {
 const { base, key, stop } =
   process.env.BASE === undefined
     ? await startService()
-    : { base: process.env.BASE, key: process.env.KEY, stop: () => {} };
+    : { base: process.env.BASE, key: process.env.KEY, stop: async () => {} };
 try {
   await prepare(base);
   const programs = ['openapi-typescript.js', 'orval.js', 'hey-api.js'];

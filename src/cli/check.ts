@@ -60,8 +60,9 @@ async function checkAll(checks: Check[]): Promise<void> {
 }
 
 async function checkServer(dataSource: DataSource): Promise<Check[]> {
-  const [{ server_version }] = await dataSource.query('show server_version');
-  const [{ transaction_read_only }] = await dataSource.query('show transaction_read_only');
+  const show = (name: string) => dataSource.query<[Record<string, string>]>(`show ${name}`);
+  const [{ server_version }] = await show('server_version');
+  const [{ transaction_read_only }] = await show('transaction_read_only');
   return [
     checkOf('server version', `PostgreSQL ${server_version}`),
     transaction_read_only === 'on'
@@ -123,9 +124,10 @@ const sequenceOf = (table: string) => `
 
 /** If a table is missing, or the right to read it, the checks of migrations and rights say so. */
 async function checkOrder(dataSource: DataSource): Promise<Check[]> {
+  type Row = { name: string; message: string; level: 'warning' | 'error' | null };
   const queries = [COLLATION, ...['pets', 'api_keys', 'orders', 'migrations'].map(sequenceOf)];
-  const rows = await Promise.all(queries.map((sql) => dataSource.query(sql).catch(() => [])));
-  return rows.flat().map(({ name, message, level }) => checkOf(name, message, level));
+  const rows = queries.map((sql) => dataSource.query<Row[]>(sql).catch(() => []));
+  return (await Promise.all(rows)).flat().map((row) => checkOf(row.name, row.message, row.level));
 }
 
 async function openSessions(url: string, environment: Environment): Promise<string> {

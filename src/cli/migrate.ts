@@ -67,7 +67,9 @@ async function lossesOf(drops: readonly string[], dataSource: DataSource): Promi
   const losses: string[] = [];
   for (const dropped of drops) {
     const [table, column] = dropped.split('.');
-    const [{ count }] = await dataSource.query(`select count(${column ?? '*'}) from ${table}`);
+    const [{ count }] = await dataSource.query<[{ count: string }]>(
+      `select count(${column ?? '*'}) from ${table}`,
+    );
     losses.push(
       column === undefined
         ? `the table ${table} (rows: ${count}) and the rights granted on it`

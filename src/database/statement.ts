@@ -19,11 +19,15 @@ export interface SessionSource {
   readonly config?: { readonly sharesSessions?: boolean };
 }
 
-/** Runs `statement` on a free session, or on the one that is given. Rejects with pg's error. */
+/** If set, is told of each statement that ended: its name, milliseconds on its session, and the requests that it was for. */
+export const statements: { observe?: (name: string, ms: number, requests: number) => void } = {};
+
+/** Runs `statement`, for so many requests, on a free session, or on the one that is given. Rejects with pg's error. */
 export async function run<Columns extends unknown[]>(
   sessions: SessionSource | PoolClient,
   statement: Statement,
   values: unknown[] = [],
+  requests = 0,
 ): Promise<Columns[]> {
   const source = sessions as SessionSource;
   // pg copies a query's own members one by one, which takes long, and reads inherited ones where they are.
@@ -31,12 +35,17 @@ export async function run<Columns extends unknown[]>(
   if (source.config?.sharesSessions) {
     query.name = undefined;
   }
+  const timed = async (session: PoolClient) => {
+    const start = performance.now();
+    const ended = () => statements.observe?.(statement.name, performance.now() - start, requests);
+    return (await session.query<Columns>(query, values).finally(ended)).rows;
+  };
   if ('release' in sessions) {
-    return (await sessions.query<Columns>(query, values)).rows;
+    return timed(sessions);
   }
   const session = await sessions.connect();
   try {
-    const { rows } = await session.query<Columns>(query, values);
+    const rows = await timed(session);
     session.release();
     return rows;
   } catch (error) {
@@ -53,7 +62,8 @@ export async function runForEach<Columns extends unknown[]>(
   statement: Statement,
   columns: unknown[][],
 ): Promise<(Columns | undefined)[]> {
-  const rows = await run<[position: number, ...Columns]>(sessions, statement, columns);
+  type Row = [position: number, ...Columns];
+  const rows = await run<Row>(sessions, statement, columns, columns[0]!.length);
   const found: (Columns | undefined)[] = columns[0]!.map(() => undefined);
   for (const [position, ...rest] of rows) {
     found[position - 1] = rest;

@@ -42,8 +42,9 @@ export class HealthService {
 
   private async askDatabase(): Promise<string[]> {
     try {
-      const [{ transaction_read_only }] = await this.dataSource.query('show transaction_read_only');
-      if (transaction_read_only === 'on') {
+      type Row = { transaction_read_only: 'on' | 'off' };
+      const [row] = await this.dataSource.query<[Row]>('show transaction_read_only');
+      if (row.transaction_read_only === 'on') {
         (this.pool as ServingPool).leaveReadOnly();
         return ['The database is read-only.'];
       }

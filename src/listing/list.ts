@@ -47,5 +47,5 @@ export function listOf(entity: Function, query: Function): List {
 }
 
 /** @returns `undefined` if the query does not have the filter. */
-export const filterValue = (query: PageQuery, { property }: EntityColumn): unknown =>
+export const filterValue = (query: PageQuery, { property }: EntityColumn) =>
   query[property as keyof PageQuery];

@@ -21,7 +21,8 @@ export abstract class PageReader {
   abstract of(list: List, filters: readonly EntityColumn[]): ReadPages;
 }
 
-export type ReadPages = (pages: readonly WantedPage[]) => Promise<string[][]>;
+/** @param requests how many requests the pages are for, which is only measured. */
+export type ReadPages = (pages: readonly WantedPage[], requests?: number) => Promise<string[][]>;
 
 /** The columns of the index that serves a list with these filters, as SQL: also the order of its rows. */
 export const keyOf = (filters: readonly EntityColumn[]) =>

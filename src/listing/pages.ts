@@ -53,7 +53,7 @@ export class Pages {
         }
         return place;
       });
-      const items = await read(wanted);
+      const items = await read(wanted, queries.length);
       const pages = items.map((each, i) => this.pageFrom(each, wanted[i]!.size - 1));
       return placeOf.map((place) => pages[place]!);
     });

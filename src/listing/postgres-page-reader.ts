@@ -18,14 +18,14 @@ export class PostgresPageReader extends PageReader {
 
   override of(list: List, filters: readonly EntityColumn[]): ReadPages {
     const statement = pagesStatement(list, filters);
-    return async (pages) => {
+    return async (pages, requests = pages.length) => {
       const values = [
         pages.map(({ start }) => start),
         pages.map(({ size }) => size),
         ...filters.map((_filter, i) => pages.map(({ values: own }) => own[i])),
       ];
       const rows = await this.standbys.read(this.sessions, (server) =>
-        run<[position: number, items: string | null]>(server, statement, values),
+        run<[position: number, items: string | null]>(server, statement, values, requests),
       );
       const items: string[][] = pages.map(() => []);
       for (const [position, lines] of rows) {

@@ -3,6 +3,7 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { Pool } from 'pg';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { ServingPool } from '../database/pool.js';
+import { statements } from '../database/statement.js';
 import { HealthService } from '../health/health.service.js';
 import { AccessLog, type LoggedResponse } from '../http/access-log.js';
 import { TurnGuard } from '../auth/turn.guard.js';
@@ -13,7 +14,7 @@ import { Standbys } from '../standbys/standbys.js';
 
 type Values = number | Record<string, number>;
 
-/** Measures responses, and connections to the database. A client can choose no value of a label. */
+/** Measures responses, statements, and connections to the database. A client can choose no value of a label. */
 @Injectable()
 export class Metrics implements OnModuleInit {
   readonly registry = new Registry();
@@ -29,6 +30,20 @@ export class Metrics implements OnModuleInit {
     help: "From the arrival of a request's headers to its response, by operation (or else route) and method.",
     labelNames: ['operation', 'method'],
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
+    registers: [this.registry],
+  });
+  private readonly statements = new Histogram({
+    name: 'animal_store_statement_duration_seconds',
+    help: 'From the sending of a statement to its result or error, by its name.',
+    labelNames: ['statement'],
+    // PostgreSQL cancels a statement after 1.5 seconds. After 1.75, the session is closed.
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 1.5, 1.75],
+    registers: [this.registry],
+  });
+  private readonly served = new Counter({
+    name: 'animal_store_statement_requests_total',
+    help: 'Lists, gets and creates that statements were sent for.',
+    labelNames: ['statement'],
     registers: [this.registry],
   });
   private readonly deprecated = new Counter({
@@ -97,6 +112,11 @@ export class Metrics implements OnModuleInit {
       }
     }
     this.accessLog.observe = this.observeResponse;
+    statements.observe = (name, ms, requests) => {
+      const labels = { statement: name || 'unprepared' };
+      this.statements.observe(labels, ms / 1000);
+      this.served.inc(labels, requests);
+    };
   }
 
   /** Adds a metric. `read` returns its value or, if it has a label, the value for each of the label's values. */

@@ -158,7 +158,7 @@ export class PostgresPetStore extends PetStore {
 
   override async find(ids: readonly bigint[]): Promise<(StoredPet | undefined)[]> {
     const rows = await this.standbys.read(this.sessions, (server) =>
-      run<[id: string, json: string]>(server, FIND_PETS, [[...new Set(ids)]]),
+      run<[id: string, json: string]>(server, FIND_PETS, [[...new Set(ids)]], ids.length),
     );
     const found = new Map(rows.map(([id, json]) => [id, { id, json }]));
     return ids.map((id) => found.get(String(id)));

@@ -14,7 +14,8 @@ export async function scriptOf(dataSource: DataSource, way: 'up' | 'down'): Prom
     return `-- No migration is ${way === 'up' ? 'pending' : 'applied'}.\n`;
   }
   const names = all.map(({ name }) => name).join(', ');
-  const [{ isRight, message }] = await dataSource.query(RIGHT_ROLE);
+  type Row = { isRight: string; message: string };
+  const [{ isRight, message }] = await dataSource.query<[Row]>(RIGHT_ROLE);
   const parts = [
     comment(
       `${way === 'up' ? 'Applies' : 'Reverts'} ${names}. Printed by animal-store ${VERSION}.`,

@@ -81,8 +81,8 @@ async function execute(dataSource: DataSource, migration: Migration, way: 'up' |
     let looking: NodeJS.Timeout | undefined;
     try {
       const pid = await processIdOf(session);
-      const look = () => dataSource.query(BLOCKERS, [pid]).catch(() => [{}]);
-      looking = setInterval(async () => tell((await look())[0].blockers), LOOK);
+      const look = () => dataSource.query<{ blockers?: string }[]>(BLOCKERS, [pid]).catch(() => []);
+      looking = setInterval(async () => tell((await look())[0]?.blockers), LOOK);
       return await runAll(session, statements);
     } catch (error) {
       // If the connection is lost, PostgreSQL has undone it.
@@ -111,7 +111,7 @@ async function execute(dataSource: DataSource, migration: Migration, way: 'up' |
 /** @throws OperatorError if there is a pooler: its next client would get the settings and locks of a migration. */
 async function processIdOf(session: QueryRunner): Promise<number> {
   const { processID } = await session.connect();
-  const [{ pid }] = await session.query('select pg_backend_pid() as pid');
+  const [{ pid }]: [{ pid: number }] = await session.query('select pg_backend_pid() as pid');
   // A pooler reports a process id of its own.
   if (pid !== processID) {
     throw new OperatorError(

@@ -20,10 +20,11 @@ const NOT_OURS =
  */
 export async function appliedMigrations(dataSource: DataSource): Promise<string[]> {
   try {
-    const rows = await dataSource.query('select name, timestamp from migrations order by id');
-    const names = rows.map(({ name }: { name: string }) => name);
+    const sql = 'select name, timestamp from migrations order by id';
+    const rows = await dataSource.query<{ name: string }[]>(sql);
+    const names = rows.map(({ name }) => name);
     // Every version has the first one.
-    if (names.length > 0 && !names.includes(MIGRATION_NAMES[0])) {
+    if (names.length > 0 && !names.some((name) => name === MIGRATION_NAMES[0])) {
       throw new OperatorError(NOT_OURS);
     }
     return names;
@@ -142,7 +143,7 @@ async function lackedRights(
  * @throws OperatorError if they are there, and statements do not find them or `mayMigrate`.
  */
 export async function requireOneSchema(dataSource: DataSource, mayMigrate = true): Promise<void> {
-  const [found] = await dataSource.query(
+  const [found] = await dataSource.query<{ isVisible: boolean; message: string }[]>(
     `select to_regclass('pets') is not null as "isVisible",
             format('The tables are in the schema %1$I, which is not first in the search_path of the role %2$I, or on which it lacks usage: ' ||
                    'grant usage on schema %1$I to %2$I; alter role %3$I set search_path = %1$I;',

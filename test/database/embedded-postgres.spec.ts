@@ -48,9 +48,10 @@ describe('EmbeddedPostgres', () => {
   it('serves whoever starts it at the moment that it is being stopped', async () => {
     let next: Promise<EmbeddedPostgres>;
     const { query } = Client.prototype;
+    const original = query as (...given: unknown[]) => Promise<unknown>;
     const { url } = server;
     Client.prototype.query = async function (this: Client, sql: string, values: unknown[]) {
-      const answer = await query.call(this, sql, values as never, undefined as never);
+      const answer = await original.call(this, sql, values);
       if (sql.includes('pg_try_advisory_lock')) {
         Client.prototype.query = query;
         next = EmbeddedPostgres.start(folder);

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { runHere } from '../support/command.js';
@@ -77,6 +77,25 @@ describe('the documents', () => {
     expect(named.length).toBeGreaterThan(30);
     expect(named.filter(({ name, file }) => !isThere(name, file))).toEqual([]);
   });
+});
+
+it('ARCHITECTURE.md draws and lists the folders of src in the same rows, and draws classes that there are', () => {
+  const text = read('ARCHITECTURE.md');
+  const [path, rows] = matches(text, /^```mermaid$([^`]+)/gm);
+  const [, table] = text.split(/^## (?:Folders|Four ideas)$/m);
+  const listed = matches(table!, /^\| (`src\/[\w-]+`(?:, `src\/[\w-]+`)*) /gm);
+  const drawn = matches(rows!, /^ {2}(?!columns)(.+)$/gm).map((row) =>
+    matches(row, /\["(.+)"\]:|(\w+):/g),
+  );
+  expect(drawn).toEqual(listed.map((row) => matches(row, /src\/([\w-]+)/g)));
+  const entries = readdirSync(join(PROJECT_ROOT, 'src'), { recursive: true, encoding: 'utf8' });
+  const files = entries.filter((entry) => entry.endsWith('.ts'));
+  const folders = new Set(files.map(dirname).filter((folder) => folder !== '.'));
+  expect(drawn.flat().toSorted()).toEqual([...folders].toSorted());
+  const classes = new Set(matches(path!, /\b[A-Z]\w*[a-z][A-Z]\w+\b/g));
+  expect(classes.size).toBeGreaterThan(5);
+  const source = files.map((file) => read(`src/${file}`)).join('\n');
+  expect([...classes].filter((name) => !source.includes(`class ${name} `))).toEqual([]);
 });
 
 it('docs/operations.md names commands that the program has', async () => {

@@ -1,5 +1,6 @@
 import { Client } from 'pg';
 import { VERSION } from '../../src/config/project-root.js';
+import { DATABASE_TIMEOUTS } from '../../src/database/pool.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { operations } from '../support/contract.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
@@ -98,6 +99,36 @@ describe('the metrics', () => {
     expect(await Promise.all(waiting)).toEqual([200, 200, 200]);
     expect(await inFlight()).toBe(0);
     expect(await valueOf(`${connections}_max`)).toBe(10);
+  });
+
+  it('count the requests that each statement was sent for, equal ones too', async () => {
+    const { id } = JSON.parse(
+      (await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 })).text,
+    );
+    const thrice = (path: string) => () =>
+      Promise.all([1, 2, 3].map(() => service.api.get(path).expect(200)));
+    const sample = (statement: string) =>
+      `animal_store_statement_requests_total{statement="${statement}"}`;
+    expect(await added(sample('pets-pages'), thrice('/v1/pets'))).toBe(3);
+    expect(await added(sample('pets-by-id'), thrice(`/v1/pets/${id}`))).toBe(3);
+    expect(await valueOf(sample('insert-pets'))).toBeGreaterThanOrEqual(1);
+  });
+
+  it('show by its name a statement that PostgreSQL canceled, and that it took all its time', async () => {
+    const bucket = (ms: number) =>
+      `animal_store_statement_duration_seconds_bucket{le="${ms / 1000}",statement="pets-pages-by-status"}`;
+    const { statement, use } = DATABASE_TIMEOUTS;
+    const locker = new Client({ connectionString: service.databaseUrl });
+    // An assertion below may leave it to the end of the database.
+    locker.on('error', () => {});
+    await locker.connect();
+    await locker.query('begin; lock table pets in access exclusive mode');
+    const list = () => service.api.get('/v1/pets?status=sold').expect(503);
+    const [inTime, inAll] = await Promise.all([valueOf(bucket(statement)), valueOf(bucket(use))]);
+    await list();
+    expect((await valueOf(bucket(use))) - inAll).toBe(1);
+    expect((await valueOf(bucket(statement))) - inTime).toBe(0);
+    await locker.end();
   });
 
   it('show whether the process is ready, without a probe', async () => {

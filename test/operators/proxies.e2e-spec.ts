@@ -44,7 +44,9 @@ class Stubs {
   );
 
   async ports(): Promise<[number, number]> {
-    await Promise.all(this.servers.map((server) => server.listening || once(server, 'listening')));
+    await Promise.all(
+      this.servers.map(async (server) => server.listening || once(server, 'listening')),
+    );
     return this.servers.map((server) => (server.address() as AddressInfo).port) as any;
   }
 
