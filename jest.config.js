@@ -16,8 +16,10 @@ export default {
   testPathIgnorePatterns: ['<rootDir>/test/operators/', '\\.browser\\.'],
   extensionsToTreatAsEsm: ['.ts'],
   transform: { '\\.ts$': ['@swc/jest', swc] },
-  // TypeScript's files are imported by the names that they are compiled to.
-  moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },
+  resolver: '<rootDir>/test/support/resolver.cjs',
+  // With --watch, a change of a document or a migration runs the tests that read it.
+  moduleFileExtensions: ['js', 'mjs', 'cjs', 'ts', 'json', 'node', 'yaml', 'sql', 'md'],
+  dependencyExtractor: '<rootDir>/test/support/dependencies.js',
   setupFiles: ['<rootDir>/test/support/jest-global.js'],
   globalSetup: '<rootDir>/test/support/start-postgres.js',
   globalTeardown: '<rootDir>/test/support/stop-postgres.js',

@@ -50,13 +50,14 @@ describe('before a command that runs the build', () => {
     expect(await readdir(join(folder, 'dist/migrations'))).not.toContain('renamed.js');
   });
 
+  // It builds three times.
   it('one that fails ends the command each time, and changes nothing of the one before', async () => {
     expect(run()).toEqual(BUILDS);
     await write('src/main.ts', 'export const count: number = "";');
     const failure = [1, '', expect.stringMatching(/src\/main\.ts.*\n.*The build failed\.\n$/s)];
     expect([run(), run()]).toEqual([failure, failure]);
     expect(await readFile(join(folder, 'dist/src/main.js'), 'utf8')).not.toContain('count');
-  });
+  }, 120_000);
 
   it('packages of another lock file, or of another package manager, are refused with the remedy', async () => {
     expect(run()).toEqual(BUILDS);
