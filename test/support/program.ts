@@ -36,7 +36,7 @@ interface Options {
   isQuiet?: boolean;
 }
 
-/** Programs that run. They end with this process, as does what they started. */
+/** Programs that run. In jest, whose `process` has no `exit`, what removes temporary folders ends those that are left. */
 const running = new Set<Program>();
 process.on('exit', () => running.forEach((program) => program.signalFamily('SIGKILL')));
 
