@@ -1,4 +1,5 @@
-import { type Answer, exchange, request } from '../support/raw-http.js';
+import { gzipSync } from 'node:zlib';
+import { type Answer, exchange, RawConnection, request } from '../support/raw-http.js';
 import { serviceOfTests } from '../support/service.js';
 
 const PAGE = 'https://app.example';
@@ -90,4 +91,54 @@ describe.each([
       }
     },
   );
+});
+
+describe('static content', () => {
+  const service = serviceOfTests();
+  const bundle = '/docs/assets/swagger-ui-bundle.js';
+  let connection: RawConnection;
+  beforeEach(async () => {
+    connection = await RawConnection.open(service.port);
+  });
+  afterEach(() => connection.vanish());
+
+  const ask = (method: string, path: string, ...headers: string[]) => {
+    connection.send(request(`${method} ${path}`, headers));
+    return connection.answer(method);
+  };
+
+  it.each([bundle, '/docs', '/docs/guides/errors', '/openapi.json', '/openapi.yaml'])(
+    'is gzipped for who accepts it, and has an ETag: %s',
+    async (path) => {
+      const { headers, text } = await ask('GET', path);
+      expect(headers).not.toHaveProperty('content-encoding');
+      expect(headers).toMatchObject({
+        vary: 'Accept-Encoding',
+        etag: expect.stringMatching(/^W\/"/),
+      });
+      const zipped = await ask('HEAD', path, 'Accept-Encoding: br, gzip');
+      const size = gzipSync(text, { level: 9 }).length;
+      const expected = { 'content-encoding': 'gzip', 'content-length': `${size}` };
+      expect(zipped.headers).toMatchObject(expected);
+      for (const accepted of ['identity', 'gzip']) {
+        const same = [`Accept-Encoding: ${accepted}`, `If-None-Match: ${headers['etag']}`];
+        expect((await ask('HEAD', path, ...same)).status).toBe(304);
+      }
+    },
+  );
+
+  it.each([
+    'Range: bytes=0-9',
+    'Range: bytes=99999999-',
+    'If-Unmodified-Since: Thu, 01 Jan 1970 00:00:00 GMT',
+    'Accept-Encoding: gzip;q=0',
+    'Accept-Encoding: *;q=0',
+  ])('is sent whole and plain in spite of %s', async (header) => {
+    const { headers: usual } = await ask('HEAD', bundle);
+    for (const method of ['GET', 'HEAD']) {
+      const { status, headers } = await ask(method, bundle, header);
+      expect(status).toBe(200);
+      expect(headers['content-length']).toBe(usual['content-length']);
+    }
+  });
 });
