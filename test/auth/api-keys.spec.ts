@@ -1,8 +1,30 @@
 import { type Clock, install } from '@sinonjs/fake-timers';
 import { pino } from 'pino';
 import type { Pool } from 'pg';
-import { hashApiKey, newApiKey } from '../../src/api-key.js';
+import { hashApiKey, isApiKey, newApiKey } from '../../src/api-key.js';
 import { ApiKeyVerifier, VERIFICATION } from '../../src/auth/api-key-verifier.js';
+
+describe('an API key', () => {
+  const KEY = newApiKey();
+
+  it('has a recognisable prefix, 256 random bits and a checksum, all of it a bearer token', () => {
+    expect(KEY).toMatch(/^animalstore_[A-Za-z0-9_-]{48}$/);
+    expect(isApiKey(KEY)).toBe(true);
+    expect(new Set(Array.from({ length: 10_000 }, newApiKey)).size).toBe(10_000);
+  });
+
+  it('is not recognised with any one character changed, cut short, longer, twice, or with another prefix', () => {
+    const others = [...KEY].map((character, i) => {
+      return KEY.slice(0, i) + (character === 'A' ? 'B' : 'A') + KEY.slice(i + 1);
+    });
+    others.push('', KEY.slice(0, 12), KEY.slice(0, -1), KEY.slice(12), KEY + KEY);
+    others.push(`${KEY}A`, `${KEY}=`, `${KEY}\0`, KEY.replace('animalstore', 'ANIMALSTORE'));
+    expect(others.filter(isApiKey)).toEqual([]);
+  });
+
+  it('is hashed with SHA-256', () =>
+    expect(hashApiKey('abc')).toMatch(/^ba7816bf8f01cfea414140de5dae2223b00361a396177a9c/));
+});
 
 /** A database that finds, of the hashes it is asked for, those that `isValid`. Their keys expire in `expiresIn` ms. */
 function verifierOn(isValid: (hash: string) => boolean, expiresIn: number | null = null) {
