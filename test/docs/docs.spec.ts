@@ -1,7 +1,6 @@
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import { runHere } from '../support/command.js';
 import { DOCUMENT, examplesOf } from '../support/contract.js';
 import { DOCUMENTS, read } from '../support/documents.js';
 
@@ -77,13 +76,4 @@ describe('the documents', () => {
     expect(named.length).toBeGreaterThan(30);
     expect(named.filter(({ name, file }) => !isThere(name, file))).toEqual([]);
   });
-});
-
-it('docs/operations.md names commands that the program has', async () => {
-  const commands = matches(read('docs/operations.md'), /^\| `animal-store ([a-z ]+)`/gm);
-  expect(commands.length).toBeGreaterThan(10);
-  for (const command of commands) {
-    const { stdout } = await runHere(`${command} --help`);
-    expect(stdout).toMatch(new RegExp(`^Usage: animal-store ${command} `));
-  }
 });
