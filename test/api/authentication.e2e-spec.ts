@@ -172,6 +172,18 @@ describe('an API key', () => {
       expect(await lastUse(key)).toBeGreaterThan(since - 1_000);
     }
     expect(await lastUse(unused!)).toBeUndefined();
+    // At most once a minute.
+    const before = await lastUse(used!);
+    expect([(await use(used!.key)).status, (await use(unused!.key)).status]).toEqual([200, 200]);
+    await until('the next is noted', async () => (await lastUse(unused!)) !== undefined);
+    expect(await lastUse(used!)).toBe(before);
+  });
+
+  it('is read from the header alone, also when it is used for the first time', async () => {
+    const { key } = await service.keys.issue('new');
+    const headers = [`Authorization: Bearer ${key}`, 'Content-Type: application/json'];
+    const body = '{"access_token":"x","name":"Rex","categoryId":1}';
+    expect((await send('POST /v1/pets?access_token=x', headers, body)).status).toBe(201);
   });
 
   it('is not stored: the table holds neither its text nor its secret', async () => {

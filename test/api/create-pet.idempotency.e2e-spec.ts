@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
 import { type Clock, install } from '@sinonjs/fake-timers';
 import { Client } from 'pg';
-import { expectError } from '../support/answers.js';
+import { createLogger } from '../../src/logging/logger.js';
+import { IdempotentCreation } from '../../src/pets/idempotent-creation.js';
+import { type Answer, expectError } from '../support/answers.js';
 import { describeNotOnCitus } from '../support/citus.js';
 import { DOCUMENT, faultsBySchema } from '../support/contract.js';
 import { until } from '../support/until.js';
@@ -113,6 +115,30 @@ describe('createPet with an Idempotency-Key', () => {
     },
   );
 
+  it('says of twins at once, but not of the first, that they are replayed', async () => {
+    const twins: Promise<Answer>[] = [];
+    await whileHeld('lock table idempotency_keys in access exclusive mode', async () => {
+      while (twins.length < 2) {
+        twins.push(create('twins').then((answer) => answer));
+        await until('it is handled', () => service.admitted() === twins.length);
+      }
+    });
+    expect((await Promise.all(twins)).map(isReplayed)).toEqual([false, true]);
+  });
+
+  it('takes at most 64 locks with a statement', async () => {
+    const sizes: number[] = [];
+    const query = async (_: unknown, [keys, , hashes]: string[][]) => {
+      sizes.push(keys!.length);
+      return { rows: hashes!.map((hash, i) => [i + 1, '1', '{}', hash, false]) };
+    };
+    const connect = async () => ({ query, release() {} });
+    const creation = new IdempotentCreation({ connect } as any, createLogger('silent'));
+    const pet = { name: 'Rex', categoryId: 1n, status: 'available' } as const;
+    await Promise.all(Array.from({ length: 100 }, (_, n) => creation.create('1', `${n}`, pet)));
+    expect(sizes).toEqual([64, 36]);
+  });
+
   it('answers 503, not 409, where it is the table that keeps it waiting', async () => {
     await whileHeld('lock table idempotency_keys in access exclusive mode', async () =>
       expectError(await create('slow'), 503, 'unavailable'),
@@ -202,6 +228,30 @@ describe('createPet with an Idempotency-Key', () => {
       });
       await create('slow').expect(201);
       expect(await count('pets')).toBe(2);
+    });
+
+    it('creates one animal where the other process commits between the look for a record and the lock', async () => {
+      // Sessions that are opened from now on find this function before PostgreSQL's own.
+      const name = new URL(service.databaseUrl).pathname.slice(1);
+      await service.query(`alter database ${name} set search_path = public, pg_catalog`);
+      await service.query(
+        `create function hashtext(text) returns int language sql volatile as
+           'select pg_advisory_xact_lock_shared(1); select pg_catalog.hashtext($1)'`,
+      );
+      const slow = await startService({}, service.databaseUrl);
+      let late: Promise<Answer>;
+      await whileHeld('select pg_advisory_xact_lock(1)', async (holder) => {
+        late = create('race', REX, service.key, slow).then((answer) => answer);
+        await until('it waits', async () => {
+          const waiting = `select from pg_locks where locktype = 'advisory' and not granted
+                              and database = (select oid from pg_database where datname = current_database())`;
+          return (await holder.query(waiting)).rowCount === 1;
+        });
+        await create('race').expect(201);
+      });
+      expectError(await late!, 409, 'idempotency_key_in_use');
+      expect(await count('pets')).toBe(1);
+      await slow.stop();
     });
 
     it('deletes old records every ten minutes, and waits for nobody', async () => {

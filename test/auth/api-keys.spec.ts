@@ -117,15 +117,37 @@ describe('ApiKeyVerifier', () => {
     ['as long as it is valid', 1_500.25, 1_500],
   ])('recalls a key for %s, although the clock is set back', async (_what, expiresIn, recalled) => {
     const stopped = stopClock();
-    const { verifier } = verifierOn(() => true, expiresIn);
+    // The database takes a second of that.
+    const { verifier } = verifierOn(() => stopped.tick(1_000) > 0, expiresIn);
     const key = newApiKey();
     expect([verifier.recall(key), verifier.recall(key)]).toEqual([undefined, undefined]);
     const caller = await verifier.verify(key);
     stopped.setSystemTime(Date.now() - 3_600_000);
-    stopped.tick(recalled - 1);
+    stopped.tick(recalled - 1_001);
     expect(verifier.recall(key)).toBe(caller);
     expect(caller).toBeDefined();
     stopped.tick(2);
     expect(verifier.recall(key)).toBeUndefined();
+  });
+
+  it('verifies the keys in use every two seconds and notes their use, forgets others, and does so when it stops', async () => {
+    clock = install({ toFake: ['setInterval', 'clearInterval'] });
+    const { verifier, verifyAll, sent, remembered } = verifierOn(() => true);
+    const [used, unused] = newKeys(2) as [string, string];
+    const round = [[hashApiKey(used)], ['0']];
+    await verifyAll([used, unused]);
+    verifier.onModuleInit();
+    for (let i = 0; i < 2; i += 1) {
+      clock.tick(VERIFICATION.refreshEvery);
+      await settled();
+      verifier.recall(used);
+    }
+    expect(sent.slice(-2)).toEqual(round);
+    expect(remembered()).toBe(1);
+    sent.length = 0;
+    await verifier.onModuleDestroy();
+    expect(sent).toEqual(round);
+    clock.tick(VERIFICATION.refreshEvery);
+    expect(sent).toHaveLength(2);
   });
 });

@@ -83,6 +83,7 @@ describe('while the database cannot serve', () => {
     expectError(await malformed, 401, 'invalid_api_key');
     const levels = service.log.map((line) => JSON.parse(line).level);
     expect(levels).toContain('warn');
+    expect(service.log.join()).not.toContain('"reason":"The database cannot be used');
     expect(levels).not.toContain('error');
     await mend();
     await expectRecovery();

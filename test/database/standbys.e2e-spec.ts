@@ -2,7 +2,9 @@ import { Pool } from 'pg';
 import { readEnvironment } from '../../src/config/environment.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { createLogger } from '../../src/logging/logger.js';
+import { run } from '../../src/database/statement.js';
 import { Standbys } from '../../src/standbys/standbys.js';
+import { PRIMARY_POSITION } from '../../src/standbys/standbys.sql.js';
 import { runHere } from '../support/command.js';
 import { createGrantedRole, dropGrantedRole, roleOf } from '../support/granted-role.js';
 import { Cursors } from '../../src/listing/cursors.js';
@@ -286,4 +288,24 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
       expect(body).toEqual([]);
     });
   });
+});
+
+it('read nothing older than a commit that was acknowledged before it was flushed', async () => {
+  const options = '-c synchronous_commit=off';
+  const pool = new Pool({ connectionString: process.env['TEST_DATABASE_URL']!, options });
+  const session = await pool.connect();
+  for (let i = 0; i < 20; i += 1) {
+    await session.query(`select pg_logical_emit_message(true, 'test', 'a commit')`);
+    const { rows } = await session.query(
+      'select pg_current_wal_insert_lsn()::text as acknowledged',
+    );
+    const [[position]] = (await run(session, PRIMARY_POSITION)) as [string[]];
+    const isCovered = await session.query('select $1::pg_lsn >= $2::pg_lsn as covered', [
+      position,
+      rows[0].acknowledged,
+    ]);
+    expect(isCovered.rows).toEqual([{ covered: true }]);
+  }
+  session.release();
+  await pool.end();
 });

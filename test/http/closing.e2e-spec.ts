@@ -98,6 +98,20 @@ describe('a service that is told to stop', () => {
     await stopped;
   });
 
+  it('closes a connection with the end of responses that have begun', async () => {
+    const service = await startService();
+    const socket = connect(service.port, '127.0.0.1').pause();
+    socket.write(request('GET /docs/assets/swagger-ui-bundle.js').repeat(8));
+    const idle = await RawConnection.open(service.port);
+    await service.anonymous.get('/health/live').expect(200);
+    const stopped = service.stop();
+    await idle.rest();
+    const since = performance.now();
+    socket.resume();
+    await stopped;
+    expect(performance.now() - since).toBeLessThan(service.limits.stopTimeout / 2);
+  });
+
   it('waits no longer for one that takes no answers, after a CONNECT neither', async () => {
     const service = await startService({}, undefined, { limits: { stopTimeout: 100 } });
     const socket = connect(service.port, '127.0.0.1').pause();

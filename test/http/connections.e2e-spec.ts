@@ -5,7 +5,7 @@ import { RawConnection, request } from '../support/raw-http.js';
 import { serviceOfTests } from '../support/service.js';
 import { until } from '../support/until.js';
 
-const { bodyChunks, headerBytes, headerFields } = new HttpLimits();
+const { bodyChunks, headerBytes, headerFields, requestTimeout } = new HttpLimits();
 
 const JSON_TYPE = 'Content-Type: application/json';
 const CHUNKED = 'Transfer-Encoding: chunked';
@@ -54,7 +54,7 @@ describe('a connection', () => {
     connection.send(requests.join(''));
     for (let i = 0; i < requests.length; i += 1) {
       const { status, headers } = await connection.answer();
-      expect(headers['x-request-id']).toBe(`${i}`);
+      expect(headers).toMatchObject({ 'x-request-id': `${i}`, 'keep-alive': 'timeout=65' });
       expect(status).toBe([200, 404, 200, 405, 200][i % lines.length]);
     }
   });
@@ -185,10 +185,13 @@ describe('a body that nobody reads', () => {
         .on('error', () => {})
         .resume();
       client.write(request('POST /v1/pets', [CHUNKED]));
+      const since = performance.now();
       const goOn = () =>
         client.closed || client.write(chunk.repeat(Math.ceil(60_000 / chunk.length)), goOn);
       goOn();
       await new Promise((resolve) => client.once('close', resolve));
+      // Not only by the limit on its time.
+      expect(performance.now() - since).toBeLessThan(requestTimeout);
     },
   );
 

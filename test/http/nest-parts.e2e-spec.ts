@@ -42,6 +42,7 @@ import {
 import { ApiError, ERRORS } from '../../src/errors/api-error.js';
 import { NoSessionError } from '../../src/errors/database-error.js';
 import { JsonText } from '../../src/http/express-classes.js';
+import { MayBeOmitted } from '../../src/validation/decorators.js';
 import { expectError } from '../support/answers.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { serviceOfTests } from '../support/service.js';
@@ -117,6 +118,10 @@ class NewBox {
   @ValidateNested()
   @Type(() => Item)
   lid!: Item;
+
+  @MayBeOmitted()
+  @IsString()
+  note?: string;
 }
 
 class BoxQuery {
@@ -169,6 +174,13 @@ class BoxesController {
   @Get('rejected')
   reject() {
     return Promise.reject(fault);
+  }
+
+  @Get('failed-file')
+  failFile(@Res({ passthrough: true }) response: Response) {
+    response.set({ 'Content-Disposition': ATTACHMENT, 'Cache-Control': 'public' });
+    response.set({ 'Content-Encoding': 'gzip', 'Transfer-Encoding': 'chunked' });
+    throw new ApiError('pet_not_found', 'No.');
   }
 
   @Get('written')
@@ -323,6 +335,12 @@ describe('a module that is added to the application', () => {
     await service.api.get('/boxes/written-then-thrown').expect(200, { written: true });
     const half = service.api.get('/boxes/half-written');
     await expect(half).rejects.toThrow(/aborted|hang up/);
+    expect(logged().filter(({ level }) => level === 'error')).toHaveLength(3);
+    const { status, headers } = await service.api.get('/boxes/failed-file');
+    expect([status, headers['cache-control']]).toEqual([404, 'no-store']);
+    expect(Object.keys(headers)).not.toEqual(
+      expect.arrayContaining([expect.stringMatching(/disposition|encoding/)]),
+    );
   });
 
   it.each([
@@ -337,10 +355,10 @@ describe('a module that is added to the application', () => {
   it('has errors that name each field first, and that "; " separates', async () => {
     const nested = await service.api
       .post('/boxes')
-      .send({ items: [{ label: 'x', count: 0 }, 1], lid: {} });
+      .send({ items: [{ label: 'x', count: 0 }, 1], lid: {}, note: null });
     expectError(nested, 400, 'invalid_request');
     expect(nested.body.message).toBe(
-      'name: must be a string; items.0.count: must not be less than 1; items.1: each value in nested property items must be either object or array; lid.label: must be a string; lid.count: must not be less than 1',
+      'name: must be a string; items.0.count: must not be less than 1; items.1: each value in nested property items must be either object or array; lid.label: must be a string; lid.count: must not be less than 1; note: must be a string',
     );
     const query = await service.api.get('/v1/pets?limit=0&status=x&cursor=y');
     expect(query.body.message).toBe(
