@@ -36,6 +36,7 @@ describe('where a client that takes nothing has two seconds', () => {
     // A paused socket does not see its end.
     await until('it is cut off', async () => (await service.connections()) === 0);
     client.destroy();
+    await until('its requests are forgotten', () => service.admitted() === 0);
   });
 
   it('one that reads them slowly is not', async () => {
