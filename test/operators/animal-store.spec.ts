@@ -145,6 +145,22 @@ describe('the program says in one clear message why it does not start', () => {
     await dropDatabase(other);
   });
 
+  it('with PostgreSQL 13', async () => {
+    const url = await project.createDatabase();
+    // The tests have no such server. A function that is found before PostgreSQL's own tells another version.
+    await query(
+      url,
+      'create schema old',
+      `create function old.current_setting(name text) returns text language sql as
+         $$select case name when 'server_version_num' then '130022' when 'server_version' then '13.22'
+                  else pg_catalog.current_setting(name) end$$`,
+      `alter database ${nameOf(url)} set search_path = old, pg_catalog`,
+    );
+    const why =
+      /^The server of DATABASE_URL is PostgreSQL 13\.22; the service needs 14 or later\.\n$/;
+    expectRefusal(await runHere('migrate run', { DATABASE_URL: url }), why);
+  });
+
   it.each([
     [
       'usage',
