@@ -44,9 +44,7 @@ describe('the migrations', () => {
     expect(await revertMigration(url)).toMatch(/^CreateIdempotencyKeys/);
     const orders = await administer(url, lastMigration);
     expect(await revertMigration(url, orders)).toMatch(/^CreateOrders/);
-    await expect(revertMigration(url, orders)).rejects.toThrow(
-      /^Nothing was reverted: CreateOrders/,
-    );
+    await expect(revertMigration(url, orders)).rejects.toThrow(/^Nothing was changed: /);
     await change(`insert into migrations (timestamp, name) values (1, 'Later9999999999999')`);
     await expect(revertMigration(url)).rejects.toThrow(OperatorError);
     await change(`delete from migrations where timestamp = 1`);

@@ -79,7 +79,7 @@ describe('of what clients share', () => {
 });
 
 describe('places in handlers', () => {
-  const service = serviceOfTests({}, undefined, { limits: { handled: 2, requests: 20 } });
+  const service = serviceOfTests({}, undefined, { limits: { handlers: 2, requests: 20 } });
   let list: string;
   beforeAll(async () => {
     list = request('GET /v1/pets?limit=100', [`Authorization: Bearer ${service.key}`]);
