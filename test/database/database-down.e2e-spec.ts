@@ -142,23 +142,4 @@ describe('while the database cannot serve', () => {
     await change('grant connect on database DB to public');
     await expectRecovery();
   });
-
-  it('with other defaults for its sessions: they have what the service relies on', async () => {
-    await change(`alter database DB set default_transaction_isolation = 'serializable'`);
-    await expectRecovery();
-    const settings = `select current_setting('jit') as jit, current_setting('transaction_isolation') as level`;
-    expect(await service.query(settings)).toEqual([{ jit: 'off', level: 'read committed' }]);
-    await change('alter database DB reset default_transaction_isolation');
-    await expectRecovery();
-  });
-
-  it('busy beyond statement_timeout, as in a commit: it is told to give up', async () => {
-    const busy = service.query('set statement_timeout = 0; select pg_sleep(60)');
-    await expect(busy).rejects.toThrow('Connection terminated');
-    await until('no session is left with it', async () => {
-      const left = `select from pg_stat_activity where query like 'set %; select pg_sleep(60)'`;
-      return (await onServer(left)).length === 0;
-    });
-    await expectRecovery();
-  });
 });

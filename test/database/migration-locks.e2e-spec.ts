@@ -49,12 +49,10 @@ describe('a migration that waits for a lock', () => {
     expect(new Set(await Promise.all(pending))).toEqual(new Set([200, 201]));
   }
 
-  it('gives up while an open transaction has read the pets, names the lock and who holds it, changes nothing, and fails no request', async () => {
+  it('gives up while an open transaction has read the pets, names who holds the lock, changes nothing, and fails no request', async () => {
     const before = await catalog(service.databaseUrl);
     await holder.query('begin; select from pets');
-    const { rows } = await holder.query(
-      'select pid, query_start from pg_stat_activity where pid = pg_backend_pid()',
-    );
+    const { rows } = await holder.query('select pg_backend_pid() as pid');
     let error: any;
     await expectServedWhile(async () => {
       error = await revertOrders(service.databaseUrl).catch((cause: unknown) => cause);
@@ -62,14 +60,10 @@ describe('a migration that waits for a lock', () => {
     await holder.query('rollback');
     expect(error).toBeInstanceOf(OperatorError);
     expect(error.cause).toMatchObject({ code: '55P03' });
-    const { message } = error;
-    expect(message).toContain(
-      'Nothing was changed. In each of 15 attempts of 300 ms, ACCESS EXCLUSIVE on pets is blocked ' +
-        `by pid ${rows[0].pid}, report, idle in transaction, query since `,
+    expect(error.message).toBe(
+      `Nothing was changed in 15 attempts of 300 ms. Waits for pid ${rows[0].pid}, report, idle in transaction.\n` +
+        'Wait until these sessions end, or end them with pg_terminate_backend(pid). Then run the command again.',
     );
-    expect(message).toMatch(/pg_terminate_backend\(pid\)\. Then run the command again\.$/);
-    const [, since] = /query since (\S+)\.$/m.exec(message)!;
-    expect(Date.parse(since!)).toBeGreaterThanOrEqual(rows[0].query_start.getTime());
     expect(await catalog(service.databaseUrl)).toEqual(before);
   });
 

@@ -1,6 +1,8 @@
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import { copyFileSync } from 'node:fs';
 import { chmod, chown, readFile, rm, writeFile } from 'node:fs/promises';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { postgresAccount } from '../../src/embedded-postgres/embedded-postgres.js';
 import { expectError } from '../support/answers.js';
@@ -208,5 +210,33 @@ describe('while only the postmaster hangs', () => {
       await service.stop();
       await server.stop();
     }
+  });
+});
+
+describe('on a busy machine', () => {
+  it('a start waits longer for its sessions than a request does', async () => {
+    const url = await createMigratedDatabase();
+    const { hostname, port } = new URL(url);
+    let unanswered = 0;
+    const slow = createServer((client) => {
+      const server = connect(Number(port), hostname).on('error', () => client.destroy());
+      server.pipe(client).on('error', () => server.destroy());
+      client.on('data', (data) => {
+        // The first session that would serve requests gets no response.
+        if (data.includes('isReadOnly') && unanswered === 0) {
+          unanswered += 1;
+        } else {
+          server.write(data);
+        }
+      });
+    }).listen(0, '127.0.0.1');
+    await once(slow, 'listening');
+    const host = `127.0.0.1:${(slow.address() as AddressInfo).port}`;
+    const service = await startService({}, Object.assign(new URL(url), { host }).href);
+    await service.api.get('/v1/pets').expect(200);
+    await service.stop();
+    slow.close();
+    await dropDatabase(url);
+    expect(unanswered).toBe(1);
   });
 });

@@ -5,6 +5,7 @@ import { delimiter, dirname, join } from 'node:path';
 import { parse } from 'yaml';
 import { newApiKey } from '../../src/api-key.js';
 import { readEnvironment } from '../../src/config/environment.js';
+import { PET_STATUSES } from '../../src/pets/pet.entity.js';
 import { requireMigrated } from '../../src/schema/migrations.js';
 import { query } from '../support/ask.js';
 import { catalog } from '../support/catalog.js';
@@ -145,6 +146,22 @@ describe('the program says in one clear message why it does not start', () => {
     await dropDatabase(other);
   });
 
+  it('with PostgreSQL 13', async () => {
+    const url = await project.createDatabase();
+    // The tests have no such server. A function that is found before PostgreSQL's own tells another version.
+    await query(
+      url,
+      'create schema old',
+      `create function old.current_setting(name text) returns text language sql as
+         $$select case name when 'server_version_num' then '130022' when 'server_version' then '13.22'
+                  else pg_catalog.current_setting(name) end$$`,
+      `alter database ${nameOf(url)} set search_path = old, pg_catalog`,
+    );
+    const why =
+      /^The server of DATABASE_URL is PostgreSQL 13\.22; the service needs 14 or later\.\n$/;
+    expectRefusal(await runHere('migrate run', { DATABASE_URL: url }), why);
+  });
+
   it.each([
     [
       'usage',
@@ -187,5 +204,53 @@ describe('a command names DATABASE_URL, and not its password, where the database
     ['does not exist', () => testDatabase({ pathname: '/nowhere' })],
   ])('%s', async (_, url) => {
     expectRefusal(await runHere('migrate run', { DATABASE_URL: url() }), /DATABASE_URL/);
+  });
+});
+
+describe('animal-store seed', () => {
+  let DATABASE_URL: string;
+  beforeAll(async () => {
+    DATABASE_URL = await project.createMigratedDatabase();
+  });
+  const seed = (args: string, variables = {}) =>
+    runHere(`seed ${args}`.trim(), { DATABASE_URL, ...variables });
+  const stored = async () => (await query(DATABASE_URL, 'select from pets')).length;
+
+  it.each(['', '0', '-1', '1.5', '1e3', '100000001', 'many', '1 2'])(
+    'refuses %j, which is no whole number in its range, with the usage',
+    async (args) => {
+      const stderr = expect.stringContaining('Usage: animal-store seed');
+      expect(await seed(args)).toEqual({ code: 1, stdout: '', stderr });
+    },
+  );
+
+  it('does nothing in production unless it is told twice', async () => {
+    const NODE_ENV = 'production';
+    const stderr = expect.stringMatching(/^Database .+\nNODE_ENV is production.+--yes/);
+    expect(await seed('1', { NODE_ENV })).toEqual({ code: 1, stdout: '', stderr });
+    expect(await stored()).toBe(0);
+    expect(await seed('1 --yes', { NODE_ENV })).toMatchObject({ code: 0 });
+    expect(await stored()).toBe(1);
+  });
+
+  it('creates as many pets as it is told, all of them valid and of every kind, without a time limit', async () => {
+    await query(
+      DATABASE_URL,
+      'truncate pets cascade',
+      `create function require_time() returns trigger language plpgsql as
+         $$ begin if current_setting('statement_timeout') <> '0' then raise 'bound'; end if; return null; end $$`,
+      'create trigger pets_time before insert on pets execute function require_time()',
+      `alter database ${nameOf(DATABASE_URL)} set statement_timeout = '1min'`,
+    );
+    expect(await seed('1001')).toMatchObject({ code: 0, stdout: 'Created 1001 pets.\n' });
+    const [created] = await query(
+      DATABASE_URL,
+      `select count(*)::int as pets, count(distinct name) > 300 as "areMany", count(distinct category_id)::int as categories,
+              array_agg(distinct status order by status) as statuses,
+              bool_and(name ~ '\\S' and name !~ '^\\s|\\s$') as "haveNames"
+         from pets`,
+    );
+    const numbers = { pets: 1001, areMany: true, categories: 500 };
+    expect(created).toEqual({ ...numbers, statuses: [...PET_STATUSES], haveNames: true });
   });
 });

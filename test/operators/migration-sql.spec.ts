@@ -188,7 +188,7 @@ describe('a migration that builds an index concurrently', () => {
       until(`it says ${pattern}`, () => told.mock.calls.some(([text]) => pattern.test(text)));
     await holder.query(`begin; ${add(1)}`);
     const runs = [runMigrations(url), runMigrations(url)];
-    await tells(/^Waits: A lock is blocked by pid \d+, report, idle in transaction/);
+    await tells(/^Waits for pid \d+, report, idle in transaction/);
     await tells(/^Another process migrates this database/);
     await query(url, add(2));
     const limits = `select application_name as limits from pg_stat_activity
@@ -202,10 +202,7 @@ describe('a migration that builds an index concurrently', () => {
 
   it('is not recorded if its rows violate it; the next run drops what was left, and builds it again', async () => {
     await query(url, add(1), add(1));
-    const error = await runMigrations(url).catch((cause: Error) => cause);
-    expect((error as Error).message).toMatch(
-      /\nIndexCategories\d+ runs outside a transaction\. It may have left an invalid index, .* Run the command again: it first drops that index\.$/,
-    );
+    await expect(runMigrations(url)).rejects.toThrow('could not create unique index');
     expect([await applied(url), await isValid()]).toEqual([own, false]);
     await query(url, 'update pets set category_id = id');
     expect(await runMigrations(url)).toEqual([INDEX, TABLE]);

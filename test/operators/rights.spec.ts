@@ -13,7 +13,6 @@ import {
   startService,
   type TestService,
 } from '../support/service.js';
-import { until } from '../support/until.js';
 
 const project = Project.ofTests();
 let owner: string;
@@ -84,20 +83,6 @@ describe('a role with the rights of docs/grants.sql', () => {
     const warnings = service.log.filter((line) => line.includes('operation on pets'));
     expect(warnings).toEqual([expect.stringContaining(`"reason":"${message}"`)]);
     expect(service.log.join('')).toContain('The database has everything that the service uses');
-  });
-
-  it('is not ready, and says why, while its search_path has another schema', async () => {
-    const path = (how: string) =>
-      asOwner(`alter role ${role} ${how};
-        select pg_terminate_backend(pid) from pg_stat_activity where usename = '${role}'`);
-    await asOwner(`create schema other; grant usage on schema other to ${role}`);
-    await path('set search_path = other');
-    await until('it has new sessions', async () => {
-      const [status, message] = await ready();
-      return status === 503 && String(message).startsWith('The tables are in the schema public, ');
-    });
-    await path('reset search_path');
-    await until('it is ready again', async () => (await ready())[0] === 200);
   });
 
   it('is ready while a migration is reverted that no pet needs, starts, and warns', async () => {
