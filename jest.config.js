@@ -23,8 +23,8 @@ export default {
   setupFiles: ['<rootDir>/test/support/jest-global.js'],
   globalSetup: '<rootDir>/test/support/start-postgres.js',
   globalTeardown: '<rootDir>/test/support/stop-postgres.js',
-  // A test that hangs fails by name.
-  testTimeout: 30_000,
+  // A test that hangs fails by name. In full length, some take minutes.
+  testTimeout: process.env.TEST_LENGTH === 'full' ? 600_000 : 30_000,
   // A failure is printed once, whatever the number of files.
   reporters: [['default', { summaryThreshold: Infinity }]],
   // One more than CI has cores: some tests wait for seconds.

@@ -206,7 +206,7 @@ describe('createPet, which then stores nothing,', () => {
     [CHUNKED],
     [{ 'Content-Type': 'text/plain' }, ''],
     [{ 'Content-Type': ['application/json', 'application/json'] }],
-  ])('rejects with 415 what is not sent as JSON in UTF-8: %.80j', async (headers, body = REX) => {
+  ])('rejects with 415 what is not sent as JSON in UTF-8: %j', async (headers, body = REX) => {
     const answer = await send(service, { headers, body });
     expectError(answer, 415, 'unsupported_media_type');
     const isCoded = 'Content-Encoding' in headers;

@@ -177,10 +177,10 @@ describe('a body that nobody reads', () => {
     },
   );
 
-  it.each(['x'.repeat(60_000), 'x'])(
-    'has an end, even if its client sends without end: chunks of %.5s',
-    async (data) => {
-      const chunk = `${data.length.toString(16)}\r\n${data}\r\n`;
+  it.each([60_000, 1])(
+    'has an end, even if its client sends without end: chunks of %i bytes',
+    async (length) => {
+      const chunk = `${length.toString(16)}\r\n${'x'.repeat(length)}\r\n`;
       const client = connect(service.port, '127.0.0.1')
         .on('error', () => {})
         .resume();
