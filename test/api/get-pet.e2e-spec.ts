@@ -35,7 +35,9 @@ describe('getPet', () => {
     '9'.repeat(1000),
     ...'2 -2 9007199254740992 9223372036854775806 9223372036854775808'.split(' '),
     ...'01 -0 +1 %2B1 1.0 1e0 0x10 %201 1%0A 1%00 1%2F5 1;5'.split(' '),
-    ...":petId * % %zz %ff %E0%A4%A 1'-- null __proto__".split(' '),
+    ...":petId * % %zz %ff %E0%A4%A %ED%A0%80 %E0%80%80 %F4%90%80%80 1'-- null __proto__".split(
+      ' ',
+    ),
   ])('rejects with 404 what identifies no animal: %s', async (petId) => {
     const answer = await send(service, { method: 'GET', path: `/v1/pets/${petId}` });
     expectError(answer, 404, 'pet_not_found');

@@ -1,4 +1,7 @@
+import { once } from 'node:events';
 import { connect } from 'node:net';
+import { PassThrough } from 'node:stream';
+import { Controller, Get, Module, StreamableFile } from '@nestjs/common';
 import { expectError } from '../support/answers.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { serviceOfTests, startService } from '../support/service.js';
@@ -99,16 +102,28 @@ describe('a service that is told to stop', () => {
     await stopped;
   });
 
-  it('closes a connection with the end of responses that have begun', async () => {
-    const service = await startService();
-    const socket = connect(service.port, '127.0.0.1').pause();
-    socket.write(request('GET /docs/assets/swagger-ui-bundle.js').repeat(8));
+  it('closes a connection with the end of a response that has begun', async () => {
+    const source = new PassThrough();
+    @Controller('stream')
+    class StreamController {
+      @Get()
+      read() {
+        return new StreamableFile(source);
+      }
+    }
+    @Module({ controllers: [StreamController] })
+    class StreamModule {}
+    const service = await startService({}, undefined, { modules: [StreamModule] });
+    const socket = connect(service.port, '127.0.0.1');
+    socket.write(request('GET /stream', [`Authorization: Bearer ${service.key}`]));
+    source.write('begun');
+    await once(socket, 'data');
     const idle = await RawConnection.open(service.port);
-    await service.anonymous.get('/health/live').expect(200);
     const stopped = service.stop();
     await idle.rest();
     const since = performance.now();
     socket.resume();
+    source.end();
     await stopped;
     expect(performance.now() - since).toBeLessThan(service.limits.stopTimeout / 2);
   });

@@ -303,6 +303,8 @@ describe('a module that is added to the application', () => {
       logger[method as 'log'](`a ${method}`);
       expect(logged().at(-1)).toMatchObject({ level, msg: `a ${method}`, context: 'Boxes' });
     }
+    logger.error(new Error('failed'));
+    expect(logged().at(-1).err.stack).toContain('    at ');
   });
 
   it('can write its response itself, on a connection that is used again; it is logged', async () => {
