@@ -1,16 +1,32 @@
-/** The tests of the service: `npm test`. @type {import('jest').Config} */
+const swc = {
+  jsc: {
+    target: 'es2023',
+    parser: { syntax: 'typescript', decorators: true },
+    transform: { legacyDecorator: true, decoratorMetadata: true },
+  },
+};
+
+/**
+ * The tests of the service: `npm test`. Jest runs ES modules with `node --experimental-vm-modules`.
+ * @type {import('jest').Config}
+ */
 export default {
   testMatch: ['<rootDir>/test/**/*spec.ts'],
   // Those of jest.programs.config.js.
   testPathIgnorePatterns: ['<rootDir>/test/operators/', '\\.browser\\.'],
-  // Runs the tests in plain Node, which loads each module once and not once for each file of tests.
-  runner: 'jest-light-runner',
-  // Compiles them as they are loaded.
-  setupFiles: ['<rootDir>/test/support/typescript.js'],
+  extensionsToTreatAsEsm: ['.ts'],
+  transform: { '\\.ts$': ['@swc/jest', swc] },
+  resolver: '<rootDir>/test/support/resolver.cjs',
+  // With --watch, a change of a document or a migration runs the tests that read it.
+  moduleFileExtensions: ['js', 'mjs', 'cjs', 'ts', 'json', 'node', 'yaml', 'sql', 'md'],
+  dependencyExtractor: '<rootDir>/test/support/dependencies.js',
+  setupFiles: ['<rootDir>/test/support/jest-global.js'],
   globalSetup: '<rootDir>/test/support/start-postgres.js',
   globalTeardown: '<rootDir>/test/support/stop-postgres.js',
-  // Resolves imports of TypeScript files for --watch and --findRelatedTests.
-  moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },
+  // A test that hangs fails by name. In full length, some take minutes.
+  testTimeout: process.env.TEST_LENGTH === 'full' ? 600_000 : 30_000,
+  // A failure is printed once, whatever the number of files.
+  reporters: [['default', { summaryThreshold: Infinity }]],
   // One more than CI has cores: some tests wait for seconds.
   maxWorkers: 3,
 };

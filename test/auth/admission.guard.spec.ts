@@ -10,9 +10,9 @@ describe('AdmissionGuard', () => {
   });
 
   /** A request of the key comes. @returns its response, or the error that it got. */
-  function come(keyId?: string): any {
+  function come(keyId?: string, destroyed = false): any {
     const user = keyId === undefined ? undefined : { keyId };
-    const request = { user, socket: { destroyed: false } };
+    const request = { user, socket: { destroyed } };
     const response = new FakeResponse();
     const context = { getArgByIndex: (i: number) => [request, response][i] };
     try {
@@ -36,6 +36,13 @@ describe('AdmissionGuard', () => {
     expect(come('1')).toMatchObject(overloaded);
     first.close();
     expect(come('1')).not.toMatchObject(overloaded);
+  });
+
+  it('counts no request of a client that has left, and forgets keys that have none', () => {
+    comeOften(100, '1').forEach((one) => one.close());
+    expect(guard['byKey'].size).toBe(0);
+    Array.from({ length: 100 }, () => come('1', true));
+    expect(come('1')).toBeInstanceOf(FakeResponse);
   });
 
   it('does not limit requests without a key', () => {

@@ -14,10 +14,10 @@ describe('TurnGuard', () => {
   });
 
   /** Requests come. @param names a letter for the key, and a number. */
-  async function come(names: string, method = 'GET'): Promise<void> {
+  async function come(names: string, method = 'GET', destroyed = false): Promise<void> {
     for (const name of names.split(' ')) {
-      const socket = { destroyed: false };
-      const request = { method, route: { path: '/v1/pets' }, user: { keyId: name[0] }, socket };
+      const user = { keyId: name[0] };
+      const request = { method, route: { path: '/v1/pets' }, user, socket: { destroyed } };
       responses.set(name, new FakeResponse());
       const context = { getArgByIndex: (i: number) => [request, responses.get(name)][i] };
       void Promise.resolve(guard.canActivate(context as any)).then(() => started.push(name));
@@ -67,6 +67,11 @@ describe('TurnGuard', () => {
     await come('a1 a2 a3 a4 a5', 'POST');
     await come('a6 a7 a8');
     expectStarted('a1 a2 a3 a4 a6 a7');
+  });
+
+  it('lets in no request of a client that has left', async () => {
+    await come('a1', 'GET', true);
+    expect([started, guard.load]).toEqual([[], { running: 0, waiting: 0 }]);
   });
 
   it('lets in every request without a key', async () => {

@@ -1,10 +1,7 @@
-import { once } from 'node:events';
 import type { Stats } from 'node:fs';
 import { chown, cp, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Client } from 'pg';
 import { EmbeddedPostgres } from '../../src/embedded-postgres/embedded-postgres.js';
-import { until } from '../support/until.js';
 import { ask } from '../support/ask.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
@@ -34,35 +31,6 @@ describe('EmbeddedPostgres', () => {
       url.password = password;
       await expect(ask(url.href, 'select 1')).rejects.toThrow(/password/);
     }
-  });
-
-  it('still serves others if the session of one that stops was ended', async () => {
-    const other = await EmbeddedPostgres.start(folder);
-    const ended = once(other['session'], 'error');
-    await ask(server.url, `select pg_terminate_backend(${(other['session'] as any).processID})`);
-    await ended;
-    await other.stop();
-    expect(await ask(server.url, 'select 1 as answer')).toEqual({ answer: 1 });
-  });
-
-  it('serves whoever starts it at the moment that it is being stopped', async () => {
-    let next: Promise<EmbeddedPostgres>;
-    const { query } = Client.prototype;
-    const original = query as (...given: unknown[]) => Promise<unknown>;
-    const { url } = server;
-    Client.prototype.query = async function (this: Client, sql: string, values: unknown[]) {
-      const answer = await original.call(this, sql, values);
-      if (sql.includes('pg_try_advisory_lock')) {
-        Client.prototype.query = query;
-        next = EmbeddedPostgres.start(folder);
-        await until('the next one waits', async () => (await ask(url, WAITING))['waiting'] === 1);
-      }
-      return answer;
-    } as typeof query;
-
-    await server.stop();
-    server = await next!;
-    expect(await ask(server.url, 'select 1 as answer')).toEqual({ answer: 1 });
   });
 
   it('has its own data in a copy of the folder that was made while the original runs', async () => {
@@ -123,6 +91,3 @@ async function giveTo({ uid, gid }: Stats, root: string): Promise<void> {
     await chown(join(root, name), uid, gid);
   }
 }
-
-const WAITING = `
-  select count(*)::int as waiting from pg_locks where locktype = 'advisory' and not granted`;

@@ -1,75 +1,29 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client } from 'pg';
-import { MIGRATION_NAMES } from '../../migrations/index.js';
+import { MIGRATION_NAMES, migrations } from '../../migrations/index.js';
+import type { Migration } from '../../migrations/migration.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { administrativeDataSource } from '../../src/database/data-source.js';
 import { administer } from '../../src/database/connect.js';
 import { ApiKey } from '../../src/auth/api-key.entity.js';
 import { Order } from '../../src/orders/order.entity.js';
 import { Pet } from '../../src/pets/pet.entity.js';
-import { MIGRATION_LOCK } from '../../src/schema/migration-statements.js';
 import { lastMigration, revertMigration, runMigrations } from '../../src/schema/migrations.js';
-import { pendingMigrations } from '../../src/schema/schema-state.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
-import { until } from '../support/until.js';
 import { query } from '../support/ask.js';
-import { createDatabase, createMigratedDatabase, dropDatabase } from '../support/service.js';
 import { catalog } from '../support/catalog.js';
 import { revertToOrders, UP_TO_ORDERS } from '../support/revert-to-orders.js';
+import { createDatabase, createMigratedDatabase, dropDatabase } from '../support/service.js';
 
 describe('the migrations', () => {
   const names = MIGRATION_NAMES;
-  let url: string;
-  beforeAll(async () => {
-    url = await createDatabase();
-  });
-  afterAll(async () => {
-    await dropDatabase(url);
-  });
-
-  it('wait for those of another process, whatever statement_timeout the role has', async () => {
-    const other = new Client({ connectionString: url });
-    await other.connect();
-    const name = new URL(url).pathname.slice(1);
-    await other.query(`alter database ${name} set statement_timeout = '250ms'`);
-    await other.query(`begin; select pg_advisory_xact_lock(${MIGRATION_LOCK})`);
-    const told = jest.spyOn(console, 'error').mockImplementation(() => {});
-    const running = runMigrations(url);
-    await until('it waits', () => told.mock.calls.length > 0);
-    await other.query('select pg_sleep(0.5)');
-    await other.query('commit');
-    expect(await running).toEqual(names);
-    told.mockRestore();
-    await other.query(`alter database ${name} reset statement_timeout`);
-    await other.end();
-    while ((await revertMigration(url)) !== undefined);
-  });
 
   it('are those of the folder, oldest first', () => {
     const files = readdirSync(join(PROJECT_ROOT, 'migrations'))
       .filter((file) => /^\d/.test(file))
       .toSorted();
     expect(names.map((name) => name.slice(-13))).toEqual(files.map((file) => file.slice(0, 13)));
-  });
-
-  it('lead up, down all the way, and up again to the same schema', async () => {
-    const empty = await catalog(url);
-    expect(await administer(url, pendingMigrations)).toEqual(names);
-    expect(await runMigrations(url)).toEqual(names);
-    expect(await administer(url, pendingMigrations)).toEqual([]);
-    expect(await runMigrations(url)).toEqual([]);
-    const migrated = await catalog(url);
-    expect(migrated['columns']!.length).toBeGreaterThan(0);
-
-    for (const name of names.toReversed()) {
-      expect(await revertMigration(url)).toBe(name);
-    }
-    expect(await revertMigration(url)).toBeUndefined();
-    expect(await catalog(url)).toEqual(empty);
-
-    expect(await runMigrations(url)).toEqual(names);
-    expect(await catalog(url)).toEqual(migrated);
   });
 
   it('make the tables of the entities, to each column, index, constraint and default', async () => {
@@ -83,30 +37,10 @@ describe('the migrations', () => {
     await Promise.all([generated, migrated].map(dropDatabase));
   });
 
-  it('give up soon where someone holds a table, name who holds it, and change nothing', async () => {
-    const told = jest.spyOn(console, 'error').mockImplementation(() => {});
-    await revertToOrders(url);
-    const holder = new Client({ connectionString: url, application_name: 'report' });
-    await holder.connect();
-    try {
-      await holder.query('begin; select from orders');
-      const { rows } = await holder.query('select pg_backend_pid() as pid');
-      const error: any = await revertMigration(url).catch((cause: unknown) => cause);
-      expect(error).toBeInstanceOf(OperatorError);
-      expect(error.cause).toMatchObject({ code: '55P03' });
-      expect(error.message).toBe(
-        `Nothing was changed in 15 attempts of 300 ms. Waits for pid ${rows[0].pid}, report, idle in transaction.\n` +
-          'Wait until these sessions end, or end them with pg_terminate_backend(pid). Then run the command again.',
-      );
-    } finally {
-      await holder.end();
-      told.mockRestore();
-    }
-    expect(await administer(url, pendingMigrations)).toEqual(names.slice(UP_TO_ORDERS.length));
-  });
-
   it('are undone in the order in which they were applied, as far as this code has them', async () => {
-    const change = (sql: string) => administer(url, (dataSource) => dataSource.query(sql));
+    const url = await createMigratedDatabase();
+    await revertToOrders(url);
+    const change = (sql: string) => query(url, sql);
     await change(`update migrations set id = id + 100 where name like 'CreateIdempotencyKeys%'`);
     expect(await revertMigration(url)).toMatch(/^CreateIdempotencyKeys/);
     const orders = await administer(url, lastMigration);
@@ -116,5 +50,103 @@ describe('the migrations', () => {
     await expect(revertMigration(url)).rejects.toThrow(OperatorError);
     await change(`delete from migrations where timestamp = 1`);
     expect(await runMigrations(url)).toEqual(names.slice(UP_TO_ORDERS.length - 2));
+    await dropDatabase(url);
+  });
+});
+
+type Way = 'up' | 'down';
+
+/** Table locks that keep somebody's writes waiting, weakest first: as pg_locks and as a migration names them. */
+const MODES = [
+  ['ShareLock', 'SHARE'],
+  ['ShareRowExclusiveLock', 'SHARE ROW EXCLUSIVE'],
+  ['ExclusiveLock', 'EXCLUSIVE'],
+  ['AccessExclusiveLock', 'ACCESS EXCLUSIVE'],
+] as const;
+
+const TABLES = `
+  select oid, relname as name, relfilenode as file,
+         array(select attname::text from pg_attribute
+                where attrelid = pg_class.oid and attnum > 0 and not attisdropped) as columns
+    from pg_class
+   where relkind = 'r' and relnamespace = 'public'::regnamespace`;
+
+describe('a migration', () => {
+  let url: string;
+  let client: Client;
+  beforeAll(async () => {
+    url = await createDatabase();
+    client = new Client({ connectionString: url });
+    await client.connect();
+  });
+  afterAll(async () => {
+    await client.end();
+    await dropDatabase(url);
+  });
+
+  /** What a migration does to the tables that exist before. It is done in a transaction, which stays open. */
+  async function effects(migration: Partial<Migration>, way: Way) {
+    await client.query('begin');
+    const { rows: before } = await client.query(TABLES);
+    await migration[way]!(client);
+    const { rows: after } = await client.query(TABLES);
+    const { rows: taken } = await client.query(
+      `select relation, mode from pg_locks where pid = pg_backend_pid() and relation = any ($1::oid[])`,
+      [before.map(({ oid }) => oid)],
+    );
+    const locks: Record<string, string> = {};
+    // A statement that needs the strongest lock may have taken a weaker one before.
+    for (const [mode, name] of MODES) {
+      for (const { relation } of taken.filter((it) => it.mode === mode)) {
+        locks[before.find(({ oid }) => oid === relation).name] = name;
+      }
+    }
+    const drops: string[] = [];
+    const rewrites: string[] = [];
+    for (const { oid, name, file, columns } of before) {
+      const now = after.find((it) => it.oid === oid);
+      if (now === undefined) {
+        drops.push(name);
+        continue;
+      }
+      if (now.file !== file) {
+        rewrites.push(name);
+      }
+      const dropped = columns.filter((column: string) => !now.columns.includes(column));
+      drops.push(...dropped.map((column: string) => `${name}.${column}`));
+    }
+    return { locks, rewrites, drops };
+  }
+
+  function declared({ locks, rewrites, drops }: Partial<Migration>, way: Way) {
+    return {
+      locks: locks?.[way] ?? {},
+      rewrites: [...(rewrites?.[way] ?? [])],
+      drops: way === 'down' ? drops : [],
+    };
+  }
+
+  it('takes the locks, writes the tables anew and drops the tables that it names', async () => {
+    for (const [way, each] of [
+      ...migrations.map((it) => ['up', it] as const),
+      ...migrations.toReversed().map((it) => ['down', it] as const),
+    ]) {
+      expect(each.purpose).toMatch(/^[A-Z].+\.$/);
+      if (each.transaction === false) {
+        const sent: string[] = [];
+        await each[way]({ query: async (sql) => sent.push(sql.trim()) });
+        expect(sent).toEqual([
+          expect.stringMatching(/^(create (unique )?|drop )index concurrently /),
+        ]);
+        await each[way](client);
+      } else {
+        expect([each.name, way, await effects(each, way)]).toEqual([
+          each.name,
+          way,
+          declared(each, way),
+        ]);
+        await client.query('commit');
+      }
+    }
   });
 });

@@ -1,9 +1,13 @@
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFileSync } from 'node:fs';
 import { chmod, chown, readFile, rm, writeFile } from 'node:fs/promises';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { postgresAccount } from '../../src/embedded-postgres/embedded-postgres.js';
 import { expectError } from '../support/answers.js';
 import { query } from '../support/ask.js';
+import { runHere } from '../support/command.js';
 import { createGrantedRole, dropGrantedRole, roleOf } from '../support/granted-role.js';
 import { Postgres } from '../support/postgres.js';
 import {
@@ -26,6 +30,11 @@ const requestsTo = ({ api, anonymous }: TestService) => [
   api.post('/v1/pets').set('Idempotency-Key', 'one').send({ name: 'Rex', categoryId: 1 }),
   anonymous.get('/health/ready'),
 ];
+
+const expectServed = async (service: TestService) => {
+  const answers = await Promise.all(requestsTo(service));
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 201, 201, 200]);
+};
 
 /** Takes sessions from the pool, as many as it gives up to `count`. `free` puts one back, `release` all. */
 async function hold({ pool }: TestService, count: number) {
@@ -54,24 +63,18 @@ describe('while PostgreSQL accepts no further session', () => {
     await dropDatabase(owner);
   });
 
-  it.each([
-    ['the role', (to: number) => `alter role ${roleOf(owner)} connection limit ${to}`],
-    [
-      'the database',
-      (to: number) => `alter database ${new URL(owner).pathname.slice(1)} connection limit ${to}`,
-    ],
-  ])('because of a limit of %s, all requests are served by those it has', async (_whose, limit) => {
-    await onServer(limit(6));
+  it('because of its limit, all requests are served by those it has', async () => {
+    const limit = (to: number) => onServer(`alter role ${roleOf(owner)} connection limit ${to}`);
+    await limit(6);
     const { release, free } = await hold(service, 6);
     free();
     try {
       for (let round = 0; round < 10; round += 1) {
-        const answers = await Promise.all(requestsTo(service));
-        expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 201, 201, 200]);
+        await expectServed(service);
       }
     } finally {
       release();
-      await onServer(limit(-1));
+      await limit(-1);
     }
     await until('it opens more again', async () => {
       const { count, release } = await hold(service, 10);
@@ -81,23 +84,19 @@ describe('while PostgreSQL accepts no further session', () => {
   });
 });
 
-describe('while TLS with PostgreSQL fails', () => {
+describe('TLS with PostgreSQL', () => {
   let server: Postgres;
+  let url: string;
   let folder: string;
   let service: TestService;
-  const FILES = ['server.crt', 'server.key', 'root.crt', 'client.crt', 'client.key'];
   const file = (name: string) => join(folder, name);
   /** Replaces the content of a file, whose owner and mode stay. */
   const copy = async (from: string, to: string) => writeFile(file(to), await readFile(file(from)));
   /** Makes a self-signed certificate and its key. */
-  function certify(name: string, host = 'localhost', days = 2): void {
-    const [key, request] = [file(`${name}.key`), file(`${name}.csr`)];
-    for (const command of [
-      `req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ${key} -out ${request} -subj /CN=${host} -addext subjectAltName=DNS:${host}`,
-      `x509 -req -in ${request} -signkey ${key} -copy_extensions copy -out ${file(`${name}.crt`)} -days ${days}`,
-    ]) {
-      execFileSync('openssl', command.split(' '), { stdio: 'pipe' });
-    }
+  function certify(name: string, host = 'localhost'): void {
+    const make = `req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=${host} -addext subjectAltName=DNS:${host}`;
+    const files = ['-keyout', file(`${name}.key`), '-out', file(`${name}.crt`)];
+    execFileSync('openssl', [...make.split(' '), ...files], { stdio: 'pipe' });
   }
   const configure = (settings: Record<string, string>) =>
     query(
@@ -105,74 +104,89 @@ describe('while TLS with PostgreSQL fails', () => {
       ...Object.entries(settings).map(([name, value]) => `alter system set ${name} = '${value}'`),
       'select pg_reload_conf()',
     );
-  const restore = async () => {
-    await Promise.all(FILES.map((name) => copy(`${name}.kept`, name)));
-    await configure({ ssl: 'on', ssl_ca_file: '' });
-  };
-  /** The server presents another certificate, which the service trusts. */
-  const present = async (host: string, days?: number) => {
-    certify('other', host, days);
-    await copy('other.crt', 'server.crt');
-    await copy('other.key', 'server.key');
-    await copy('other.crt', 'root.crt');
-  };
   beforeAll(async () => {
     folder = await temporaryFolder();
     ['server', 'client', 'other'].forEach((name) => certify(name));
+    certify('stranger', 'example.com');
     await copy('server.crt', 'root.crt');
-    await Promise.all(FILES.map((name) => copy(name, `${name}.kept`)));
     const { uid = process.getuid!(), gid = process.getgid!() } = await postgresAccount(folder);
-    await chmod(file('server.key'), 0o600);
-    await chown(file('server.key'), uid, gid);
+    for (const key of ['server.key', 'stranger.key']) {
+      await chmod(file(key), 0o600);
+      await chown(file(key), uid, gid);
+    }
     server = await Postgres.start();
-    const [ssl_cert_file, ssl_key_file] = [file('server.crt'), file('server.key')];
-    await configure({ ssl_cert_file, ssl_key_file, ssl: 'on' });
+    await configure(TLS());
     const parameters = `sslmode=verify-full&sslrootcert=${file('root.crt')}&sslcert=${file('client.crt')}&sslkey=${file('client.key')}`;
-    service = await startService(
-      {},
-      `${server.url.replace('127.0.0.1', 'localhost')}?${parameters}`,
-    );
+    url = server.url.replace('127.0.0.1', 'localhost');
+    service = await startService({}, `${url}?${parameters}`);
     await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
+    ['root.crt', 'client.key'].forEach((name) => copyFileSync(file(name), file(`${name}.kept`)));
   }, 60_000);
   afterAll(async () => {
     await service?.stop();
     await server?.stop();
   });
+  const TLS = (name = 'server') => ({
+    ssl_cert_file: file(`${name}.crt`),
+    ssl_key_file: file(`${name}.key`),
+    ssl_ca_file: '',
+    ssl: 'on',
+  });
+
+  it.each([
+    ['?sslmode=require&sslrootcert=FILE', /^ok +TLS: on, .+ is verified$/m],
+    ['?sslrootcert=system', /^FAIL +database: .*self-signed certificate/m],
+    ['?sslmode=no-verify', /^ok +TLS: on, .+ is not verified$/m],
+    ['', /^ok +TLS: off/m],
+  ])('check says of %j what it means', async (parameters, report) => {
+    const DATABASE_URL = url + parameters.replace('FILE', file('root.crt'));
+    expect((await runHere('check', { DATABASE_URL })).stdout).toMatch(report);
+  });
 
   it.each<[string, () => unknown]>([
     ['another CA has issued the certificate', () => copy('other.crt', 'root.crt')],
-    ['the certificate has expired', () => present('localhost', -1)],
-    ['the certificate has another name', () => present('example.com')],
+    [
+      'the certificate has another name',
+      async () => {
+        await copy('stranger.crt', 'root.crt');
+        await configure(TLS('stranger'));
+      },
+    ],
     ['the file of the CA is gone', () => rm(file('root.crt'))],
-    ['the file of the CA has no certificate', () => writeFile(file('root.crt'), 'no certificate')],
-    ['the file of the client certificate is gone', () => rm(file('client.crt'))],
     ['the key is not that of the client certificate', () => copy('other.key', 'client.key')],
-    ['the server rejects the client certificate', () => configure({ ssl_ca_file: file('other.crt') })], // prettier-ignore
+    [
+      'the server rejects the client certificate',
+      () => configure({ ssl_ca_file: file('other.crt') }),
+    ],
     ['the server has no TLS', () => configure({ ssl: 'off' })],
-  ])('because %s, all is 503, no socket stays open, and it recovers', async (_why, change) => {
-    const sockets = () =>
-      process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length;
-    await change();
-    await configure({});
-    await query(
-      server.url,
-      `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'animal-store'`,
-    );
-    await until('its sessions have ended', () => service.pool.totalCount === 0);
-    service.log.length = 0;
-    await service.anonymous.get('/health/live').expect(200);
-    const before = sockets();
-    for (let round = 0; round < 5; round += 1) {
-      for (const answer of await Promise.all(requestsTo(service))) {
-        expectError(answer, 503, 'unavailable', ['database', 'try again']);
-        expect(answer.headers['retry-after']).toBe('1');
+  ])(
+    'fails because %s: all is 503, no socket stays open, and it recovers',
+    async (_why, change) => {
+      const sockets = () =>
+        process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length;
+      await change();
+      await query(
+        server.url,
+        `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'animal-store'`,
+      );
+      await until('its sessions have ended', () => service.pool.totalCount === 0);
+      service.log.length = 0;
+      await service.anonymous.get('/health/live').expect(200);
+      const before = sockets();
+      for (let round = 0; round < 5; round += 1) {
+        for (const answer of await Promise.all(requestsTo(service))) {
+          expectError(answer, 503, 'unavailable', ['database', 'try again']);
+          expect(answer.headers['retry-after']).toBe('1');
+        }
       }
-    }
-    expect(sockets()).toBeLessThan(before + 10);
-    expect(service.log.join('')).not.toContain('"level":"error"');
-    await restore();
-    await until('it serves', async () => (await service.api.get('/v1/pets')).status === 200);
-  });
+      expect(sockets()).toBeLessThan(before + 10);
+      expect(service.log.join('')).not.toContain('"level":"error"');
+      await copy('root.crt.kept', 'root.crt');
+      await copy('client.key.kept', 'client.key');
+      await configure(TLS());
+      await until('it serves', async () => (await service.api.get('/v1/pets')).status === 200);
+    },
+  );
 });
 
 describe('while only the postmaster hangs', () => {
@@ -188,8 +202,7 @@ describe('while only the postmaster hangs', () => {
     process.kill(pid, 'SIGSTOP');
     try {
       for (let round = 0; round < 3; round += 1) {
-        const answers = await Promise.all(requestsTo(service));
-        expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 201, 201, 200]);
+        await expectServed(service);
       }
     } finally {
       process.kill(pid, 'SIGCONT');
@@ -197,5 +210,33 @@ describe('while only the postmaster hangs', () => {
       await service.stop();
       await server.stop();
     }
+  });
+});
+
+describe('on a busy machine', () => {
+  it('a start waits longer for its sessions than a request does', async () => {
+    const url = await createMigratedDatabase();
+    const { hostname, port } = new URL(url);
+    let unanswered = 0;
+    const slow = createServer((client) => {
+      const server = connect(Number(port), hostname).on('error', () => client.destroy());
+      server.pipe(client).on('error', () => server.destroy());
+      client.on('data', (data) => {
+        // The first session that would serve requests gets no response.
+        if (data.includes('isReadOnly') && unanswered === 0) {
+          unanswered += 1;
+        } else {
+          server.write(data);
+        }
+      });
+    }).listen(0, '127.0.0.1');
+    await once(slow, 'listening');
+    const host = `127.0.0.1:${(slow.address() as AddressInfo).port}`;
+    const service = await startService({}, Object.assign(new URL(url), { host }).href);
+    await service.api.get('/v1/pets').expect(200);
+    await service.stop();
+    slow.close();
+    await dropDatabase(url);
+    expect(unanswered).toBe(1);
   });
 });

@@ -1,14 +1,13 @@
-import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { connectToServe } from '../../src/database/connect.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
-import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
-import { query } from '../support/ask.js';
-import { Project } from '../support/project.js';
+import { requireMigrated, revertMigration, runMigrations } from '../../src/schema/migrations.js';
+import { ask, query } from '../support/ask.js';
+import { catalog } from '../support/catalog.js';
 import { describeWith } from '../support/describe-with.js';
+import { createGrantedRole, dropGrantedRole } from '../support/granted-role.js';
 import { PgBouncer } from '../support/pgbouncer.js';
 import {
-  createDatabase,
   createMigratedDatabase,
   dropDatabase,
   onServer,
@@ -16,31 +15,29 @@ import {
   type TestService,
 } from '../support/service.js';
 
-const describeWithPgBouncer = describeWith('pgbouncer');
-
 const DATABASE_POOLER = 'transaction';
 
-describeWithPgBouncer('behind PgBouncer in transaction mode', () => {
+describeWith('pgbouncer')('behind PgBouncer in transaction mode', () => {
   /** What the settings of the role would be, of the database. */
   const REQUIRED = { jit: 'off', statement_timeout: '1500ms' };
   let url: string;
   let pooler: PgBouncer;
-  beforeAll(async () => {
-    url = await createMigratedDatabase();
-  });
-  afterAll(() => dropDatabase(url));
   beforeEach(async () => {
+    url = await createMigratedDatabase();
     pooler = await PgBouncer.before(url);
   });
-  afterEach(() => pooler.stop());
+  afterEach(async () => {
+    await pooler.stop();
+    await dropDatabase(url);
+  });
 
-  async function setForSessions(settings: Record<string, string>): Promise<void> {
+  /** Before the pooler has sessions. */
+  const setForSessions = async (settings: Record<string, string>) => {
     const name = new URL(url).pathname.slice(1);
-    await onServer(`alter database ${name} reset all`);
     for (const [setting, value] of Object.entries(settings)) {
       await onServer(`alter database ${name} set ${setting} = '${value}'`);
     }
-  }
+  };
 
   async function refusal(variables: Record<string, string>): Promise<string> {
     const environment = readEnvironment({ DATABASE_URL: pooler.url, ...variables });
@@ -57,11 +54,9 @@ describeWithPgBouncer('behind PgBouncer in transaction mode', () => {
     async (_mode, settings) => {
       await pooler.stop();
       pooler = await PgBouncer.before(url, settings);
-      await setForSessions({});
       expect(await refusal({})).toMatch(/^There is a pooler at .* DATABASE_POOLER=transaction\.$/);
-      expect(await query(pooler.url, 'show statement_timeout')).toEqual([
-        { statement_timeout: '0' },
-      ]);
+      const left = await ask(pooler.url, 'show statement_timeout');
+      expect(left).toEqual({ statement_timeout: '0' });
     },
   );
 
@@ -70,8 +65,8 @@ describeWithPgBouncer('behind PgBouncer in transaction mode', () => {
     await expect(start).rejects.toThrow(/^There is a pooler at/);
   });
 
-  it('it does not start without the settings that its role must have, and says how to set them', async () => {
-    await setForSessions({ default_transaction_isolation: 'serializable' });
+  it('it does not start without the settings that its role must have, and says how to set them for the role that logs in', async () => {
+    await setForSessions({ default_transaction_isolation: 'serializable', role: 'pg_monitor' });
     const statements = (await refusal({ DATABASE_POOLER })).split('\n').slice(1);
     expect(statements.toSorted()).toEqual([
       `alter role postgres set default_transaction_isolation = 'read committed';`,
@@ -80,11 +75,18 @@ describeWithPgBouncer('behind PgBouncer in transaction mode', () => {
     ]);
   });
 
-  it('it names the role that logs in, which has settings, not one that this role sets', async () => {
-    await setForSessions({ role: 'pg_monitor' });
-    const statements = (await refusal({ DATABASE_POOLER })).split('\n').slice(1);
-    expect(statements).toContain(`alter role postgres set jit = 'off';`);
-    await setForSessions({});
+  it('with row-level security, the service is not ready without its setting, and says why', async () => {
+    await setForSessions(REQUIRED);
+    await query(url, 'alter table pets enable row level security');
+    const ofRole = await PgBouncer.before(await createGrantedRole(url));
+    const service = await startService({ DATABASE_POOLER }, ofRole.url, { owner: url });
+    const { text } = await service.anonymous.get('/health/ready').expect(503);
+    expect(text).toContain('lacks: select on pets (row-level security could hide rows');
+    await query(url, 'alter table pets disable row level security');
+    await service.anonymous.get('/health/ready').expect(200);
+    await service.stop();
+    await ofRole.stop();
+    await dropGrantedRole(url);
   });
 
   it('two services respond to all of many requests at once with 2xx', async () => {
@@ -112,60 +114,28 @@ describeWithPgBouncer('behind PgBouncer in transaction mode', () => {
       statuses.push(...(await Promise.all(requests)).map(({ status }) => status));
     }
     await Promise.all(services.map((service) => service.stop()));
-    expect(statuses).toHaveLength(2 * 20 * 8);
     expect(statuses.filter((status) => status >= 300)).toEqual([]);
   });
-});
 
-describeWithPgBouncer('migrations through PgBouncer in transaction mode', () => {
-  const REFUSAL = /migrations do not run through a pooler\. Set DATABASE_URL to /;
-  const project = Project.ofTests();
-  let url: string;
-  let pooler: PgBouncer;
-  beforeAll(async () => {
-    url = await createDatabase();
-    pooler = await PgBouncer.before(url);
-  });
-  afterAll(async () => {
-    await pooler.stop();
-    await dropDatabase(url);
-  });
-
-  /** What the pooled session was left with, and how many tables the database has. */
-  const state = () =>
-    query(
-      pooler.url,
-      `select current_setting('lock_timeout') as "lockTimeout",
-              (select count(*)::int from pg_locks
-                where locktype = 'advisory'
-                  and database = (select oid from pg_database where datname = current_database())) as locks,
-              (select count(*)::int from pg_tables where schemaname = 'public') as tables`,
-    );
-
-  it('are refused before anything is changed, and leave no lock and no setting behind', async () => {
-    await expect(runMigrations(pooler.url)).rejects.toThrow(REFUSAL);
-    expect(await state()).toEqual([{ lockTimeout: '0', locks: 0, tables: 0 }]);
-
-    expect(await runMigrations(url)).toEqual(MIGRATION_NAMES);
-    const migrated = await state();
-    await expect(revertMigration(pooler.url)).rejects.toThrow(REFUSAL);
-    expect(await state()).toEqual(migrated);
-  });
-
-  it('are not applied by a process that starts, which says how to apply them', async () => {
+  it('migrations are refused before anything is changed, and leave no lock and no setting behind; a start says how to apply them', async () => {
+    const refused = /migrations do not run through a pooler\. Set DATABASE_URL to /;
+    const before = await catalog(url);
+    await expect(revertMigration(pooler.url)).rejects.toThrow(refused);
+    expect(await catalog(url)).toEqual(before);
     while (!(await revertMigration(url))!.startsWith('CreateIdempotencyKeys'));
-    const variables = { DATABASE_URL: pooler.url, MIGRATE_ON_START: 'true' };
-    for (const [pooler, message] of [
-      [
-        DATABASE_POOLER,
-        /pending migrations: .+\n.* npm run migration:run, without the pooler\. .*$/m,
-      ],
-      ['', REFUSAL],
-    ] as const) {
-      const pooled = { ...variables, DATABASE_POOLER: pooler };
-      const { code, stderr } = await project.run('serve', [], pooled);
-      expect([code, stderr]).toEqual([1, expect.stringMatching(message)]);
-    }
-    expect(await query(url, 'select name from migrations')).toHaveLength(2);
+    const reverted = await catalog(url);
+    await expect(runMigrations(pooler.url)).rejects.toThrow(refused);
+    const start = (DATABASE_POOLER: string) => {
+      const variables = { DATABASE_URL: pooler.url, MIGRATE_ON_START: 'true', DATABASE_POOLER };
+      return requireMigrated(pooler.url, readEnvironment(variables));
+    };
+    await expect(start('')).rejects.toThrow(refused);
+    await expect(start(DATABASE_POOLER)).rejects.toThrow(
+      /pending migrations: .+\n.* npm run migration:run, without the pooler\. .*$/m,
+    );
+    expect(await catalog(url)).toEqual(reverted);
+    const left = `select current_setting('lock_timeout') as timeout, count(*)::int as locks from pg_locks
+      where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())`;
+    expect(await ask(pooler.url, left)).toEqual({ timeout: '0', locks: 0 });
   });
 });

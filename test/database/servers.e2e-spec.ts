@@ -52,14 +52,6 @@ describeWith('PostgreSQL', BINARIES)('a primary and its standby', () => {
   });
 
   const create = () => service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 });
-  const createdAgain = () =>
-    until('an animal is created again', async () => {
-      const answer = await create();
-      if (answer.status !== 201) {
-        expectError(answer, 503, 'unavailable', ['database', 'try again']);
-      }
-      return answer.status === 201;
-    });
   const setReadOnly = ({ url }: Postgres, state: 'on' | 'off') =>
     query(
       url,
@@ -95,7 +87,13 @@ describeWith('PostgreSQL', BINARIES)('a primary and its standby', () => {
     expectError(await create(), 503, 'unavailable', ['database', 'try again']);
     // One more may be there for a key that was verified again.
     await until('the idle ones are closed', () => service.pool.idleCount < 2);
-    await createdAgain();
+    await until('an animal is created', async () => {
+      const answer = await create();
+      if (answer.status !== 201) {
+        expectError(answer, 503, 'unavailable', ['database', 'try again']);
+      }
+      return answer.status === 201;
+    });
     const ports = await Promise.all(Array.from({ length: 10 }, portInUse));
     expect(new Set(ports)).toEqual(new Set([standby.port]));
     await service.api.get('/v1/pets/1').expect(200);
@@ -103,15 +101,10 @@ describeWith('PostgreSQL', BINARIES)('a primary and its standby', () => {
 
   it('readiness finds the other one, although nothing is written', async () => {
     const readiness = async () => (await service.anonymous.get('/health/ready')).status;
-    for (const [from, to] of [
-      [standby, primary],
-      [primary, standby],
-    ] as const) {
-      await setReadOnly(to, 'off');
-      await setReadOnly(from, 'on');
-      await until('it is not ready', async () => (await readiness()) === 503);
-      await until('it is ready', async () => (await readiness()) === 200);
-      expect(await portInUse()).toBe(to.port);
-    }
+    await setReadOnly(primary, 'off');
+    await setReadOnly(standby, 'on');
+    await until('it is not ready', async () => (await readiness()) === 503);
+    await until('it is ready', async () => (await readiness()) === 200);
+    expect(await portInUse()).toBe(primary.port);
   });
 });

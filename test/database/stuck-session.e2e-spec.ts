@@ -21,28 +21,30 @@ describe('while one session with PostgreSQL hangs', () => {
     return pid;
   }
 
-  it.each([
-    ['lists', () => service.api.get('/v1/pets')],
-    ['gets', () => service.api.get('/v1/pets/1')],
-    ['creates', () => service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 })],
-  ])('at most 3 %% of %s fail, and no other session is closed', async (_what, request) => {
+  it('at most 3 % of requests fail, and no other session is closed', async () => {
+    const pet = { name: 'Rex', categoryId: 1 };
+    const requests = [
+      () => service.api.get('/v1/pets'),
+      () => service.api.get('/v1/pets/1'),
+      () => service.api.post('/v1/pets').send(pet),
+    ];
     const pid = await nextSession();
     const closed: unknown[] = [];
-    const note = (session: object) => closed.push('processID' in session && session.processID);
-    service.pool.on('remove', note);
+    service.pool.on('remove', (session: object) =>
+      closed.push('processID' in session && session.processID),
+    );
     process.kill(pid, 'SIGSTOP');
     try {
       const start = performance.now();
       const statuses = Array.from({ length: (SECONDS * 1000) / EVERY }, async (_, i) => {
         await wait(start + i * EVERY - performance.now());
-        return (await request()).status;
+        return (await requests[i % requests.length]!()).status;
       });
       const failed = (await Promise.all(statuses)).filter((status) => status >= 300);
       expect(failed.length).toBeLessThanOrEqual(0.03 * statuses.length);
       expect(closed).toEqual([pid]);
     } finally {
       process.kill(pid, 'SIGCONT');
-      service.pool.off('remove', note);
     }
   });
 
@@ -62,46 +64,39 @@ describe('while one session with PostgreSQL hangs', () => {
   });
 });
 
-describe('while commits wait for a standby that is lost', () => {
-  it.each([
-    ['logs in as another role and sets the owner', 'owner'],
-    ['logs in as a role that is two roles away from the owner', 'deputy'],
-  ])('no session stays behind if the service %s', async (_how, between) => {
-    const server = await Postgres.start();
-    const onServer = (...statements: string[]) => query(server.url, ...statements);
-    await onServer(
-      `create role owner; create role deputy; grant owner to deputy;
-       create role migrator login password 'sekrit'; grant ${between} to migrator;
-       alter role migrator in database postgres set role = owner;
-       grant usage, create on schema public to owner`,
-    );
-    const url = server.url.replace(/\/\/[^@]*@/, '//migrator:sekrit@');
-    const service = await startService({}, url);
-    const setStandby = (name: string) =>
-      onServer(`alter system set synchronous_standby_names = '${name}'`, 'select pg_reload_conf()');
-    const waiting = async () =>
-      (await onServer(`select from pg_stat_activity where wait_event = 'SyncRep'`)).length;
-    await setStandby('lost');
-    try {
-      await until('a commit waits', async () => {
-        await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(503);
-        return (await waiting()) > 0;
-      });
-      for (let round = 0; round < 3; round += 1) {
-        const creates = Array.from({ length: 12 }, (_, i) =>
-          service.api
-            .post('/v1/pets')
-            .set('Idempotency-Key', `${round}-${i}`)
-            .send({ name: 'Rex', categoryId: 1 }),
-        );
-        const statuses = new Set((await Promise.all(creates)).map(({ status }) => status));
-        expect([...statuses]).not.toContain(500);
-      }
-      await until('none waits', async () => (await waiting()) === 0, 20);
-    } finally {
-      await setStandby('');
-      await service.stop();
-      await server.stop();
+it('no session stays behind while commits wait for a standby that is lost, although the service logs in as another role', async () => {
+  const server = await Postgres.start();
+  const onServer = (...statements: string[]) => query(server.url, ...statements);
+  await onServer(
+    `create role owner; create role migrator login password 'sekrit'; grant owner to migrator;
+     alter role migrator in database postgres set role = owner;
+     grant usage, create on schema public to owner`,
+  );
+  const service = await startService({}, server.url.replace(/\/\/[^@]*@/, '//migrator:sekrit@'));
+  const create = (key: string) =>
+    service.api
+      .post('/v1/pets')
+      .set('Idempotency-Key', key)
+      .send({ name: 'Rex', categoryId: 1 })
+      .then(({ status }) => status);
+  const setStandby = (name: string) =>
+    onServer(`alter system set synchronous_standby_names = '${name}'`, 'select pg_reload_conf()');
+  const waiting = async () =>
+    (await onServer(`select from pg_stat_activity where wait_event = 'SyncRep'`)).length;
+  await setStandby('lost');
+  try {
+    await until('a commit waits', async () => {
+      expect(await create('first')).toBe(503);
+      return (await waiting()) > 0;
+    });
+    for (let round = 0; round < 3; round += 1) {
+      const creates = Array.from({ length: 12 }, (_, i) => create(`${round}-${i}`));
+      expect(await Promise.all(creates)).not.toContain(500);
     }
-  });
+    await until('none waits', async () => (await waiting()) === 0, 20);
+  } finally {
+    await setStandby('');
+    await service.stop();
+    await server.stop();
+  }
 });

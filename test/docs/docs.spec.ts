@@ -1,19 +1,15 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { parseEnv } from 'node:util';
+import { parse } from 'yaml';
+import { isApiKey } from '../../src/api-key.js';
+import { Environment, readEnvironment } from '../../src/config/environment.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import { runHere } from '../support/command.js';
 import { DOCUMENT, examplesOf } from '../support/contract.js';
 import { DOCUMENTS, read } from '../support/documents.js';
 
 const exists = (path: string) => existsSync(join(PROJECT_ROOT, path));
-/** The first group of each match that has one, or the whole match. */
-const matches = (text: string, pattern: RegExp) =>
-  [...text.matchAll(pattern)].map(([all, ...groups]) => groups.find((group) => group) ?? all);
-
 const { scripts } = JSON.parse(read('package.json'));
-
-const PATHS =
-  /`((?:src|test|scripts|migrations|docs|deploy|public|bench|clients|\.ci)(?:\/[\w./@-]*)?)`/g;
 
 /** Where variables are defined, beside the document itself. */
 const VARIABLES_OF = [
@@ -64,15 +60,22 @@ describe('the documents', () => {
       /\]\((?!https?:)([^)#]+)/g,
       (path, file) => exists(join(dirname(file), path)),
     ],
-    ['files and folders', PATHS, (path, file) => isOld(file) || exists(path)],
+    [
+      'files and folders',
+      /`((?:src|test|scripts|migrations|docs|deploy|public|bench|clients|\.ci)(?:\/[\w./@-]*)?)`/g,
+      (path, file) => isOld(file) || exists(path),
+    ],
     [
       'variables',
-      /\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b/g,
+      /\b([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\b/g,
       (name, file) => isOld(file) || isVariable(name, file),
     ],
   ])('name only %s that exist', (_what, pattern, isThere) => {
     const named = [...DOCUMENTS, '.vscode/launch.json'].flatMap((file) =>
-      matches(read(file), pattern).map((name) => ({ name, file })),
+      Array.from(read(file).matchAll(pattern), ([, one, other]) => ({
+        name: (one ?? other)!,
+        file,
+      })),
     );
     expect(named.length).toBeGreaterThan(30);
     expect(named.filter(({ name, file }) => !isThere(name, file))).toEqual([]);
@@ -81,28 +84,56 @@ describe('the documents', () => {
 
 it('ARCHITECTURE.md draws and lists the folders of src in the same rows, and draws classes that there are', () => {
   const text = read('ARCHITECTURE.md');
-  const [path, rows] = matches(text, /^```mermaid$([^`]+)/gm);
+  const all = (part: string, pattern: RegExp) =>
+    [...part.matchAll(pattern)].map(([whole, ...groups]) => groups.find(Boolean) ?? whole);
+  const [path, rows] = all(text, /^```mermaid$([^`]+)/gm);
   const [, table] = text.split(/^## (?:Folders|Four ideas)$/m);
-  const listed = matches(table!, /^\| (`src\/[\w-]+`(?:, `src\/[\w-]+`)*) /gm);
-  const drawn = matches(rows!, /^ {2}(?!columns)(.+)$/gm).map((row) =>
-    matches(row, /\["(.+)"\]:|(\w+):/g),
-  );
-  expect(drawn).toEqual(listed.map((row) => matches(row, /src\/([\w-]+)/g)));
+  const listed = all(table!, /^\| (`src\/[\w-]+`(?:, `src\/[\w-]+`)*) /gm);
+  const drawn = all(rows!, /^ {2}(?!columns)(.+)$/gm).map((row) => all(row, /\["(.+)"\]:|(\w+):/g));
+  expect(drawn).toEqual(listed.map((row) => all(row, /src\/([\w-]+)/g)));
   const entries = readdirSync(join(PROJECT_ROOT, 'src'), { recursive: true, encoding: 'utf8' });
   const files = entries.filter((entry) => entry.endsWith('.ts'));
   const folders = new Set(files.map(dirname).filter((folder) => folder !== '.'));
   expect(drawn.flat().toSorted()).toEqual([...folders].toSorted());
-  const classes = new Set(matches(path!, /\b[A-Z]\w*[a-z][A-Z]\w+\b/g));
+  const classes = new Set(all(path!, /\b[A-Z]\w*[a-z][A-Z]\w+\b/g));
   expect(classes.size).toBeGreaterThan(5);
   const source = files.map((file) => read(`src/${file}`)).join('\n');
   expect([...classes].filter((name) => !source.includes(`class ${name} `))).toEqual([]);
 });
 
-it('docs/operations.md names commands that the program has', async () => {
-  const commands = matches(read('docs/operations.md'), /^\| `animal-store ([a-z ]+)`/gm);
-  expect(commands.length).toBeGreaterThan(10);
-  for (const command of commands) {
-    const { stdout } = await runHere(`${command} --help`);
-    expect(stdout).toMatch(new RegExp(`^Usage: animal-store ${command} `));
-  }
+describe('.env.example', () => {
+  const EXAMPLE = read('.env.example');
+  const variables = parseEnv(EXAMPLE) as Record<string, string>;
+  /** Those of docker-compose.yml alone. */
+  const OF_COMPOSE = ['DATABASE_PORT', 'BALANCER_PORT', 'PROMETHEUS_PORT', 'GRAFANA_PORT'];
+  const { services } = parse(read('docker-compose.yml'), { merge: true });
+
+  it('has exactly the variables that are read, explains each, and changes nothing if it is used as it is', () => {
+    const ofKeys = ['LOCAL_API_KEY', 'LOCAL_API_KEY_FILE'];
+    const known = [...Object.keys(new Environment()), ...ofKeys, ...OF_COMPOSE].toSorted();
+    expect(Object.keys(variables).toSorted()).toEqual(known);
+    expect(known.filter((name) => !new RegExp(`^#.+\n${name}=`, 'm').test(EXAMPLE))).toEqual([]);
+    expect(readEnvironment(variables)).toEqual(readEnvironment({}));
+    expect(isApiKey(variables['LOCAL_API_KEY']!)).toBe(true);
+  });
+
+  it('has each variable that docker-compose.yml gives to the service, or at which it publishes a port', () => {
+    const { environment, ports, build } = services.api;
+    const given = Object.entries<string | number>({ ...environment, ...build.args })
+      .filter(([name, value]) => `${value}`.startsWith(`\${${name}:`))
+      .map(([name]) => name);
+    const published = [...ports.join().matchAll(/\$\{(\w+)/g)].map(([, name]) => name!);
+    const all = new Set([...given, ...published, ...OF_COMPOSE]);
+    expect([...all].toSorted()).toEqual(Object.keys(variables).toSorted());
+    expect(services.migrate.environment).toEqual(environment);
+    expect(ports[0]).toMatch(`${environment.PUBLISHED_HOST}:`);
+  });
+
+  it('is beside a docker-compose.yml that mounts, and watches, only what exists', () => {
+    const mounted = Object.values<{ volumes?: string[] }>(services)
+      .flatMap(({ volumes = [] }) => volumes.map((volume) => volume.split(':')[0]!))
+      .filter((path) => path.startsWith('./'));
+    const watched = services.api.develop.watch.map(({ path }: { path: string }) => path);
+    expect([...mounted, ...watched].filter((path) => !exists(path))).toEqual([]);
+  });
 });

@@ -1,32 +1,32 @@
-import { spawn, spawnSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { transform } from '@swc/core';
 import ts from 'typescript';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import { serviceOfTests } from '../support/service.js';
+import { expectError } from '../support/answers.js';
+import { itWith } from '../support/describe-with.js';
+import { Program } from '../support/program.js';
+import { exchange, request } from '../support/raw-http.js';
 import { GUIDES, readGuide, type Sample, samplesOf } from '../support/samples.js';
+import { serviceOfTests, startService } from '../support/service.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 
 const LANGUAGES: Record<string, { command: string; extension: string }> = {
   bash: { command: 'bash', extension: 'sh' },
   typescript: { command: process.execPath, extension: 'mjs' },
   python: { command: 'python3', extension: 'py' },
 };
+/** The samples that run here: `clients/generated` runs those of several files. */
+const SAMPLES = GUIDES.flatMap((guide) =>
+  samplesOf(guide)
+    .filter(({ file }) => file === undefined)
+    .map((sample) => ({ ...sample, guide })),
+);
 
-/** Every language of the guides is there in CI; elsewhere the samples of one that is not are left out. */
-function isMissing(language: string): boolean {
-  const { error } = spawnSync(LANGUAGES[language]!.command, ['--version']);
-  if (error !== undefined && process.env['CI']) {
-    throw error;
-  }
-  return error !== undefined;
-}
+let folder: string;
+beforeAll(async () => (folder = await temporaryFolder()));
 
-/** `clients/generated` runs those of several files. */
-const isRunHere = ({ file }: Sample) => file === undefined;
-
-async function run({ language, code }: Sample, folder: string, env = {}) {
+async function run({ language, code }: Sample, env = {}) {
   const { command, extension } = LANGUAGES[language]!;
   const file = join(folder, `sample.${extension}`);
   const { code: script } =
@@ -35,60 +35,55 @@ async function run({ language, code }: Sample, folder: string, env = {}) {
       : { code };
   await writeFile(file, script);
   const { PATH, HOME } = process.env;
-  const child = spawn(command, [file], { cwd: folder, env: { PATH, HOME, ...env } });
-  const exit = new Promise((resolve) => child.once('close', resolve));
-  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
-  return { exit: await exit, stdout, stderr };
+  return Program.start(command, [file], { cwd: folder, env: { PATH, HOME, ...env } }).outcome;
 }
 
-describe.each(GUIDES)('the guide %s', (name) => {
+const escaped = (literal: string) => literal.replaceAll(/[\\^$.*+?()[\]{}|]/g, '\\$&');
+
+describe('the samples of the guides', () => {
   const service = serviceOfTests({ RATE_LIMIT_PER_MINUTE: '600' });
-  let folder: string;
-  beforeAll(async () => (folder = await temporaryFolder()));
 
-  it('has samples that run, one after the other, and print what it shows', async () => {
-    const samples = samplesOf(name).filter(isRunHere);
-    const env = { BASE: `${service.origin}/v1`, KEY: service.key };
-    for (const sample of samples) {
-      expect(Object.keys(LANGUAGES)).toContain(sample.language);
-      if (isMissing(sample.language)) {
-        console.warn(`${sample.language} samples of ${name} are left out: it is not installed`);
-        continue;
+  itWith('python3').each(GUIDES)(
+    'run one after the other, and print what is shown: %s',
+    async (guide) => {
+      await service.query('truncate pets restart identity cascade');
+      const { key } = await service.keys.issue(guide);
+      const env = { BASE: `${service.origin}/v1`, KEY: key };
+      for (const sample of SAMPLES.filter((it) => it.guide === guide)) {
+        const { code, output } = sample;
+        const { code: exit, stdout, stderr } = await run(sample, env);
+        expect({ code, exit, stderr }).toEqual({ code, exit: 0, stderr: '' });
+        if (output !== undefined) {
+          const shown = (text: string) =>
+            output.lang === 'json' ? text.replaceAll(/\s+/g, '') : text.trim().replaceAll('\r', '');
+          const pattern = shown(output.text).split('…').map(escaped).join('.*?');
+          expect(shown(stdout)).toMatch(new RegExp(`^${pattern}$`, 's'));
+        }
       }
-      const { exit, stdout, stderr } = await run(sample, folder, env);
-      const { code } = sample;
-      expect({ code, exit, stderr }).toEqual({ code, exit: 0, stderr: '' });
-      if (sample.output !== undefined) {
-        const shown = (output: string) =>
-          sample.output!.lang === 'json'
-            ? output.replaceAll(/\s+/g, '')
-            : output.trim().replaceAll('\r', '');
-        const pattern = shown(sample.output.text).split('…').map(escaped).join('.*?');
-        expect(shown(stdout)).toMatch(new RegExp(`^${pattern}$`, 's'));
-      }
-    }
+    },
+  );
+
+  it('in TypeScript compile where it is strict', async () => {
+    const samples = SAMPLES.filter(({ language }) => language === 'typescript');
+    const files = samples.map(({ guide }, n) => join(folder, `${guide}-${n}.mts`));
+    await Promise.all(files.map((file, n) => writeFile(file, samples[n]!.code)));
+    const program = ts.createProgram(files, {
+      strict: true,
+      noEmit: true,
+      target: ts.ScriptTarget.ES2022,
+      module: ts.ModuleKind.NodeNext,
+      typeRoots: [join(PROJECT_ROOT, 'node_modules/@types')],
+      types: ['node'],
+      skipLibCheck: true,
+    });
+    const errors = ts.getPreEmitDiagnostics(program);
+    expect(files.length).toBeGreaterThan(5);
+    expect(errors.map(({ messageText, file }) => [file?.fileName, messageText])).toEqual([]);
   });
 
-  it('is shown by the service, and links only to what is there', async () => {
-    const page = await service.anonymous.get(`/docs/guides/${name}`).expect(200);
-    expect(page.text).toContain(`>${/^# (.+)$/m.exec(readGuide(name))![1]}</a></h1>`);
-    const targets = [...page.text.matchAll(/(?:href|src)="([^"]+)"/g)].map(
-      ([, target]) => new URL(target!, `${service.origin}/docs/guides/${name}`),
-    );
-    expect(targets.map(({ pathname }) => pathname)).toContain('/docs');
-    for (const { origin, pathname, hash } of targets) {
-      expect(origin).toBe(service.origin);
-      const target = await service.anonymous.get(pathname).expect(200);
-      if (hash !== '') {
-        expect(target.text).toContain(` id="${hash.slice(1)}"`);
-      }
-    }
-  });
-});
-
-/** The first response breaks off, others are 503 with `Retry-After: 1`. Writes the seconds from the first request to the last. */
-const OUTAGE: Record<string, string> = {
-  typescript: `
+  /** The first response breaks off, others are 503 with `Retry-After: 1`. Writes the seconds from the first request to the last. */
+  const OUTAGE: Record<string, string> = {
+    typescript: `
     let clock = 0;
     let last = 0;
     Date.now = () => clock;
@@ -99,7 +94,7 @@ const OUTAGE: Record<string, string> = {
       return clock === 0 ? new Response(cut) : new Response('{}', { status: 503, headers: { 'Retry-After': '1' } });
     };
     process.on('exit', () => console.log(last / 1000));`,
-  python: `
+    python: `
 import atexit, http.client, io, time, urllib.error, urllib.request
 clock = last = 0
 def sleep(seconds):
@@ -112,49 +107,102 @@ def urlopen(request, timeout):
 time.monotonic, time.sleep, urllib.request.urlopen = lambda: clock, sleep, urlopen
 atexit.register(lambda: print(last))
 `,
-};
-import { temporaryFolder } from '../support/temporary-folder.js';
-
-it.each(Object.keys(OUTAGE))(
-  'the retries in %s go on for at least 30 seconds',
-  async (language) => {
-    if (isMissing(language)) {
-      return;
-    }
-    const folder = await temporaryFolder();
-    const sample = samplesOf('retries').find((candidate) => candidate.language === language)!;
-    const { exit, stdout } = await run({ language, code: OUTAGE[language] + sample.code }, folder, {
-      BASE: 'http://127.0.0.1/v1',
-      KEY: 'key',
-    });
-    expect(exit).toBe(1);
-    expect(Number(stdout)).toBeGreaterThanOrEqual(30);
-    expect(Number(stdout)).toBeLessThan(45);
-  },
-);
-
-it('the samples in TypeScript compile where it is strict', async () => {
-  const folder = await temporaryFolder();
-  const files: string[] = [];
-  for (const name of GUIDES) {
-    const samples = samplesOf(name).filter(isRunHere);
-    for (const { code } of samples.filter(({ language }) => language === 'typescript')) {
-      files.push(join(folder, `${name}-${files.length}.mts`));
-      await writeFile(files.at(-1)!, code);
-    }
-  }
-  const program = ts.createProgram(files, {
-    strict: true,
-    noEmit: true,
-    target: ts.ScriptTarget.ES2022,
-    module: ts.ModuleKind.NodeNext,
-    typeRoots: [join(PROJECT_ROOT, 'node_modules/@types')],
-    types: ['node'],
-    skipLibCheck: true,
-  });
-  const errors = ts.getPreEmitDiagnostics(program);
-  expect(files.length).toBeGreaterThan(5);
-  expect(errors.map(({ messageText, file }) => [file?.fileName, messageText])).toEqual([]);
+  };
+  itWith('python3').each(Object.keys(OUTAGE))(
+    'of retries in %s go on for at least 30 seconds',
+    async (language) => {
+      const sample = samplesOf('retries').find((candidate) => candidate.language === language)!;
+      const env = { BASE: 'http://127.0.0.1/v1', KEY: 'key' };
+      const { code, stdout } = await run({ language, code: OUTAGE[language] + sample.code }, env);
+      expect(code).toBe(1);
+      expect(Number(stdout)).toBeGreaterThanOrEqual(30);
+      expect(Number(stdout)).toBeLessThan(45);
+    },
+  );
 });
 
-const escaped = (literal: string) => literal.replaceAll(/[\\^$.*+?()[\]{}|]/g, '\\$&');
+const PAGES = ['/docs', ...GUIDES.map((guide) => `/docs/guides/${guide}`)];
+
+describe('the pages', () => {
+  const service = serviceOfTests();
+  let assets: string[];
+  beforeAll(async () => {
+    const { text } = await service.anonymous.get('/docs');
+    assets = [...text.matchAll(/"\.(\/docs\/assets\/[^"]+)"/g)].map(([, path]) => path!);
+  });
+
+  // test/http/methods has their methods.
+  it.each(PAGES)(
+    'need no key, load nothing of others, link to each other, and only to what is there: %s',
+    async (path) => {
+      const { headers, text } = await service.anonymous.get(path).expect(200);
+      expect(headers).toMatchObject({
+        'content-type': 'text/html; charset=utf-8',
+        'cache-control': 'no-cache',
+        'content-security-policy':
+          "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+          "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        'referrer-policy': 'no-referrer',
+        'x-content-type-options': 'nosniff',
+        'x-request-id': expect.any(String),
+      });
+      const [, guide] = /guides\/(.+)/.exec(path) ?? [];
+      const title = guide && /^# (.+)$/m.exec(readGuide(guide))![1];
+      expect(text).toContain(guide ? `>${title}</a></h1>` : 'swagger-ui');
+      const targets = [...text.matchAll(/(?:href|src)="([^"]+)"/g)].map(
+        ([, target]) => new URL(target!, service.origin + path),
+      );
+      expect(targets.map(({ pathname }) => pathname)).toEqual(
+        expect.arrayContaining([...PAGES, '/openapi.json']),
+      );
+      for (const { origin, pathname, hash } of targets) {
+        expect(origin).toBe(service.origin);
+        const target = await service.anonymous.get(pathname).expect(200);
+        expect(target.text ?? '').toContain(hash && ` id="${hash.slice(1)}"`);
+      }
+    },
+  );
+
+  it.each([
+    '/docs/',
+    '/docs/index.html',
+    '/docs/guides/nothing',
+    '/docs/guides/..%2f..%2fREADME',
+    '/docs/assets/package.json',
+    '/docs/assets/..%2f..%2fpackage.json',
+    '/docs/assets/constructor',
+  ])('are no others: 404 to %s', async (path) => {
+    expectError(await exchange(service.port, request(`GET ${path}`)), 404, 'route_not_found');
+  });
+
+  it('load files that browsers may cache', async () => {
+    expect(assets.length).toBeGreaterThanOrEqual(6);
+    const types = /^(text\/(css|javascript); charset=utf-8|image\/svg\+xml)$/;
+    for (const path of assets) {
+      const { headers } = await service.anonymous.get(path).expect(200);
+      expect(headers).toMatchObject({
+        'cache-control': 'public, max-age=3600',
+        'content-type': expect.stringMatching(types),
+        'x-content-type-options': 'nosniff',
+      });
+    }
+  });
+
+  it('are where / leads behind the prefix of PUBLIC_BASE_URL', async () => {
+    const url = 'https://pets.example/animals/v1';
+    const other = await startService({ PUBLIC_BASE_URL: url });
+    await other.anonymous.get('/').expect(303).expect('Location', '/animals/docs');
+    await other.stop();
+  });
+
+  it('are gone, their files too, where DOCS is off, and / leads to the OpenAPI document', async () => {
+    await service.anonymous.get('/').expect(303).expect('Location', './docs');
+    const other = await startService({ DOCS: 'off' });
+    for (const path of [...PAGES, ...assets]) {
+      expectError(await other.anonymous.get(path), 404, 'route_not_found');
+    }
+    await other.anonymous.get('/').expect(303).expect('Location', './openapi.json');
+    await other.anonymous.get('/openapi.json').expect(200);
+    await other.stop();
+  });
+});

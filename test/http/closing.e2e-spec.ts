@@ -1,43 +1,138 @@
+import { once } from 'node:events';
 import { connect } from 'node:net';
-import { startService, type TestService } from '../support/service.js';
-import { RawConnection, request } from '../support/raw-http.js';
+import { PassThrough } from 'node:stream';
+import { Controller, Get, Module, StreamableFile } from '@nestjs/common';
+import { expectError } from '../support/answers.js';
+import { exchange, RawConnection, request } from '../support/raw-http.js';
+import { serviceOfTests, startService } from '../support/service.js';
+import { until } from '../support/until.js';
 
-describe('a service that is told to stop', () => {
-  let service: TestService;
-  beforeEach(async () => {
-    service = await startService();
+const create = (key: string) =>
+  request(
+    'POST /v1/pets',
+    [`Authorization: Bearer ${key}`, 'Content-Type: application/json'],
+    '{"name":"Rex","categoryId":1}',
+  );
+
+describe('where a client that takes nothing has two seconds', () => {
+  const service = serviceOfTests({}, undefined, {
+    limits: {
+      socketTimeout: 2_000,
+      headersTimeout: 200,
+      requestTimeout: 200,
+      requestsPerConnection: 2_000,
+    },
+  });
+  const longList = () =>
+    request('GET /v1/pets?limit=100', [`Authorization: Bearer ${service.key}`]);
+  beforeAll(() =>
+    service.query(
+      `insert into pets (name, category_id) select repeat('x', 255), 1 from generate_series(1, 100)`,
+    ),
+  );
+
+  it('one that does not read its responses is cut off', async () => {
+    const client = connect(service.port, '127.0.0.1').pause();
+    // More than the operating system holds for it.
+    client.write(longList().repeat(2_000));
+    await until('it is connected', async () => (await service.connections()) === 1);
+    // A paused socket does not see its end.
+    await until('it is cut off', async () => (await service.connections()) === 0);
+    client.destroy();
+    await until('its requests are forgotten', () => service.admitted() === 0);
   });
 
-  it('answers the request under way and closes every other connection at once', async () => {
-    const headers = [`Authorization: Bearer ${service.key}`, 'Content-Type: application/json'];
+  it('one that reads them slowly is not', async () => {
+    const client = connect(service.port, '127.0.0.1').pause();
+    const count = 150;
+    client.write(longList().repeat(count));
+    const { text } = await exchange(service.port, longList());
+    let received = 0;
+    client.on('data', (bytes) => {
+      received += bytes.length;
+      client.pause();
+      setTimeout(() => client.resume(), 25);
+    });
+    client.resume();
+    await until('it has all', () => received > count * text.length);
+    client.destroy();
+  });
+
+  it('one that never sends anything is closed without a response and without a line in the log', async () => {
+    const lines = service.log.length;
     const silent = await RawConnection.open(service.port);
-    const idle = await RawConnection.open(service.port);
-    idle.send(request('GET /v1/pets', headers));
-    await idle.answer();
-    const busy = await RawConnection.open(service.port);
-    const bytes = request('POST /v1/pets', headers, '{"name":"Rex","categoryId":1}');
-    busy.send(bytes.slice(0, -1));
+    expect(await silent.rest()).toBe('');
+    expect(service.log).toHaveLength(lines);
+  });
+
+  it('one that sends the rest of its request too late gets 408, and creates nothing, nor does what follows', async () => {
+    const bytes = create(service.key);
+    const late = await RawConnection.open(service.port);
+    late.send(bytes.slice(0, -1));
+    expectError(await late.answer(), 408, 'request_timeout');
+    late.send(bytes.slice(-1) + bytes);
+    await until('it is logged', () => service.log.some((line) => line.includes('"status":408')));
+    expect(await service.query(`select from pets where name = 'Rex'`)).toEqual([]);
+    late.vanish();
+  });
+});
+
+describe('a service that is told to stop', () => {
+  it('responds to the request in progress, and closes every other connection at once', async () => {
+    const service = await startService();
+    const list = request('GET /v1/pets', [`Authorization: Bearer ${service.key}`]);
+    const [silent, idle, busy] = await Promise.all(
+      [1, 2, 3].map(() => RawConnection.open(service.port)),
+    );
+    idle!.send(list);
+    await idle!.answer();
+    const bytes = create(service.key);
+    busy!.send(bytes.slice(0, -1));
     // Its headers have been read once a later request on another connection is answered.
-    idle.send(request('GET /v1/pets', headers));
-    await idle.answer();
+    idle!.send(list);
+    await idle!.answer();
 
     const stopped = service.stop();
-    expect(await silent.rest()).toBe('');
-    expect(await idle.rest()).toBe('');
-    busy.send(bytes.slice(-1));
-    const { status, headers: last } = await busy.answer();
+    expect(await silent!.rest()).toBe('');
+    expect(await idle!.rest()).toBe('');
+    busy!.send(bytes.slice(-1));
+    const { status, headers: last } = await busy!.answer();
     expect([status, last['connection']]).toEqual([201, 'close']);
-    expect(await busy.rest()).toBe('');
+    expect(await busy!.rest()).toBe('');
     await stopped;
   });
 
+  it('closes a connection with the end of a response that has begun', async () => {
+    const source = new PassThrough();
+    @Controller('stream')
+    class StreamController {
+      @Get()
+      read() {
+        return new StreamableFile(source);
+      }
+    }
+    @Module({ controllers: [StreamController] })
+    class StreamModule {}
+    const service = await startService({}, undefined, { modules: [StreamModule] });
+    const socket = connect(service.port, '127.0.0.1');
+    socket.write(request('GET /stream', [`Authorization: Bearer ${service.key}`]));
+    source.write('begun');
+    await once(socket, 'data');
+    const idle = await RawConnection.open(service.port);
+    const stopped = service.stop();
+    await idle.rest();
+    const since = performance.now();
+    socket.resume();
+    source.end();
+    await stopped;
+    expect(performance.now() - since).toBeLessThan(service.limits.stopTimeout / 2);
+  });
+
   it('waits no longer for one that takes no answers, after a CONNECT neither', async () => {
-    service.limits.stopTimeout = 100;
-    const { text } = await service.anonymous.get('/docs').set('Accept', 'text/html').expect(200);
-    const [, source] = /src="([^"]+swagger-ui-bundle[^"]*)"/.exec(text)!;
-    const bundle = new URL(source!, `${service.origin}/docs`).pathname;
+    const service = await startService({}, undefined, { limits: { stopTimeout: 100 } });
     const socket = connect(service.port, '127.0.0.1').pause();
-    socket.write(request(`GET ${bundle}`).repeat(8) + request('CONNECT x:1'));
+    const bundle = request('GET /docs/assets/swagger-ui-bundle.js');
+    socket.write(bundle.repeat(8) + request('CONNECT x:1'));
     await service.anonymous.get('/health/live').expect(200);
     const start = performance.now();
     await service.stop();

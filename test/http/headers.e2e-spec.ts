@@ -1,80 +1,144 @@
 import { gzipSync } from 'node:zlib';
-import { newApiKey } from '../../src/api-key.js';
-import { expectError } from '../support/answers.js';
+import { type Answer, exchange, RawConnection, request } from '../support/raw-http.js';
 import { serviceOfTests } from '../support/service.js';
-import { exchange, request } from '../support/raw-http.js';
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
-
+const PAGE = 'https://app.example';
+const EXPOSED =
+  'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id, Idempotent-Replayed, Allow, WWW-Authenticate, RateLimit, RateLimit-Policy';
 const JSON_TYPE = 'Content-Type: application/json';
 
-describe('the headers of a response', () => {
-  const service = serviceOfTests();
+/** Requests to all that can answer; KEY stands for a valid key. */
+const REQUESTS = [
+  [200, 'GET /v1/pets', ['KEY'], undefined],
+  [201, 'POST /v1/pets', ['KEY', JSON_TYPE], '{"name":"Rex","categoryId":1}'],
+  [200, 'GET /health/live', [], undefined],
+  [401, 'GET /v1/pets', [], undefined],
+  [404, 'GET /nowhere', [], undefined],
+  [405, 'PUT /v1/pets', [], undefined],
+  [413, 'POST /v1/pets', ['KEY', JSON_TYPE], 'x'.repeat(20_000)],
+  [400, 'GET /v1/pets', ['Host: another'], undefined],
+] as const;
 
-  const send = (line: string, headers: string[] = [], body?: string) =>
-    exchange(
-      service.port,
-      request(line, [`Authorization: Bearer ${service.key}`, ...headers], body),
-    );
+/** What of an answer is CORS, by name. */
+const corsHeaders = ({ headers }: Answer) =>
+  Object.fromEntries(
+    Object.entries(headers).filter(([name]) => /^(access-control-.*|vary)$/.test(name)),
+  );
 
-  const idOf = async (...ids: string[]) => {
-    const headers = ids.map((id) => `X-Request-Id: ${id}`);
-    const answer = await send('GET /v1/pets', headers);
-    expect(answer.status).toBe(200);
-    return answer.headers['x-request-id'];
+describe.each([
+  ['off', undefined],
+  ['for named origins', `http://localhost:8080,${PAGE}`],
+  ['for all origins', '*'],
+])('CORS %s', (_title, origins) => {
+  const service = serviceOfTests(origins === undefined ? {} : { CORS_ORIGINS: origins });
+  const send = (line: string, headers: readonly string[], body?: string) => {
+    const key = `Authorization: Bearer ${service.key}`;
+    const all = headers.map((header) => (header === 'KEY' ? key : header));
+    return exchange(service.port, request(line, all, body));
+  };
+  const preflight = (origin: string) =>
+    send('OPTIONS /v1/pets', [`Origin: ${origin}`, 'Access-Control-Request-Method: POST']);
+
+  const allowed = origins && {
+    'access-control-allow-origin': origins === '*' ? '*' : PAGE,
+    'access-control-expose-headers': EXPOSED,
+    ...(origins === '*' ? {} : { vary: 'Origin' }),
   };
 
-  it.each<[number, string, string[]?, string?]>([
-    [200, 'GET /v1/pets'],
-    [201, 'POST /v1/pets', [JSON_TYPE], '{"name":"Rex","categoryId":1}'],
-    [400, 'POST /v1/pets', [JSON_TYPE], '{'],
-    [401, 'GET /v1/pets', ['Authorization: x']],
-    [404, 'GET /nowhere'],
-    [405, 'PUT /v1/pets'],
-    [413, 'POST /v1/pets', [JSON_TYPE], 'x'.repeat(20_000)],
-    [200, 'GET /health/live'],
-  ])(
-    'are those of every response, JSON whatever Accept says, and tell nothing of the software: %i to %s',
-    async (status, line, headers = [], body) => {
+  it.each(REQUESTS)(
+    '%i to %s is JSON whatever Accept says, and has the headers of every response and those for pages',
+    async (status, line, headers, body) => {
       for (const accept of ['text/html', 'application/xml, */*;q=0', 'x;;', '']) {
-        const answer = await send(line, [...headers, `Accept: ${accept}`], body);
+        const answer = await send(line, [...headers, `Origin: ${PAGE}`, `Accept: ${accept}`], body);
         expect(answer.status).toBe(status);
         expect(answer.headers).toMatchObject({
           'content-type': 'application/json; charset=utf-8',
           'content-length': `${Buffer.byteLength(answer.text)}`,
           'cache-control': 'no-store',
           'x-content-type-options': 'nosniff',
-          'x-request-id': expect.stringMatching(UUID),
           date: expect.any(String),
         });
+        expect(corsHeaders(answer)).toEqual(allowed ?? {});
         expect(Object.keys(answer.headers).join()).not.toMatch(
-          /powered|server|etag|last-modified|set-cookie|vary/,
+          /powered|server|etag|last-modified|set-cookie/,
         );
       }
     },
   );
 
-  it.each(['a', 'x'.repeat(128), 'A-Z_a.z~0:9/+=@'])('return X-Request-Id %s', async (id) =>
-    expect(await idOf(id)).toBe(id),
+  it('answers a preflight as any OPTIONS, without a key', async () => {
+    const answer = await preflight(PAGE);
+    expect(answer).toMatchObject({ status: 204, headers: { allow: 'GET, HEAD, OPTIONS, POST' } });
+    expect(corsHeaders(answer)).toEqual(
+      origins === undefined
+        ? {}
+        : {
+            ...allowed,
+            'access-control-allow-methods': 'GET,HEAD,PUT,PATCH,POST,DELETE',
+            'access-control-allow-headers':
+              'Authorization, Content-Type, Idempotency-Key, X-Request-Id, traceparent',
+            'access-control-max-age': '7200',
+          },
+    );
+  });
+
+  it.each(['https://elsewhere.example', 'http://app.example', `${PAGE}.elsewhere`, 'null'])(
+    'lets in %j only if all origins are',
+    async (origin) => {
+      const list = await send('GET /v1/pets', ['KEY', `Origin: ${origin}`]);
+      for (const { headers } of [list, await preflight(origin)]) {
+        expect(headers['access-control-allow-origin']).toBe(origins === '*' ? '*' : undefined);
+      }
+    },
+  );
+});
+
+describe('static content', () => {
+  const service = serviceOfTests();
+  const bundle = '/docs/assets/swagger-ui-bundle.js';
+  let connection: RawConnection;
+  beforeEach(async () => {
+    connection = await RawConnection.open(service.port);
+  });
+  afterEach(() => connection.vanish());
+
+  const ask = (method: string, path: string, ...headers: string[]) => {
+    connection.send(request(`${method} ${path}`, headers));
+    return connection.answer(method);
+  };
+
+  it.each([bundle, '/docs', '/docs/guides/errors', '/openapi.json', '/openapi.yaml'])(
+    'is gzipped for who accepts it, and has an ETag: %s',
+    async (path) => {
+      const { headers, text } = await ask('GET', path);
+      expect(headers).not.toHaveProperty('content-encoding');
+      expect(headers).toMatchObject({
+        vary: 'Accept-Encoding',
+        etag: expect.stringMatching(/^W\/"/),
+      });
+      const zipped = await ask('HEAD', path, 'Accept-Encoding: br, gzip');
+      const size = gzipSync(text, { level: 9 }).length;
+      const expected = { 'content-encoding': 'gzip', 'content-length': `${size}` };
+      expect(zipped.headers).toMatchObject(expected);
+      for (const accepted of ['identity', 'gzip']) {
+        const same = [`Accept-Encoding: ${accepted}`, `If-None-Match: ${headers['etag']}`];
+        expect((await ask('HEAD', path, ...same)).status).toBe(304);
+      }
+    },
   );
 
-  it.each<[string, (key: string) => string[]]>([
-    ['that holds a key', (key) => [`id-${key}`]],
-    ['that holds a key in capitals', (key) => [key.toUpperCase()]],
-    ['that holds the secret of its key alone', (key) => [key.replace('animalstore_', '')]],
-    ['with another API key', () => [`id=${newApiKey()}`]],
-    ['of 129 characters', () => ['x'.repeat(129)]],
-    ['with a space', () => ['a b']],
-    ['with bytes beyond ASCII', () => ['\xe9']],
-    ['sent twice', () => ['a', 'b']],
-  ])('replace an X-Request-Id %s', async (_title, idsOf) =>
-    expect(await idOf(...idsOf(service.key))).toMatch(UUID),
-  );
-
-  it('say which content coding would do if a body came with another', async () => {
-    const body = gzipSync('{"name":"Rex","categoryId":1}').toString('latin1');
-    const answer = await send('POST /v1/pets', [JSON_TYPE, 'Content-Encoding: gzip'], body);
-    expectError(answer, 415, 'unsupported_media_type');
-    expect(answer.headers['accept-encoding']).toBe('identity');
+  it.each([
+    'Range: bytes=0-9',
+    'Range: bytes=99999999-',
+    'If-Unmodified-Since: Thu, 01 Jan 1970 00:00:00 GMT',
+    'Accept-Encoding: gzip;q=0',
+    'Accept-Encoding: *;q=0',
+  ])('is sent whole and plain in spite of %s', async (header) => {
+    const { headers: usual } = await ask('HEAD', bundle);
+    for (const method of ['GET', 'HEAD']) {
+      const { status, headers } = await ask(method, bundle, header);
+      expect(status).toBe(200);
+      expect(headers['content-length']).toBe(usual['content-length']);
+    }
   });
 });

@@ -1,3 +1,4 @@
+import { HealthController } from '../../src/health/health.controller.js';
 import { type Answer, expectError } from '../support/answers.js';
 import { serviceOfTests } from '../support/service.js';
 
@@ -41,4 +42,16 @@ describe('health', () => {
     await service.query(revert);
     await ready().expect(200);
   });
+});
+
+it('asks the database once for all probes that come meanwhile', async () => {
+  const query = jest.fn(async () => [{ transaction_read_only: 'off' }]);
+  const schema = { findings: async () => [] };
+  const host = { httpAdapter: { isStopping: false } };
+  const fakes = [{ query }, schema, {}, { states: [] }, host] as unknown;
+  const health = new HealthController(...(fakes as ConstructorParameters<typeof HealthController>));
+  await Promise.all([health.ready(), health.ready()]);
+  expect(query).toHaveBeenCalledTimes(1);
+  await health.ready();
+  expect(query).toHaveBeenCalledTimes(2);
 });

@@ -1,9 +1,14 @@
 import { newApiKey } from '../../src/api-key.js';
+import { traceIdOf } from '../../src/http/access-log.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { until } from '../support/until.js';
 import { serviceOfTests } from '../support/service.js';
 
 const FORGED = '{"level":"fatal","forged":true}';
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
+const TRACEPARENT = `00-${TRACE}-00f067aa0ba902b7-01`;
+const LATER = TRACEPARENT.replace('00', 'cc');
 
 describe('the log', () => {
   const service = serviceOfTests();
@@ -14,18 +19,11 @@ describe('the log', () => {
   const requestLines = () =>
     service.log.map((line) => JSON.parse(line)).filter(({ msg }) => msg === 'request');
 
-  /** Sends all of a createPet but its last byte. */
-  async function beginCreate(key: string): Promise<RawConnection> {
-    const connection = await RawConnection.open(service.port);
-    const headers = [`Authorization: Bearer ${key}`, 'Content-Type: application/json'];
-    connection.send(request('POST /v1/pets', headers, '{"name":"Rex"}').slice(0, -1));
-    return connection;
-  }
-
   it('has one line for each request, with its id, method, route, status, duration, key and trace', async () => {
-    const trace = '4bf92f3577b34da6a3ce929d0e0e4736';
-    const traceparent = `00-${trace}-00f067aa0ba902b7-01`;
-    await service.api.get('/v1/pets/123').set({ 'X-Request-Id': 'one', traceparent }).expect(404);
+    await service.api
+      .get('/v1/pets/123')
+      .set({ 'X-Request-Id': 'one', traceparent: TRACEPARENT })
+      .expect(404);
     expect(requestLines()).toEqual([
       {
         level: 'info',
@@ -38,7 +36,7 @@ describe('the log', () => {
         ms: expect.any(Number),
         key: '1',
         client: '127.0.0.1',
-        trace,
+        trace: TRACE,
         msg: 'request',
       },
     ]);
@@ -61,11 +59,54 @@ describe('the log', () => {
   it('has one line for a client that vanished amid its body', async () => {
     for (const key of [service.key, newApiKey()]) {
       service.log.length = 0;
-      (await beginCreate(key)).vanish();
+      const headers = [`Authorization: Bearer ${key}`, 'Content-Type: application/json'];
+      const connection = await RawConnection.open(service.port);
+      connection.send(request('POST /v1/pets', headers, '{"name":"Rex"}').slice(0, -1));
+      connection.vanish();
       await until('its line is there', () => requestLines().length === 1, 5);
       expect(requestLines()).toMatchObject([{ client: '127.0.0.1' }]);
     }
   });
+
+  const idOf = async (...ids: string[]) => {
+    const headers = ids.map((id) => `X-Request-Id: ${id}`);
+    headers.push(`Authorization: Bearer ${service.key}`);
+    const answer = await exchange(service.port, request('GET /v1/pets', headers));
+    expect(requestLines()).toMatchObject([{ request: answer.headers['x-request-id'] }]);
+    return answer.headers['x-request-id'];
+  };
+
+  it.each(['a', 'x'.repeat(128), 'A-Z_a.z~0:9/+=@'])('has the id that was sent: %s', async (id) =>
+    expect(await idOf(id)).toBe(id),
+  );
+
+  it.each<[string, (key: string) => string[]]>([
+    ['none', () => []],
+    ['one that holds a key', (key) => [`id-${key}`]],
+    ['one that holds a key in capitals', (key) => [key.toUpperCase()]],
+    ['one that holds the secret of its key', (key) => [key.replace('animalstore_', '')]],
+    ['another API key', () => [`id=${newApiKey()}`]],
+    ['129 characters', () => ['x'.repeat(129)]],
+    ['a space', () => ['a b']],
+    ['bytes beyond ASCII', () => ['\xe9']],
+    ['two', () => ['a', 'b']],
+  ])('has an id of its own if the client sends %s', async (_title, idsOf) =>
+    expect(await idOf(...idsOf(service.key))).toMatch(UUID),
+  );
+
+  it.each([
+    [TRACE, TRACEPARENT],
+    [TRACE, LATER],
+    [TRACE, `${LATER}-what-the-future-holds`],
+    [undefined, `${TRACEPARENT}, ${TRACEPARENT}`],
+    [undefined, TRACEPARENT.replace('00', 'ff')],
+    [undefined, TRACEPARENT.replace('-01', '')],
+    [undefined, TRACEPARENT.replace('4', '')],
+    [undefined, TRACEPARENT.replace(TRACE, '0'.repeat(32))],
+    [undefined, TRACEPARENT.replace(/00f\w+/, '0'.repeat(16))],
+  ])('has the trace %s of the traceparent %s', (trace, traceparent) =>
+    expect(traceIdOf(traceparent)).toBe(trace),
+  );
 
   it('holds no key and nothing of a query, a path, a body or a malformed header', async () => {
     const secret = 'needle-in-a-haystack';
@@ -114,5 +155,41 @@ describe('the log', () => {
       expect(line).toMatch(/^[^\n\r]+\n$/);
       expect(JSON.parse(line)).not.toHaveProperty('forged');
     }
+  });
+});
+
+/** For each `TRUST_PROXY`: values of `X-Forwarded-For`, and the client that the log then names. */
+describe.each<[string, [forwardedFor: string[], client: string][]]>([
+  ['', [[['203.0.113.7', '10.1.2.3'], '127.0.0.1']]],
+  [
+    '1',
+    [
+      [[], '127.0.0.1'],
+      [['2001:db8::7'], '2001:db8::7'],
+      [['198.51.100.1, 203.0.113.7'], '203.0.113.7'],
+      [['198.51.100.1', '203.0.113.7'], '203.0.113.7'],
+      [['203.0.113.9:61598'], '203.0.113.9'],
+      [['203.0.113.9:1, [2001:DB8::7]:443'], '2001:DB8::7'],
+    ],
+  ],
+  [
+    '127.0.0.1, 10.0.0.0/8',
+    [
+      [['198.51.100.1, 203.0.113.7, 10.1.2.3'], '203.0.113.7'],
+      [['10.1.2.3'], '10.1.2.3'],
+      [['198.51.100.1:1, 203.0.113.7:2, 10.1.2.3:443'], '203.0.113.7'],
+      ...['not-an-address', '203.0.113.7:port', '[203]:1', '"}\\n{"forged":true}', '', ', ,'].map(
+        (value): [string[], string] => [[value], '127.0.0.1'],
+      ),
+    ],
+  ],
+])('with TRUST_PROXY=%s', (TRUST_PROXY, cases) => {
+  const service = serviceOfTests({ TRUST_PROXY });
+
+  it.each(cases)('of X-Forwarded-For %j the log has %s', async (forwardedFor, client) => {
+    service.log.length = 0;
+    const headers = forwardedFor.map((value) => `X-Forwarded-For: ${value}`);
+    await exchange(service.port, request('GET /health/live', headers));
+    expect(service.log.map((line) => JSON.parse(line).client)).toEqual([client]);
   });
 });

@@ -1,5 +1,4 @@
-import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
+import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -8,9 +7,12 @@ import ts from 'typescript';
 import { parseAllDocuments } from 'yaml';
 import { PROJECT_ROOT, VERSION } from '../../src/config/project-root.js';
 import { Environment, readEnvironment } from '../../src/config/environment.js';
+import { ordinaryAccount } from '../support/account.js';
 import { itWith } from '../support/describe-with.js';
-import { startService } from '../support/service.js';
 import { read } from '../support/documents.js';
+import { addPet, petNames } from '../support/pets.js';
+import { Program } from '../support/program.js';
+import { Project } from '../support/project.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
 const objectsOf = (file: string) =>
@@ -28,28 +30,20 @@ function typeErrors(objects: { apiVersion: string; kind: string }[]): string[] {
       export const o${index}: T${index} = ${JSON.stringify(object)};`;
   });
   const file = join(PROJECT_ROOT, 'test/operators/objects.ts');
-  const module = ts.ModuleKind.Preserve;
-  const options = { noEmit: true, strict: true, skipLibCheck: true, lib: ['lib.es5.d.ts'], module };
-  const host = ts.createCompilerHost({ ...options, types: [] });
+  const flags = { noEmit: true, strict: true, skipLibCheck: true, types: [] };
+  const options = { ...flags, lib: ['lib.es5.d.ts'], module: ts.ModuleKind.Preserve };
+  const host = ts.createCompilerHost(options);
   const { getSourceFile } = host;
   host.getSourceFile = (name, ...rest) =>
     name === file
       ? ts.createSourceFile(name, source.join('\n'), ts.ScriptTarget.Latest)
       : getSourceFile(name, ...rest);
   return ts
-    .getPreEmitDiagnostics(ts.createProgram([file], { ...options, types: [] }, host))
+    .getPreEmitDiagnostics(ts.createProgram([file], options, host))
     .map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n'));
 }
 
 const dockerfile = read('Dockerfile');
-const [, command] = /^HEALTHCHECK [^[]*CMD (\[.+\])$/m.exec(dockerfile)!;
-const [healthCheck, ...args]: [string, ...string[]] = JSON.parse(command!);
-
-/** The exit code of the image's health check of the process at `port`. */
-async function healthOf(port: number): Promise<number | null> {
-  const child = spawn(healthCheck, args, { env: { PATH: process.env['PATH'], PORT: `${port}` } });
-  return (await once(child, 'close'))[0];
-}
 
 describe('deploy/kubernetes', () => {
   const [deployment, service, policy, budget] = objectsOf('animal-store.yaml');
@@ -58,7 +52,6 @@ describe('deploy/kubernetes', () => {
   const [migrating] = job.spec.template.spec.initContainers;
   const pods = [deployment.spec.template.spec, job.spec.template.spec];
   const containers = pods.flatMap((pod) => [...(pod.initContainers ?? []), ...pod.containers]);
-  const { labels } = deployment.spec.template.metadata;
   const valuesOf = (container: { env: { name: string; value: string }[] }) =>
     Object.fromEntries(container.env.map(({ name, value }) => [name, value]));
 
@@ -71,17 +64,16 @@ describe('deploy/kubernetes', () => {
       const seccompProfile = { type: 'RuntimeDefault' };
       expect(securityContext).toMatchObject({ runAsNonRoot: true, seccompProfile });
     }
-    expect(containers).toHaveLength(3);
-    for (const { securityContext } of containers) {
-      expect(securityContext).toEqual({
+    expect(containers.map(({ securityContext }) => securityContext)).toEqual(
+      Array(3).fill({
         readOnlyRootFilesystem: true,
         allowPrivilegeEscalation: false,
         capabilities: { drop: ['ALL'] },
-      });
-    }
+      }),
+    );
   });
 
-  it('migrates and then grants in a job that is named by the version, which its first lines wait for', () => {
+  it('migrates and then grants in a job that is named by the version', () => {
     const image = `animal-store-service:${VERSION}`;
     expect([serving.image, migrating.image]).toEqual([image, image]);
     expect(job.metadata.name).toBe(`animal-store-migrate-${VERSION.replaceAll('.', '-')}`);
@@ -92,8 +84,7 @@ describe('deploy/kubernetes', () => {
     expect(args.join()).toContain(`-v ON_ERROR_STOP=1 -f ${mountPath}/grants.sql`);
   });
 
-  it('has variables, ports and files that the service has', () => {
-    const [, port] = /\bPORT=(\d+)/.exec(dockerfile)!;
+  it('has variables, ports, files and probes that the service has, and pods with time to stop', () => {
     for (const container of [serving, migrating]) {
       const { DATABASE_URL_FILE, ...values } = valuesOf(container);
       const [secret, ca] = container.volumeMounts;
@@ -104,42 +95,86 @@ describe('deploy/kubernetes', () => {
       const environment = readEnvironment({ NODE_ENV: 'production', DATABASE_URL, ...values });
       expect(Object.keys(environment)).toEqual(expect.arrayContaining(Object.keys(values)));
     }
+    const { METRICS_PORT, DRAIN_SECONDS } = valuesOf(serving);
     expect(serving.ports).toEqual([
-      { name: 'http', containerPort: Number(port) },
-      { name: 'metrics', containerPort: Number(valuesOf(serving)['METRICS_PORT']) },
+      { name: 'http', containerPort: Number(/\bPORT=(\d+)/.exec(dockerfile)![1]) },
+      { name: 'metrics', containerPort: Number(METRICS_PORT) },
     ]);
-  });
-
-  it('is of the pods of the service, which have time to stop', () => {
-    for (const { spec } of [deployment, budget]) {
-      expect(spec.selector.matchLabels).toEqual(labels);
-    }
-    expect([policy.spec.podSelector.matchLabels, service.spec.selector]).toEqual([labels, labels]);
+    const probes = [serving.livenessProbe, serving.readinessProbe];
+    expect(probes.map(({ httpGet }) => httpGet.path)).toEqual(['/health/live', '/health/ready']);
     // docs/operations.md, Stop.
-    const needed = Number(valuesOf(serving)['DRAIN_SECONDS']) + 15;
     const { terminationGracePeriodSeconds } = deployment.spec.template.spec;
-    expect(terminationGracePeriodSeconds).toBeGreaterThanOrEqual(needed);
-  });
-
-  it('probes paths that respond with 200 while the service is ready, as the image does until it is gone', async () => {
-    const running = await startService();
-    for (const { httpGet } of [serving.livenessProbe, serving.readinessProbe]) {
-      expect((await fetch(`${running.origin}${httpGet.path}`)).status).toBe(200);
-    }
-    expect(await healthOf(running.port)).toBe(0);
-    await running.stop();
-    expect(await healthOf(running.port)).toBe(1);
+    expect(terminationGracePeriodSeconds).toBeGreaterThanOrEqual(Number(DRAIN_SECONDS) + 15);
+    const { labels } = deployment.spec.template.metadata;
+    expect([
+      ...[deployment, budget].map(({ spec }) => spec.selector.matchLabels),
+      policy.spec.podSelector.matchLabels,
+      service.spec.selector,
+    ]).toEqual(Array(4).fill(labels));
   });
 });
 
 describe('the image', () => {
-  it.each([503, undefined])('is not healthy if the status is %s', async (status) => {
-    const server = createServer((request, response) =>
-      status === undefined ? request.destroy() : response.writeHead(status).end(),
-    ).listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    expect(await healthOf((server.address() as AddressInfo).port)).toBe(1);
+  it.each([
+    [200, 0],
+    [503, 1],
+    [undefined, 1],
+  ])('has a health check that, of a status %s, ends with %d', async (status, code) => {
+    const server = createServer(({ url, socket }, response) =>
+      status === undefined || url !== '/health/live'
+        ? socket.destroy()
+        : response.writeHead(status).end(),
+    );
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    const [, command] = /^HEALTHCHECK [^[]*CMD (\[.+\])$/m.exec(dockerfile)!;
+    const [program, ...args]: [string, ...string[]] = JSON.parse(command!);
+    const env = { PATH: process.env['PATH'], PORT: `${port}` };
+    expect((await Program.start(program, args, { env }).outcome).code).toBe(code);
     server.close();
+  });
+
+  it('has public certificate authorities where docs/deploy.md names their file', () => {
+    const [, file] = /^RUN .*?node -p 'tls\.rootCertificates\..+ > (\/\S+)$/m.exec(dockerfile)!;
+    expect(read('docs/deploy.md')).toContain(`?sslmode=verify-full&sslrootcert=${file}\``);
+  });
+});
+
+/**
+ * Runs a command as Kubernetes runs a container with the securityContext of deploy/kubernetes: no mount can be written to,
+ * the user is in no list of users, and has no capabilities.
+ */
+const CONFINED = [
+  '--mount',
+  'sh',
+  '-c',
+  `findmnt --raw --noheadings --output TARGET | while read -r target; do
+     mount -o remount,bind,ro "$target" 2>/dev/null
+   done
+   exec setpriv --reuid 10001 --regid 10001 --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all "$@"`,
+  'sh',
+];
+const canConfine =
+  ordinaryAccount() !== undefined && spawnSync('unshare', [...CONFINED, 'true']).status === 0;
+
+// Skipped, in CI too, if this process may not mount: no package that CI installs gives it this right.
+(canConfine ? describe : describe.skip)('the service with these restrictions', () => {
+  const project = Project.ofTests();
+
+  it('migrates, creates keys, and serves animals', async () => {
+    const variables = { NODE_ENV: 'production', DATABASE_URL: await project.createDatabase() };
+    const start = (...command: string[]) =>
+      project.start('unshare', [...CONFINED, ...command], variables);
+    const run = (...args: string[]) => start(process.execPath, 'dist/src/main.js', ...args);
+    expect((await start('touch', '/tmp/x').outcome).code).toBe(1);
+    expect(await run('migrate', 'run').outcome).toMatchObject({ code: 0 });
+    const { stdout } = await run('keys', 'create', '--name', 'x').outcome;
+    const program = run('serve');
+    const [, base] = await program.says(/"address":"([^"]+)"/);
+    await addPet(base!, stdout.trim(), 'Rex');
+    expect(await petNames(base!, stdout.trim())).toEqual(['Rex']);
+    expect((await fetch(new URL('/docs', base))).status).toBe(200);
+    expect((await program.end('SIGTERM')).code).toBe(0);
   });
 });
 
@@ -147,27 +182,23 @@ const unit = read('deploy/animal-store@.service');
 const valueOf = (name: string) => new RegExp(`^${name}=(.*)$`, 'm').exec(unit)![1]!;
 
 describe('deploy/animal-store@.service', () => {
-  it('starts the service as npm run start:prod does, on the port that the instance names', () => {
+  it('starts the service as npm run start:prod does, on the port that the instance names, with time to stop and no core dump', () => {
     const start = JSON.parse(read('package.json')).scripts['start:prod'];
-    expect(`exec ${valueOf('ExecStart')}`).toBe(
-      `${start.replace(' node', ' /usr/bin/node')} serve`,
-    );
+    const command = `${start.replace(' node', ' /usr/bin/node')} serve`;
+    expect(`exec ${valueOf('ExecStart')}`).toBe(command);
     const variables = valueOf('Environment').replaceAll('%i', '3000').split(' ');
     const values = Object.fromEntries(variables.map((variable) => variable.split('=')));
     expect(Object.keys(new Environment())).toEqual(expect.arrayContaining(Object.keys(values)));
     const { DATABASE_URL_FILE: _, ...others } = values;
     const environment = readEnvironment({ ...others, DATABASE_URL: 'postgres://db/animals' });
     expect(environment).toMatchObject({ NODE_ENV: 'production', PORT: 3000 });
-  });
-
-  it('gives a process the time that the longest DRAIN_SECONDS needs, and leaves no core dump', () => {
+    // The longest DRAIN_SECONDS, and what docs/operations.md adds.
     expect(Number(valueOf('TimeoutStopSec'))).toBeGreaterThanOrEqual(60 + 15);
     expect(valueOf('LimitCORE')).toBe('0');
   });
 
   itWith('systemd-analyze')('is a unit that systemd reads', async () => {
-    const folder = await temporaryFolder();
-    const file = join(folder, 'animal-store@3000.service');
+    const file = join(await temporaryFolder(), 'animal-store@3000.service');
     writeFileSync(file, unit.replace('/usr/bin/node', process.execPath));
     const analyze = (...args: string[]) =>
       spawnSync('systemd-analyze', [...args, file], { encoding: 'utf8' });

@@ -1,4 +1,6 @@
+import { readdir } from 'node:fs/promises';
 import { administerKeys } from '../../src/auth/api-keys.js';
+import { VERSION } from '../../src/config/project-root.js';
 import { expectError } from '../support/answers.js';
 import { Wire } from '../support/wire.js';
 import { RawConnection, request } from '../support/raw-http.js';
@@ -8,8 +10,10 @@ import { until } from '../support/until.js';
 const project = Project.ofTests();
 let DATABASE_URL: string;
 let key: string;
+let production: Record<string, string>;
 beforeAll(async () => {
   DATABASE_URL = await project.createMigratedDatabase();
+  production = { NODE_ENV: 'production', DATABASE_URL };
   ({ key } = await administerKeys(DATABASE_URL, (keys) => keys.issue('test')));
 });
 
@@ -17,63 +21,117 @@ const isReady = async (base: string) =>
   (await fetch(new URL('/health/ready', base))).status === 200;
 const failsReadiness = (base: string) =>
   until('readiness fails', async () => !(await isReady(base)));
+const linesOf = (stdout: string) =>
+  Array.from(stdout.matchAll(/^.+$/gm), ([line]) => JSON.parse(line));
 
-it('SIGTERM fails readiness at once; the service serves on, then ends each connection with its last response', async () => {
-  const { base, program } = await project.serve({ DATABASE_URL, DRAIN_SECONDS: '3' });
-  const port = Number(new URL(base).port);
-  const [kept, busy, idle] = await Promise.all([1, 2, 3].map(() => RawConnection.open(port)));
-  const ended = program.end('SIGTERM');
-  const since = performance.now();
-  await failsReadiness(base);
-  busy!.send(request('GET /v1/pets', [`Authorization: Bearer ${key}`]));
-  const { status, headers } = await busy!.answer();
-  expect([status, headers['connection']]).toEqual([200, 'keep-alive']);
-  expect((await fetch(new URL('/health/live', base))).status).toBe(200);
+describe('a process', () => {
+  it('fails readiness at once on SIGTERM, serves on, then ends each connection with its last response, and logs all that in JSON alone', async () => {
+    const variables = { DRAIN_SECONDS: '2', METRICS_PORT: '0', COMMIT: '0123abc' };
+    const { base, program } = await project.serve({ ...production, ...variables });
+    const port = Number(new URL(base).port);
+    const [kept, busy, idle] = await Promise.all([1, 2, 3].map(() => RawConnection.open(port)));
+    expect((await fetch(new URL('/health/live', base))).status).toBe(200);
+    const ended = program.end('SIGTERM');
+    const since = performance.now();
+    await failsReadiness(base);
+    busy!.send(request('GET /v1/pets', [`Authorization: Bearer ${key}`]));
+    const { status, headers } = await busy!.answer();
+    expect([status, headers['connection']]).toEqual([200, 'keep-alive']);
+    expect((await fetch(new URL('/health/live', base))).status).toBe(200);
 
-  const isRefused = () => isReady(base).then(() => false, () => true); // prettier-ignore
-  await until('new connections are refused', isRefused);
-  expect(performance.now() - since).toBeGreaterThan(2_900);
-  kept!.send(request('GET /health/ready'));
-  const last = await kept!.answer();
-  expectError(last, 503, 'unavailable', ['stopping']);
-  expect(last.headers['connection']).toBe('close');
-  expect(await kept!.rest()).toBe('');
-  expect(await idle!.rest()).toBe('');
-  expect(await ended).toMatchObject({ code: 0, stderr: '' });
-});
+    const isRefused = () => isReady(base).then(() => false, () => true); // prettier-ignore
+    await until('new connections are refused', isRefused);
+    expect(performance.now() - since).toBeGreaterThan(1_900);
+    kept!.send(request('GET /health/ready'));
+    const last = await kept!.answer();
+    expectError(last, 503, 'unavailable', ['stopping']);
+    expect(last.headers['connection']).toBe('close');
+    expect(await kept!.rest()).toBe('');
+    expect(await idle!.rest()).toBe('');
 
-it('SIGTERM reaches the service through npm, and counts once if both get it', async () => {
-  const program = project.npm('start:prod', { DATABASE_URL, DRAIN_SECONDS: '2' });
-  const [, base] = await program.says(/^Animal Store Service at (\S+)/m);
-  program.send('SIGTERM');
-  await failsReadiness(base!);
-  program.signalGroup('SIGTERM');
-  expect(await isReady(base!)).toBe(false);
-  expect((await program.outcome).code).toBe(0);
-});
+    const { code, stdout, stderr } = await ended;
+    expect([code, stderr]).toEqual([0, '']);
+    // Of the probes, only those that failed.
+    expect(stdout).not.toContain('/health/live');
+    const lines = linesOf(stdout).filter(({ level, msg }) => level === 'info' && msg !== 'request');
+    const metrics = expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+\/metrics$/);
+    const build = { version: VERSION, commit: '0123abc', node: process.version };
+    expect(lines).toMatchObject([
+      { level: 'info', msg: 'started', ...build, pid: program.processId, metrics },
+      { level: 'info', msg: 'draining', reason: 'SIGTERM', seconds: 2 },
+      { level: 'info', msg: 'stopped', reason: 'SIGTERM' },
+    ]);
+  });
 
-it('SIGINT ends the drain', async () => {
-  const { base, program } = await project.serve({ DATABASE_URL, DRAIN_SECONDS: '60' });
-  program.send('SIGTERM');
-  await failsReadiness(base);
-  const since = performance.now();
-  expect(await program.end('SIGINT')).toMatchObject({ code: 0, stderr: '' });
-  expect(performance.now() - since).toBeLessThan(20_000);
-});
+  it('gets SIGTERM through npm, and counts it once if both get it', async () => {
+    const program = project.npm('start:prod', { DATABASE_URL, DRAIN_SECONDS: '2' });
+    const [, base] = await program.says(/^Animal Store Service at (\S+)/m);
+    program.send('SIGTERM');
+    await failsReadiness(base!);
+    program.signalGroup('SIGTERM');
+    expect(await isReady(base!)).toBe(false);
+    expect((await program.outcome).code).toBe(0);
+  });
 
-it('SIGHUP ends the service without a drain, with an exit code that makes a supervisor start it again', async () => {
-  const { base, program } = await project.serve({ DATABASE_URL, DRAIN_SECONDS: '60' });
-  expect(await isReady(base)).toBe(true);
-  const { code, stdout, stderr } = await program.end('SIGHUP');
-  expect([code, stderr]).toEqual([129, '']);
-  expect(stdout).toMatch(/"reason":"SIGHUP","msg":"stopped"\}\n$/);
-});
+  it('ends the drain on SIGINT', async () => {
+    const { base, program } = await project.serve({ DATABASE_URL, DRAIN_SECONDS: '60' });
+    program.send('SIGTERM');
+    await failsReadiness(base);
+    const since = performance.now();
+    expect(await program.end('SIGINT')).toMatchObject({ code: 0, stderr: '' });
+    expect(performance.now() - since).toBeLessThan(20_000);
+  });
 
-it('SIGINT ends the service although its database has come to a halt', async () => {
-  const wire = await Wire.to(DATABASE_URL);
-  const { base, program } = await project.serve({ DATABASE_URL: wire.url });
-  expect(await isReady(base)).toBe(true);
-  wire.stall();
-  expect(await program.end('SIGINT')).toMatchObject({ code: 0, stderr: '' });
-  wire.cut();
+  it('ends on SIGHUP without a drain, although its database has come to a halt, with an exit code that makes a supervisor start it again', async () => {
+    const wire = await Wire.to(DATABASE_URL);
+    const variables = { DATABASE_URL: wire.url, DRAIN_SECONDS: '60' };
+    const { base, program } = await project.serve(variables);
+    expect(await isReady(base)).toBe(true);
+    wire.stall();
+    const { code, stdout, stderr } = await program.end('SIGHUP');
+    expect([code, stderr]).toEqual([129, '']);
+    expect(stdout).toMatch(/"reason":"SIGHUP","msg":"stopped"\}\n$/);
+    wire.cut();
+  });
+
+  it('logs which error ended it', async () => {
+    const raise = `process.on('SIGUSR2', () => { throw new Error('unforeseen'); })`;
+    const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(raise)}`;
+    const { program } = await project.serve({ ...production, NODE_OPTIONS });
+    const { code, stdout } = await program.end('SIGUSR2');
+    const stopped = { level: 'fatal', msg: 'stopped', reason: 'error' };
+    const last = linesOf(stdout).at(-1);
+    expect([code, last]).toMatchObject([1, { ...stopped, err: { message: 'unforeseen' } }]);
+  });
+
+  it.each([
+    [
+      'its configuration is invalid',
+      { PORT: 'x', LOG_LEVEL: 'x', DATABASE_URL: '' },
+      /^PORT .+\nLOG_LEVEL .+\nDATABASE_URL must be set when NODE_ENV is production$/,
+    ],
+    ['HOST has no address', { HOST: 'nowhere.invalid' }, /^(?!.*DATABASE_URL).*\bHOST\b/],
+    ['not with LOG_LEVEL=silent', { LOG_LEVEL: 'silent', PORT: 'x' }, undefined],
+  ])('logs in production why it does not start: %s', async (_why, variables, message) => {
+    const outcome = await project.run('serve', [], { ...production, ...variables });
+    const reason = outcome.stderr.trimEnd();
+    expect([outcome.code, reason]).toEqual([1, expect.stringMatching(message ?? /^PORT /)]);
+    const line = { level: 'fatal', time: expect.any(String), msg: 'stopped', reason };
+    const fatal = linesOf(outcome.stdout).filter(({ msg }) => msg === 'stopped');
+    expect(fatal).toEqual(message ? [line] : []);
+    expect(await readdir(project.folder)).not.toContain('.data');
+  });
+
+  it('writes its log to a terminal line by line', async () => {
+    const program = project.onTerminal(['serve'], production);
+    const [, address] = await program.says(/(http:\S+)\/v1/);
+    await fetch(`${address}/v1/pets`);
+    // Ctrl-C makes the terminal discard what it has not shown yet.
+    await program.says(/"request"/);
+    program.type('\u0003');
+    const { code, stdout } = await program.outcome;
+    expect(code).toBe(0);
+    const lines = linesOf(stdout.replaceAll('\r\n', '\n').replace('^C', ''));
+    expect(lines.map(({ msg }) => msg)).toEqual(['started', 'request', 'stopped']);
+  });
 });

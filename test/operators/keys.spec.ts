@@ -12,12 +12,6 @@ import { Project } from '../support/project.js';
 import { onServer, startService, type TestService } from '../support/service.js';
 import { Wire } from '../support/wire.js';
 
-/** What of a key must not be seen: its text, its secret part, and the secret's bytes. */
-function tracesOf(key: string): string[] {
-  const secret = key.slice('animalstore_'.length);
-  return [key, secret, Buffer.from(secret, 'base64url').subarray(0, 32).toString('hex')];
-}
-
 describe('the key command, whose role has the rights of docs/grants.sql for animals_keys alone', () => {
   const project = Project.ofTests();
   let owner: string;
@@ -39,12 +33,8 @@ describe('the key command, whose role has the rights of docs/grants.sql for anim
     await onServer(`drop role ${role}`);
   });
 
-  const keys = (args: string[] | string, more: Record<string, string> = {}) =>
-    runHere(typeof args === 'string' ? `keys ${args}`.trim() : ['keys', ...args], {
-      DATABASE_URL,
-      LOCAL_API_KEY: '',
-      ...more,
-    });
+  const keys = (args: string, more: Record<string, string> = {}) =>
+    runHere(`keys ${args}`.trim(), { DATABASE_URL, ...more });
   const issue = (expiresIn?: number) =>
     administerKeys(owner, (those) => those.issue('Bello', expiresIn));
   const statusOf = (key: string) => statusWith(`${service.origin}/v1`, key);
@@ -114,11 +104,9 @@ describe('the key command, whose role has the rights of docs/grants.sql for anim
 
   it.each<[string, Record<string, string>]>([
     ['is public', { NODE_ENV: 'production' }],
-    ['is public', { PUBLISHED_HOST: '[::]' }],
     ['is public', { HOST: '127.0.0.1', PUBLISHED_HOST: '192.168.1.127' }],
     ['is public', { HOST: '127.0.0.1.example' }],
-    ['is valid', { HOST: '0.0.0.0', PUBLISHED_HOST: '127.0.0.2' }],
-    ['is valid', { HOST: 'localhost', PUBLISHED_HOST: '[::1]' }],
+    ['is valid', { HOST: '0.0.0.0', PUBLISHED_HOST: '[::1]' }],
   ])('says that the key of .env.example %s with %j', async (what, variables) => {
     const LOCAL_API_KEY = parseEnv(read('.env.example'))['LOCAL_API_KEY']!;
     const { code, stderr } = await keys('admit --name x', { ...variables, LOCAL_API_KEY });
@@ -127,18 +115,12 @@ describe('the key command, whose role has the rights of docs/grants.sql for anim
     await query(owner, 'delete from api_keys');
   });
 
-  it('reads the key and the URL from files', async () => {
+  it('reads the key from a file', async () => {
     const key = newApiKey();
-    const fileWith = async (name: string, content: string) => {
-      await writeFile(join(project.folder, name), `${content}\n`);
-      return join(project.folder, name);
-    };
-    const files = {
-      LOCAL_API_KEY_FILE: await fileWith('key', key),
-      DATABASE_URL_FILE: await fileWith('url', DATABASE_URL),
-    };
+    const LOCAL_API_KEY_FILE = join(project.folder, 'key');
+    await writeFile(LOCAL_API_KEY_FILE, `${key}\n`);
     const admit = (LOCAL_API_KEY: string) =>
-      keys('admit --name x', { ...files, DATABASE_URL: '', LOCAL_API_KEY });
+      keys('admit --name x', { LOCAL_API_KEY_FILE, LOCAL_API_KEY });
     expect(await admit('')).toMatchObject({ code: 0 });
     expect(await statusOf(key)).toBe(200);
     const stderr = expect.stringContaining(
@@ -162,29 +144,31 @@ describe('the key command, whose role has the rights of docs/grants.sql for anim
     const wire = await Wire.to(owner);
     const { url } = wire;
     const written: string[] = [];
-    const write = async (code: number, args: string[] | string, LOCAL_API_KEY = '') => {
+    const write = async (code: number, args: string, LOCAL_API_KEY = '') => {
       const variables = { DATABASE_URL: url, LOG_LEVEL: 'trace', LOCAL_API_KEY };
-      const { stdout, stderr, ...outcome } = await keys(args, variables);
-      expect({ args, ...outcome }).toEqual({ args, code });
-      written.push(stdout, stderr);
+      const outcome = await keys(args, variables);
+      expect([args, outcome.code]).toEqual([args, code]);
+      written.push(outcome.stdout, outcome.stderr);
     };
     await write(0, 'list');
     await write(1, `revoke ${key}`);
     await write(0, `revoke ${id}`);
     await write(1, key);
-    await write(1, `create ${key} --name x`);
     await write(1, `create --name x --expires ${key}`);
     await write(1, `create --${key}`);
     await write(0, 'admit --name x', LOCAL_API_KEY);
     await write(1, 'admit --name x', `${LOCAL_API_KEY.slice(0, -1)}-`);
     await query(owner, 'alter table api_keys rename to hidden');
-    await write(1, 'create --name x');
     await write(1, 'admit --name x', LOCAL_API_KEY);
     await query(owner, 'alter table hidden rename to api_keys');
     wire.cut();
     await write(1, 'admit --name x', LOCAL_API_KEY);
-
-    for (const trace of ['animalstore_', ...tracesOf(key), ...tracesOf(LOCAL_API_KEY)]) {
+    // Its text, its secret part, and the bytes of that.
+    const traces = [key, LOCAL_API_KEY].flatMap((each) => {
+      const secret = each.slice('animalstore_'.length);
+      return [secret, Buffer.from(secret, 'base64url').subarray(0, 32).toString('hex')];
+    });
+    for (const trace of ['animalstore_', ...traces]) {
       expect(written.filter((text) => text.includes(trace))).toEqual([]);
     }
   });
@@ -192,16 +176,13 @@ describe('the key command, whose role has the rights of docs/grants.sql for anim
   it.each([
     '',
     'list --colour red',
-    'list all',
     'create',
     'create collar --name x',
+    'create --name \u3000',
     'create --name x --expires 1w',
     `create --name ${'🐈'.repeat(101)}`,
     'revoke x',
     'revoke 9223372036854775808',
-    'revoke 1 --name x',
-    'admit --name x --expires 5s',
-    ['create', '--name', ' '],
   ])('rejects the arguments %j with the usage and changes nothing', async (args) => {
     const wrong = { code: 1, stdout: '', stderr: expect.stringContaining('Usage:') };
     expect(await keys(args)).toEqual(wrong);

@@ -84,27 +84,23 @@ describe('the migrations', () => {
       `create schema other; grant all on schema other to public; create role ${role} login password 'sekrit';
        grant select on pets to ${role}; alter role ${role} set search_path = other`,
     );
-    const pathOf = (path: string) => `${url}?options=-c%20search_path%3D${path}`;
     const asRole = Object.assign(new URL(url), { username: role, password: 'sekrit' }).href;
     const notFirst =
       /The tables are in the schema public, which is not first in the search_path of the role/;
-    for (const DATABASE_URL of [pathOf('other'), pathOf('other,public'), asRole]) {
+    const refused = { code: 1, stdout: '', stderr: expect.stringMatching(notFirst) };
+    for (const DATABASE_URL of [`${url}?options=-c%20search_path%3Dother,public`, asRole]) {
       for (const command of ['run', 'revert', 'sql']) {
-        const { code, stdout, stderr } = await runHere(`migrate ${command}`, { DATABASE_URL });
-        expect([code, stdout, stderr]).toEqual([1, '', expect.stringMatching(notFirst)]);
-        expect(stderr).toMatch(/^Database .+, schema other\.\n/);
+        expect(await runHere(`migrate ${command}`, { DATABASE_URL })).toEqual(refused);
       }
     }
-    const start = (DATABASE_URL: string) =>
-      requireMigrated(DATABASE_URL, readEnvironment({ DATABASE_URL, MIGRATE_ON_START: 'true' }));
-    for (const DATABASE_URL of [pathOf('other'), asRole]) {
-      await expect(start(DATABASE_URL)).rejects.toThrow(notFirst);
-      const { code, stdout } = await runHere('check', { DATABASE_URL });
-      expect([code, stdout]).toEqual([1, expect.not.stringContaining('pending')]);
-      expect(stdout).toMatch(/, schema other\n[^]*\nFAIL {2}schema: The tables are in /);
-    }
+    const start = () =>
+      requireMigrated(asRole, readEnvironment({ DATABASE_URL: asRole, MIGRATE_ON_START: 'true' }));
+    await expect(start()).rejects.toThrow(notFirst);
+    const { code, stdout } = await runHere('check', { DATABASE_URL: asRole });
+    expect([code, stdout]).toEqual([1, expect.not.stringContaining('pending')]);
+    expect(stdout).toMatch(/, schema other\n[^]*\nFAIL {2}schema: The tables are in /);
     await query(url, `revoke usage on schema public from public`);
-    await expect(start(asRole)).rejects.toThrow(`grant usage on schema public to ${role};`);
+    await expect(start()).rejects.toThrow(`grant usage on schema public to ${role};`);
     const tables = await query(url, `select schemaname from pg_tables where tablename = 'pets'`);
     expect(tables).toEqual([{ schemaname: 'public' }]);
     await query(url, `drop owned by ${role}`, `drop role ${role}`);
@@ -115,17 +111,12 @@ describe('the migrations', () => {
     const holder = new Client({ connectionString: url });
     await holder.connect();
     await holder.query(`select pg_advisory_lock(${MIGRATION_LOCK})`);
-    for (const [reason, code] of [
-      ['SIGTERM', 0],
-      ['SIGHUP', 129],
-    ] as const) {
-      const waiting = project.spawn('serve', [], { DATABASE_URL: url, MIGRATE_ON_START: 'true' });
-      await waiting.says(/^Another process migrates/m, 'stderr');
-      const { stdout, ...outcome } = await waiting.end(reason);
-      const stderr = 'Another process migrates this database; this one waits for it.\n';
-      expect(outcome).toEqual({ code, stderr });
-      expect(JSON.parse(stdout)).toMatchObject({ level: 'info', msg: 'stopped', reason });
-    }
+    const waiting = project.spawn('serve', [], { DATABASE_URL: url, MIGRATE_ON_START: 'true' });
+    await waiting.says(/^Another process migrates/m, 'stderr');
+    const { stdout, ...outcome } = await waiting.end('SIGHUP');
+    const stderr = 'Another process migrates this database; this one waits for it.\n';
+    expect(outcome).toEqual({ code: 129, stderr });
+    expect(JSON.parse(stdout)).toMatchObject({ level: 'info', msg: 'stopped', reason: 'SIGHUP' });
     await holder.end();
     expect((await migrate('show', url)).stdout).toBe(shown(0));
   });

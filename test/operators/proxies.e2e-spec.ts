@@ -1,11 +1,9 @@
 import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { appendFile, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { appendFile, readFile } from 'node:fs/promises';
 import { createServer, request as httpRequest } from 'node:http';
-import { connect, constants } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { administerKeys } from '../../src/auth/api-keys.js';
@@ -16,8 +14,9 @@ import { expectError } from '../support/answers.js';
 import { query } from '../support/ask.js';
 import { describeWith } from '../support/describe-with.js';
 import { freePort } from '../../scripts/free-port.mjs';
-import { exchange, request } from '../support/raw-http.js';
+import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { Project, type Service } from '../support/project.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 import { until } from '../support/until.js';
 import { checkHaproxy, configurationOf, PROXIES, Proxy } from '../support/proxy.js';
 
@@ -29,25 +28,24 @@ class Stubs {
   /** Whether they close a connection in place of a response. */
   isSilent = false;
   private readonly servers = [1, 2].map(() =>
-    createServer((incoming, response) => {
-      const isProbe = incoming.url === '/health/ready';
-      if (!isProbe) {
-        this.requests.push(`${incoming.method}`);
-        this.connections.add(incoming.socket);
+    createServer(({ url, method, socket }, response) => {
+      if (url !== '/health/ready') {
+        this.requests.push(`${method}`);
+        this.connections.add(socket);
+        if (this.isSilent) {
+          socket.destroy();
+        }
       }
-      if (this.isSilent && !isProbe) {
-        incoming.socket.destroy();
-      } else {
-        response.end();
-      }
-    }).listen(0, '127.0.0.1'),
+      response.end();
+    }),
   );
 
-  async ports(): Promise<[number, number]> {
-    await Promise.all(
-      this.servers.map(async (server) => server.listening || once(server, 'listening')),
-    );
-    return this.servers.map((server) => (server.address() as AddressInfo).port) as any;
+  async listen(): Promise<[number, number]> {
+    const ports = this.servers.map(async (server) => {
+      await once(server.listen(0, '127.0.0.1'), 'listening');
+      return (server.address() as AddressInfo).port;
+    });
+    return Promise.all(ports) as Promise<[number, number]>;
   }
 
   async stop(): Promise<void> {
@@ -192,34 +190,17 @@ describe('two processes of the service', () => {
         expect(created.toSorted()).toEqual(names.toSorted());
       }
 
-      /** Over HTTP/2. Without `body`, cancels the request when it is rejected, or after 100 ms. */
-      async function post(authorization: string, body?: string) {
-        const session = connect(proxy.origin);
-        const target = { ':method': 'POST', ':path': '/v1/pets' };
-        const headers = {
-          'content-type': 'application/json',
-          'content-length': body?.length ?? 27,
-        };
-        const stream = session.request({ ...target, authorization, ...headers });
-        const answer = once(stream, 'response').then(([answered]) => answered[':status']);
-        const status = await (body
-          ? (stream.end(body), answer)
-          : Promise.race([answer, wait(100)]));
-        stream.close(constants.NGHTTP2_CANCEL);
-        session.close();
-        return status;
-      }
-
-      if (name === 'haproxy') {
-        it('serve others while a client cancels requests whose body is missing', async () => {
-          for (let n = 0; n < 5; n += 1) {
-            await post('Bearer wrong');
-            const body = '{"name":"Rex","categoryId":1}';
-            const created = Array.from({ length: 4 }, () => post(`Bearer ${key}`, body));
-            expect(await Promise.all(created)).toEqual([201, 201, 201, 201]);
-          }
-        });
-      }
+      it('serve others while a client leaves, time and again, without the body that it announced', async () => {
+        const head = request('POST /v1/pets', [...POST, 'Content-Length: 9']);
+        const body = '{"name":"Rex","categoryId":1}';
+        for (let n = 0; n < 5; n += 1) {
+          const connection = await RawConnection.open(proxy.port);
+          connection.send(head);
+          connection.vanish();
+          const created = Array.from({ length: 4 }, () => send('POST', {}, body));
+          expect(await Promise.all(created)).toEqual([201, 201, 201, 201]);
+        }
+      });
 
       const withKey = (pet: string) => ({ 'Idempotency-Key': pet });
       // nginx learns that a process stops when it does not respond: a request on its way then must be sent again.
@@ -241,9 +222,11 @@ describe.each(PROXIES)('servers that close connections without a response, behin
   describeWith(name)('as deploy/ configures it', () => {
     let stubs: Stubs;
     let proxy: Proxy;
+    let ports: [number, number];
     beforeEach(async () => {
       stubs = new Stubs();
-      proxy = await Proxy.start(name, await stubs.ports());
+      ports = await stubs.listen();
+      proxy = await Proxy.start(name, ports);
     });
     afterEach(async () => {
       await proxy.stop();
@@ -277,42 +260,35 @@ describe.each(PROXIES)('servers that close connections without a response, behin
       expect(stubs.requests.length > 1).toBe(!isSentOnce);
     });
 
-    it('a POST is sent to the other one if the first accepts no connection', async () => {
+    it("a POST is sent to the other one if the first accepts no connection, and gets the service's error if none does", async () => {
       await proxy.stop();
       // Nobody listens on port 1. The port of a stub that was stopped might be given to another test.
-      proxy = await Proxy.start(name, [1, (await stubs.ports())[1]]);
+      proxy = await Proxy.start(name, [1, ports[1]]);
       for (let n = 0; n < 10; n += 1) {
-        const response = await fetch(proxy.origin, { method: 'POST' });
-        expect([response.status, await response.text()]).toEqual([200, '']);
+        expect((await fetch(proxy.origin, { method: 'POST' })).status).toBe(200);
       }
       expect(stubs.requests).toHaveLength(10);
-    });
-
-    it("a request gets the service's error if none accepts a connection", async () => {
       await stubs.stop();
       await expectUnavailable();
     });
+
+    it('no query is logged', async () => {
+      await fetch(`${proxy.origin}/v1/pets?needle=1`);
+      if (name === 'haproxy') {
+        await proxy.program.says(/^.+ GET \/v1\/pets HTTP\/1.1$/m);
+      }
+      expect(proxy.program.stdout).not.toContain('needle');
+    });
   });
 });
+
 describeWith('haproxy')('deploy/haproxy.cfg', () => {
   it('may be given a certificate, or one name for all processes', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'animal-store-certificate-'));
-    const pem = join(folder, 'animals.pem');
+    const pem = join(await temporaryFolder(), 'animals.pem');
     const make = 'req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -keyout';
     execFileSync('openssl', [...make.split(' '), pem, '-out', `${pem}.crt`], { stdio: 'ignore' });
     await appendFile(pem, await readFile(`${pem}.crt`));
     checkHaproxy({ CERTIFICATE: pem, PROCESSES: 'localhost:3000' });
-    await rm(folder, { recursive: true });
-  });
-
-  it('logs no query', async () => {
-    const stubs = new Stubs();
-    const proxy = await Proxy.start('haproxy', await stubs.ports());
-    await fetch(`${proxy.origin}/v1/pets?needle=1`);
-    const [line] = await proxy.program.says(/^.+ GET \/v1\/pets HTTP\/1.1$/m);
-    expect(line + proxy.program.stdout).not.toContain('needle');
-    await proxy.stop();
-    await stubs.stop();
   });
 
   it('has the same error for 502, 503 and 504', async () => {

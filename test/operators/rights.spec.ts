@@ -1,5 +1,7 @@
+import { administerKeys } from '../../src/auth/api-keys.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { NEEDED_RIGHTS, OTHER_RIGHTS } from '../../src/schema/schema-state.js';
+import { expectError } from '../support/answers.js';
 import { query } from '../support/ask.js';
 import { runHere } from '../support/command.js';
 import { createGrantedRole, dropGrantedRole, grantsTo, roleOf } from '../support/granted-role.js';
@@ -11,41 +13,45 @@ import {
   startService,
   type TestService,
 } from '../support/service.js';
-import { until } from '../support/until.js';
+
+const project = Project.ofTests();
+let owner: string;
+let role: string;
+let DATABASE_URL: string;
+let service: TestService;
+beforeAll(async () => {
+  owner = await createMigratedDatabase();
+  role = roleOf(owner);
+  DATABASE_URL = await createGrantedRole(owner);
+  service = await startService({ METRICS_PORT: '0' }, DATABASE_URL, { owner });
+  await create().expect(201);
+  await asOwner(`insert into orders (pet_id) values (1)`);
+});
+afterAll(async () => {
+  await service.stop();
+  await dropGrantedRole(owner);
+  await dropDatabase(owner);
+});
+
+const asOwner = (...statements: string[]) => query(owner, ...statements);
+const create = () => service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 });
+/** Of readiness. */
+const READY = [200, undefined];
+const ready = async () => {
+  const { status, body } = await service.anonymous.get('/health/ready');
+  return [status, body.message];
+};
+/** The exit code of `check`, and its line about something. */
+const check = async (about = 'rights') => {
+  const { code, stdout } = await runHere('check', { DATABASE_URL });
+  return [code, new RegExp(`^.+ ${about}: .+$`, 'm').exec(stdout)?.[0]];
+};
 
 describe('a role with the rights of docs/grants.sql', () => {
-  const project = Project.ofTests();
-  let owner: string;
-  let role: string;
-  let DATABASE_URL: string;
-  let service: TestService;
-  beforeAll(async () => {
-    owner = await createMigratedDatabase();
-    role = roleOf(owner);
-    DATABASE_URL = await createGrantedRole(owner);
-  });
-  afterAll(async () => {
-    await dropGrantedRole(owner);
-    await dropDatabase(owner);
-  });
-  beforeEach(async () => {
-    service = await startService({ METRICS_PORT: '0' }, DATABASE_URL, { owner });
-  });
-  afterEach(() => service.stop());
-
-  const asOwner = (sql: string) => query(owner, sql);
   const change = (what: 'grant' | 'revoke', right: string) =>
     asOwner(
       `${what} ${right.replace('usage on', '$& sequence')} ${what === 'grant' ? 'to' : 'from'} ${role}`,
     );
-  const ready = async () => {
-    const { status, body } = await service.anonymous.get('/health/ready');
-    return [status, body.message];
-  };
-  const check = async (about = 'rights') => {
-    const { code, stdout } = await runHere('check', { DATABASE_URL });
-    return [code, new RegExp(`^.+ ${about}: .+$`, 'm').exec(stdout)?.[0]];
-  };
 
   it('passes the check; without one that listPets, createPet or getPet need, it is not ready', async () => {
     expect(await check()).toEqual([0, 'ok    rights: all that the service needs']);
@@ -56,51 +62,32 @@ describe('a role with the rights of docs/grants.sql', () => {
       expect(await check()).toEqual([1, `FAIL  rights: ${message}`]);
       await change('grant', right);
     }
-    await asOwner(grantsTo(role));
-    expect(await ready()).toEqual([200, undefined]);
+    expect(await ready()).toEqual(READY);
   });
 
-  it('is ready and serves pets without its other rights, and says so once in the log, and in the check', async () => {
+  it('is ready and serves pets without its other rights, and says so once in the log, in the metrics and in the check', async () => {
     for (const right of OTHER_RIGHTS) {
       await change('revoke', right);
     }
     const message = `The database role lacks: ${OTHER_RIGHTS.join(', ')}.`;
-    expect(await ready()).toEqual([200, undefined]);
-    const { body: pet } = await service.api
-      .post('/v1/pets')
-      .set('Idempotency-Key', 'without')
-      .send({ name: 'Rex', categoryId: 1 })
-      .expect(201);
+    expect(await ready()).toEqual(READY);
+    await create().set('Idempotency-Key', 'without').expect(201);
     await service.api.get('/v1/pets').expect(200);
-    await service.api.get(`/v1/pets/${pet.id}`).expect(200);
-    expect(await ready()).toEqual([200, undefined]);
+    await service.api.get('/v1/pets/1').expect(200);
+    expect(await ready()).toEqual(READY);
     const metrics = await fetch(`http://127.0.0.1:${service.metricsPort()}/metrics`);
     expect(await metrics.text()).toContain('\nanimal_store_database_warnings 1\n');
     expect(await check()).toEqual([0, `warn  rights: ${message}`]);
     await asOwner(grantsTo(role));
-    expect(await ready()).toEqual([200, undefined]);
+    expect(await ready()).toEqual(READY);
     const warnings = service.log.filter((line) => line.includes('operation on pets'));
     expect(warnings).toEqual([expect.stringContaining(`"reason":"${message}"`)]);
     expect(service.log.join('')).toContain('The database has everything that the service uses');
   });
 
-  it('is not ready, and says why, while its search_path has another schema', async () => {
-    const path = (how: string) =>
-      asOwner(`alter role ${role} ${how};
-        select pg_terminate_backend(pid) from pg_stat_activity where usename = '${role}'`);
-    await asOwner(`create schema other; grant usage on schema other to ${role}`);
-    await path('set search_path = other');
-    await until('it has new sessions', async () => {
-      const [status, message] = await ready();
-      return status === 503 && String(message).startsWith('The tables are in the schema public, ');
-    });
-    await path('reset search_path');
-    await until('it is ready again', async () => (await ready())[0] === 200);
-  });
-
   it('is ready while a migration is reverted that no pet needs, starts, and warns', async () => {
     await revertOrders(owner);
-    expect(await ready()).toEqual([200, undefined]);
+    expect(await ready()).toEqual(READY);
     const warning = /"level":"warn".*Migrations are pending that no pet needs: CreateOrders/;
     expect(service.log.join('')).toMatch(warning);
     const { base, program } = await project.serve({ DATABASE_URL });
@@ -109,6 +96,83 @@ describe('a role with the rights of docs/grants.sql', () => {
     const checked = [0, expect.stringMatching(/^warn {2}migrations: .*CreateOrders/)];
     expect(await check('migrations')).toEqual(checked);
     await runMigrations(owner);
-    await asOwner(grantsTo(role));
+    await asOwner(grantsTo(role), `insert into orders (pet_id) values (1)`);
+  });
+});
+
+describe('with row-level security', () => {
+  const lackOf = (table: string) =>
+    `The database role lacks: select on ${table} (row-level security could hide rows; run alter role ${role} bypassrls, or alter table ${table} disable row level security).`;
+  const orders = () => service.api.get('/v1/store/orders');
+  const requests: Record<string, () => Promise<any>> = {
+    pets: async () => [
+      await service.api.get('/v1/pets'),
+      await service.api.get('/v1/pets?status=available'),
+      await service.api.get('/v1/pets/1'),
+      await create(),
+      await create().set('Idempotency-Key', 'k'),
+    ],
+    api_keys: async () => {
+      const { key } = await administerKeys(owner, (keys) => keys.issue('new'));
+      return [await service.anonymous.get('/v1/pets').set('Authorization', `Bearer ${key}`)];
+    },
+    idempotency_keys: async () => [await create().set('Idempotency-Key', 'k')],
+  };
+  const expectServed = async () => {
+    expect(await ready()).toEqual(READY);
+    const answers = Object.values(requests).map((send) => send());
+    for (const answer of (await Promise.all([...answers, orders()])).flat()) {
+      expect(answer.status).toBeLessThan(300);
+      expect(answer.text).not.toBe('[]');
+    }
+  };
+
+  it.each([
+    ['without a policy', 'pets', ''],
+    ['and a policy that shows all rows', 'pets', 'create policy p on pets using (true)'],
+    ['without a policy', 'api_keys', ''],
+    ['without a policy', 'idempotency_keys', ''],
+  ])(
+    '%s on %s, nothing is hidden: 503, and readiness and check say why',
+    async (_how, table, policy) => {
+      await asOwner(`alter table ${table} enable row level security; ${policy}`);
+      try {
+        for (const answer of await requests[table]!()) {
+          expectError(answer, 503, 'unavailable', ['database', 'try again']);
+          expect(answer.headers['retry-after']).toBe('1');
+        }
+        expect(await ready()).toEqual([503, lackOf(table)]);
+        expect(await check()).toEqual([1, `FAIL  rights: ${lackOf(table)}`]);
+        if (table === 'api_keys') {
+          const { code, stdout, stderr } = await runHere('keys list', { DATABASE_URL });
+          expect([code, stdout]).toEqual([1, '']);
+          expect(stderr).toContain('row-level security policy for table "api_keys"');
+        }
+        await asOwner(`alter role ${role} bypassrls`);
+        await expectServed();
+      } finally {
+        await asOwner(
+          `alter role ${role} nobypassrls; alter table ${table} disable row level security;
+           drop policy if exists p on ${table}`,
+        );
+      }
+      await expectServed();
+    },
+  );
+
+  it('on all other tables, pets are served, orders are 503, and a warning says why', async () => {
+    const alter = (how: string) =>
+      asOwner(...['orders', 'migrations'].map((it) => `alter table ${it} ${how}`));
+    await alter('enable row level security');
+    expectError(await orders(), 503, 'unavailable', ['database']);
+    await service.api.get('/v1/pets').expect(200);
+    await create().expect(201);
+    expect(await ready()).toEqual(READY);
+    expect(await check()).toEqual([
+      0,
+      expect.stringMatching(/^warn .* select on migrations \(row-level.*select on orders \(row/),
+    ]);
+    await alter('disable row level security');
+    await expectServed();
   });
 });

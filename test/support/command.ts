@@ -1,3 +1,4 @@
+import { Console } from 'node:console';
 import { animalStore } from '../../src/cli/animal-store.js';
 import type { Outcome } from './program.js';
 
@@ -12,6 +13,7 @@ export async function runHere(
   variables: Record<string, string> = {},
 ): Promise<Outcome> {
   const { env, exitCode } = process;
+  const { console } = globalThis;
   const written = { stdout: '', stderr: '' };
   let code: number | undefined;
   const spies = [
@@ -28,6 +30,8 @@ export async function runHere(
     ),
   ];
   Object.assign(process, { env: { ...variables }, exitCode: undefined });
+  // Jest's own keeps what it is given.
+  globalThis.console = new Console(process.stdout, process.stderr);
   try {
     await animalStore(typeof command === 'string' ? command.split(' ') : [...command]);
   } catch (error) {
@@ -37,6 +41,7 @@ export async function runHere(
   } finally {
     code ??= Number(process.exitCode ?? 0);
     Object.assign(process, { env, exitCode });
+    globalThis.console = console;
     spies.forEach((spy) => spy.mockRestore());
   }
   return { code, ...written };

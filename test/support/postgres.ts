@@ -12,7 +12,7 @@ const ENVIRONMENT = { PATH: process.env['PATH'], LC_ALL: 'C', TZ: 'UTC' };
 
 const PASSWORD = 'superuser-password';
 
-/** @returns the folder of the installed PostgreSQL's server; `undefined` without it or its clients. In CI it must be there. */
+/** @returns the folder of the installed PostgreSQL's server; `undefined` without it or its clients. */
 export async function systemBinaries(): Promise<string | undefined> {
   // Where Debian has the server's programs, by major version.
   const debian = '/usr/lib/postgresql';

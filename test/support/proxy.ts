@@ -1,12 +1,12 @@
 import assert from 'node:assert';
 import { spawnSync } from 'node:child_process';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { freePort } from '../../scripts/free-port.mjs';
 import { PATH, Program } from './program.js';
 import { RawConnection } from './raw-http.js';
+import { temporaryFolder } from './temporary-folder.js';
 import { until } from './until.js';
 
 const HAPROXY = join(PROJECT_ROOT, 'deploy/haproxy.cfg');
@@ -33,18 +33,17 @@ export const checkHaproxy = (env: Record<string, string>) =>
 export class Proxy {
   private constructor(
     readonly port: number,
-    private readonly folder: string,
     readonly program: Program,
   ) {}
 
   /** @param ports those of the two processes. */
   static async start(name: ProxyName, ports: [number, number]): Promise<Proxy> {
-    const folder = await mkdtemp(join(tmpdir(), `animal-store-${name}-`));
+    const folder = await temporaryFolder();
     const port = await freePort();
     const { args, env } = await { haproxy, nginx }[name](folder, port, ports);
     expectValid(name, [name === 'nginx' ? '-t' : '-c', ...args], env);
     const program = Program.start(name, args, { env: { PATH, ...env } });
-    const proxy = new Proxy(port, folder, program);
+    const proxy = new Proxy(port, program);
     await until(`${name} listens`, () =>
       RawConnection.open(port).then(
         (connection) => (connection.vanish(), true),
@@ -60,13 +59,12 @@ export class Proxy {
 
   async stop(): Promise<void> {
     await this.program.end('SIGTERM');
-    await rm(this.folder, { recursive: true, force: true });
   }
 }
 
-async function haproxy(_folder: string, port: number, ports: [number, number]) {
+async function haproxy(folder: string, port: number, ports: [number, number]) {
   return {
-    args: ['-f', HAPROXY, '-db'],
+    args: ['-f', HAPROXY, '-db', '-p', join(folder, 'pid')],
     env: {
       LISTEN: `127.0.0.1:${port}`,
       PROCESS_1: `127.0.0.1:${ports[0]}`,

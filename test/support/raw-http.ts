@@ -3,14 +3,14 @@ import type { Answer } from './answers.js';
 
 export type { Answer };
 
-/** One connection, on which any bytes can be sent. Whatever takes over 60 seconds to come is an error. */
+/** One connection, on which any bytes can be sent. Whatever takes over 25 seconds to come is an error. */
 export class RawConnection {
   private received = '';
   private readonly chunks: AsyncIterator<Buffer>;
 
   private constructor(private readonly socket: Socket) {
     this.chunks = socket[Symbol.asyncIterator]();
-    socket.setTimeout(60_000, () => socket.destroy(new Error('nothing came for 60 seconds')));
+    socket.setTimeout(25_000, () => socket.destroy(new Error('nothing came for 25 seconds')));
   }
 
   static async open(port: number): Promise<RawConnection> {

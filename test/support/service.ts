@@ -117,28 +117,26 @@ export async function startService(
 export function serviceOfTests(...args: Parameters<typeof startService>): TestService {
   const service = {} as TestService;
   beforeAll(async () => void Object.assign(service, await startService(...args)));
-  afterAll(() => service.stop());
+  afterAll(() => service.stop?.());
   return service;
 }
 
 /**
- * A plugin of superagent: if `expect(status)` fails, its message has the request, the body of the response, and, of a 500,
- * the last error in the log.
+ * A plugin of superagent: the message of an expectation that fails has the request, the body of the response, and, of a
+ * 500, the last error in the log, which the response has too.
  */
 const withReason = (lastError: () => string | undefined) => (request: any) => {
-  const { expect } = request;
-  const hasStatus = (wanted: number) => (response: supertest.Response) => {
-    if (response.status !== wanted) {
-      const { method, url } = request;
-      const logged = response.status === 500 ? `\n${lastError()}` : '';
-      throw new Error(
-        `expected ${wanted}, got ${response.status} to ${method} ${url}: ${response.text}${logged}`,
-      );
-    }
-  };
-  request.expect = (...wanted: unknown[]) =>
-    expect.apply(
-      request,
-      wanted.length === 1 && typeof wanted[0] === 'number' ? [hasStatus(wanted[0])] : wanted,
-    );
+  const { end } = request;
+  request.end = (done: (error: Error | null, response?: any) => void) =>
+    end.call(request, (error: Error | null, response?: any) => {
+      if (response?.status === 500) {
+        response.reason = lastError();
+      }
+      if (error !== null && response !== undefined) {
+        const { method, url } = request;
+        const more = `to ${method} ${url}: ${response.text}\n${response.reason ?? ''}`;
+        error.stack = error.stack!.replace(error.message, `$& ${more}`);
+      }
+      done(error, response);
+    });
 };

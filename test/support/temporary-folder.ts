@@ -5,30 +5,34 @@ import { join } from 'node:path';
 
 const PREFIX = 'animal-store-tests-';
 
-/** Waits for the end of its standard input, then stops each PostgreSQL whose data are in the folder, and deletes it. */
+/** Waits for the end of its standard input, then ends the programs of its folder, and deletes it. */
 const REMOVE = `
   read -r _
-  files() { find "$1" -name postmaster.pid 2>/dev/null; }
-  for file in $(files "$1"); do
+  pkill -TERM -f "(node|nginx|haproxy|pgbouncer) .*$PWD/"
+  files() { find "$PWD" -name postmaster.pid 2>/dev/null; }
+  for file in $(files); do
     pid=$(head -n 1 "$file")
     kill -QUIT "$pid"
     kill -CONT "$pid"
   done
   for _ in $(seq 100); do
-    [ -n "$(files "$1")" ] || break
+    [ -n "$(files)" ] || break
     sleep 0.1
   done
-  rm -rf "$1"`;
+  rm -rf "$PWD"`;
+
+const removerOf = (folder: string, stdin: 'pipe' | 'ignore') =>
+  // A session of its own: what ends the tests does not end it.
+  spawn('sh', ['-c', REMOVE], { cwd: folder, detached: true, stdio: [stdin, 'ignore', 'ignore'] })
+    // Another run has removed the folder.
+    .on('error', () => {});
 
 /** @returns a new folder that everybody can enter. It is removed once this process has ended, whatever ends it. */
 export async function temporaryFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), `${PREFIX}${process.pid}-`));
   await chmod(folder, 0o755);
-  // The pipe closes with this process. A session of its own: what ends the tests does not end it.
-  const remover = spawn('sh', ['-c', REMOVE, 'sh', folder], {
-    detached: true,
-    stdio: ['pipe', 'ignore', 'ignore'],
-  });
+  // The pipe closes with this process.
+  const remover = removerOf(folder, 'pipe');
   remover.unref();
   (remover.stdin as unknown as { unref(): void }).unref();
   return folder;
@@ -39,7 +43,7 @@ export async function removeLeftOvers(): Promise<void> {
   for (const name of await readdir(tmpdir())) {
     const [, processId] = new RegExp(`^${PREFIX}(\\d+)-`).exec(name) ?? [];
     if (processId !== undefined && !isRunning(Number(processId))) {
-      spawn('sh', ['-c', REMOVE, 'sh', join(tmpdir(), name)], { detached: true, stdio: 'ignore' });
+      removerOf(join(tmpdir(), name), 'ignore');
     }
   }
 }

@@ -4,7 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 export async function until(
   description: string,
   condition: () => boolean | Promise<boolean>,
-  seconds = 60,
+  seconds = 25,
 ): Promise<void> {
   const deadline = Date.now() + seconds * 1000;
   while (!(await condition())) {

@@ -1,8 +1,30 @@
 import { type Clock, install } from '@sinonjs/fake-timers';
 import { pino } from 'pino';
 import type { Pool } from 'pg';
-import { hashApiKey, newApiKey } from '../../src/api-key.js';
+import { hashApiKey, isApiKey, newApiKey } from '../../src/api-key.js';
 import { ApiKeyVerifier, VERIFICATION } from '../../src/auth/api-key-verifier.js';
+
+describe('an API key', () => {
+  const KEY = newApiKey();
+
+  it('has a recognisable prefix, 256 random bits and a checksum, all of it a bearer token', () => {
+    expect(KEY).toMatch(/^animalstore_[A-Za-z0-9_-]{48}$/);
+    expect(isApiKey(KEY)).toBe(true);
+    expect(new Set(Array.from({ length: 10_000 }, newApiKey)).size).toBe(10_000);
+  });
+
+  it('is not recognised with any one character changed, cut short, longer, twice, or with another prefix', () => {
+    const others = [...KEY].map((character, i) => {
+      return KEY.slice(0, i) + (character === 'A' ? 'B' : 'A') + KEY.slice(i + 1);
+    });
+    others.push('', KEY.slice(0, 12), KEY.slice(0, -1), KEY.slice(12), KEY + KEY);
+    others.push(`${KEY}A`, `${KEY}=`, `${KEY}\0`, KEY.replace('animalstore', 'ANIMALSTORE'));
+    expect(others.filter(isApiKey)).toEqual([]);
+  });
+
+  it('is hashed with SHA-256', () =>
+    expect(hashApiKey('abc')).toMatch(/^ba7816bf8f01cfea414140de5dae2223b00361a396177a9c/));
+});
 
 /** A database that finds, of the hashes it is asked for, those that `isValid`. Their keys expire in `expiresIn` ms. */
 function verifierOn(isValid: (hash: string) => boolean, expiresIn: number | null = null) {
@@ -98,15 +120,36 @@ describe('ApiKeyVerifier', () => {
     ['as long as it is valid', 1_500.25, 1_500],
   ])('recalls a key for %s, although the clock is set back', async (_what, expiresIn, recalled) => {
     const stopped = stopClock();
-    const { verifier } = verifierOn(() => true, expiresIn);
+    // The database takes a second of that.
+    const { verifier } = verifierOn(() => stopped.tick(1_000) > 0, expiresIn);
     const key = newApiKey();
     expect([verifier.recall(key), verifier.recall(key)]).toEqual([undefined, undefined]);
     const caller = await verifier.verify(key);
     stopped.setSystemTime(Date.now() - 3_600_000);
-    stopped.tick(recalled - 1);
+    stopped.tick(recalled - 1_001);
     expect(verifier.recall(key)).toBe(caller);
     expect(caller).toBeDefined();
     stopped.tick(2);
     expect(verifier.recall(key)).toBeUndefined();
+  });
+
+  it('verifies the keys in use every two seconds and notes their use, forgets others, and does so when it stops', async () => {
+    clock = install({ toFake: ['setInterval', 'clearInterval'] });
+    const { verifier, verifyAll, sent } = verifierOn(() => true);
+    const [used, unused] = newKeys(2) as [string, string];
+    const round = [[hashApiKey(used)], ['0']];
+    await verifyAll([used, unused]);
+    verifier.onModuleInit();
+    for (let i = 0; i < 2; i += 1) {
+      clock.tick(VERIFICATION.refreshEvery);
+      await settled();
+      verifier.recall(used);
+    }
+    expect(sent.slice(-2)).toEqual(round);
+    sent.length = 0;
+    await verifier.onModuleDestroy();
+    expect(sent).toEqual(round);
+    clock.tick(VERIFICATION.refreshEvery);
+    expect(sent).toHaveLength(2);
   });
 });

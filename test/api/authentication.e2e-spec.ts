@@ -1,0 +1,198 @@
+import { newApiKey } from '../../src/api-key.js';
+import { type Answer, expectError } from '../support/answers.js';
+import { HttpLimits } from '../../src/http/limits.js';
+import { exchange, request } from '../support/raw-http.js';
+import { serviceOfTests } from '../support/service.js';
+import { until } from '../support/until.js';
+
+const CHALLENGE = 'Bearer realm="animal-store"';
+const INVALID_TOKEN = `${CHALLENGE}, error="invalid_token"`;
+
+/** With Host and two more there are as many as there may be. */
+const OTHERS = Array<string>(new HttpLimits().headerFields - 3).fill('X: y');
+
+const VALID = 'Authorization: Bearer KEY';
+
+function expect401(answer: Answer, isMissing: boolean, words: string[] = []): void {
+  expectError(answer, 401, isMissing ? 'missing_api_key' : 'invalid_api_key', words);
+  expect(answer.headers['www-authenticate']).toBe(isMissing ? CHALLENGE : INVALID_TOKEN);
+}
+
+const service = serviceOfTests();
+
+/** A request with exactly these header lines, in which KEY stands for a valid key. */
+const send = (line: string, headers: readonly string[], body?: string) => {
+  const withKey = (text: string) => text.replaceAll('KEY', service.key);
+  return exchange(
+    service.port,
+    request(withKey(line), headers.map(withKey), body && withKey(body)),
+  );
+};
+const listPets = (...headers: string[]) => send('GET /v1/pets', headers);
+
+describe('the Authorization header', () => {
+  it.each([
+    [[VALID]],
+    [['authorization: bearer KEY']],
+    [['AUTHORIZATION:BEARER    KEY']],
+    [['Authorization: \t Bearer KEY \t ']],
+    [[...OTHERS, VALID]],
+  ])('lets in %j', async (headers) => {
+    expect((await listPets(...headers)).status).toBe(200);
+  });
+
+  it.each([
+    'Authorization:',
+    'Proxy-Authorization: Bearer KEY',
+    'X-API-Key: KEY',
+    'Cookie: access_token=KEY',
+    'X: y',
+  ])('is asked for beside %j alone', async (header) => {
+    expect401(await listPets(header), true);
+  });
+
+  it.each([
+    [['Authorization: Bearer\tKEY']],
+    [['Authorization: Bearer']],
+    [['Authorization: Bearer: KEY']],
+    [['Authorization: Bearer KEY KEY']],
+    [['Authorization: Bearer token="KEY"']],
+    [['Authorization: Bearer KEY\xff']],
+    [['Authorization: Bearer animalstore_']],
+    [[VALID, VALID]],
+    [[VALID, ...OTHERS, VALID]],
+    [['Authorization: Bearer abc', VALID]],
+    [[VALID, 'authorization: Bearer abc']],
+    [['Authorization:', VALID]],
+    [[VALID, 'Authorization:']],
+    [['Authorization: Basic x', VALID]],
+  ])('is refused as %j', async (headers) => {
+    expect401(await listPets(...headers), false);
+  });
+
+  it.each(['KEY', 'BearerKEY', 'Basic dXNlcjpwYXNz', 'bearer_x'])(
+    'is refused as %j, because the scheme Bearer is missing',
+    async (credential) => {
+      const answer = await listPets(`Authorization: ${credential}`);
+      expect401(answer, false, ['scheme Bearer is missing']);
+    },
+  );
+
+  const JSON_TYPE = ['Content-Type: application/json'];
+  const BODY = '{"name":"Rex","categoryId":1,"access_token":"KEY"}';
+  it.each<[what: string, line: string, headers?: string[], body?: string]>([
+    ['an access_token in the query', 'GET /v1/pets?access_token=KEY'],
+    ['an access_token in a JSON body', 'POST /v1/pets', JSON_TYPE, BODY],
+    ['a broken JSON body', 'POST /v1/pets', JSON_TYPE, '{"name":'],
+    ['a bad media type', 'POST /v1/pets', ['Content-Type: text/plain'], 'hello'],
+    ['a body over the limit', 'POST /v1/pets', JSON_TYPE, 'x'.repeat(20_000)],
+    ['a bad limit', 'GET /v1/pets?limit=0'],
+    ['an unknown petId', 'GET /v1/pets/404'],
+    ['a bad limit of orders', 'GET /v1/store/orders?limit=0'],
+    ['a petId that does not decode', 'GET /v1/pets/%ff'],
+  ])('is judged before %s, which is no credential', async (_what, line, headers = [], body) => {
+    expect401(await send(line, headers, body), true);
+    for (const credential of [`Bearer ${newApiKey()}`, 'Bearer x', 'Basic x']) {
+      const answer = await send(line, [`Authorization: ${credential}`, ...headers], body);
+      expect401(answer, false);
+    }
+    expect(await service.query('select from pets')).toEqual([]);
+  });
+});
+
+describe('an API key', () => {
+  const found = async (id: string) => (await service.keys.list()).find((key) => key.id === id)!;
+
+  const use = (key: string) => listPets(`Authorization: Bearer ${key}`);
+
+  /**
+   * Uses the key without a pause until it is refused.
+   *
+   * @returns when that was, and when the last request before it was sent: milliseconds since the epoch.
+   */
+  async function refusal(key: string): Promise<{ at: number; lastUse: number | undefined }> {
+    for (let lastUse: number | undefined; ;) {
+      const sentAt = Date.now();
+      const answer = await use(key);
+      if (answer.status !== 200) {
+        expectError(answer, 401, 'invalid_api_key');
+        return { at: Date.now(), lastUse };
+      }
+      lastUse = sentAt;
+    }
+  }
+
+  it('stops within 5 seconds of being revoked or deleted, however much it is used', async () => {
+    const { keys } = service;
+    const [revoked, deleted] = await Promise.all([keys.issue('revoked'), keys.issue('deleted')]);
+    expect([(await use(revoked.key)).status, (await use(deleted.key)).status]).toEqual([200, 200]);
+    expect(await keys.revoke(revoked.id)).toBe(true);
+    await service.query('delete from api_keys where id = $1', [deleted.id]);
+    const since = Date.now();
+    for (const { at } of await Promise.all([refusal(revoked.key), refusal(deleted.key)])) {
+      expect(at - since).toBeLessThan(5_000);
+    }
+    expect(await keys.revoke(revoked.id)).toBe(false);
+  });
+
+  it('stops when it expires, not before, however much it is used', async () => {
+    const { id, key } = await service.keys.issue('expiring', 1_000);
+    const expiresAt = (await found(id)).expiresAt!.getTime();
+    const { at, lastUse } = await refusal(key);
+    expect(at).toBeGreaterThanOrEqual(expiresAt);
+    expect(lastUse).toBeLessThanOrEqual(expiresAt);
+  });
+
+  it('that is malformed, unknown, revoked or expired gets one and the same response', async () => {
+    const revoked = await service.keys.issue('revoked');
+    await service.keys.revoke(revoked.id);
+    const expired = await service.keys.issue('expired', -1);
+    const unknown = newApiKey();
+    const mistyped = unknown.slice(0, -1) + (unknown.endsWith('A') ? 'B' : 'A');
+    const keys = ['abc', mistyped, unknown, revoked.key, expired.key, `${revoked.key} x`];
+    const [first, ...others] = (await Promise.all(keys.map(use))).map((answer) => ({
+      ...answer,
+      headers: { ...answer.headers, date: '', 'x-request-id': '' },
+    }));
+    expect401(first!, false);
+    expect(others).toEqual(others.map(() => first));
+  });
+
+  it('has its last use noted, also if it is revoked at once, and only its own', async () => {
+    const { keys } = service;
+    const names = ['used', 'leaked', 'unused'];
+    const [used, leaked, unused] = await Promise.all(names.map((name) => keys.issue(name)));
+    const lastUse = async ({ id }: { id: string }) => (await found(id)).lastUsedAt?.getTime();
+    expect(await lastUse(used!)).toBeUndefined();
+    const since = Date.now();
+    expect([(await use(used!.key)).status, (await use(leaked!.key)).status]).toEqual([200, 200]);
+    await keys.revoke(leaked!.id);
+    for (const key of [used!, leaked!]) {
+      await until('the use is noted', async () => (await lastUse(key)) !== undefined);
+      expect(await lastUse(key)).toBeGreaterThan(since - 1_000);
+    }
+    expect(await lastUse(unused!)).toBeUndefined();
+    // At most once a minute.
+    const before = await lastUse(used!);
+    expect([(await use(used!.key)).status, (await use(unused!.key)).status]).toEqual([200, 200]);
+    await until('the next is noted', async () => (await lastUse(unused!)) !== undefined);
+    expect(await lastUse(used!)).toBe(before);
+  });
+
+  it('is read from the header alone, also when it is used for the first time', async () => {
+    const { key } = await service.keys.issue('new');
+    const headers = [`Authorization: Bearer ${key}`, 'Content-Type: application/json'];
+    const body = '{"access_token":"x","name":"Rex","categoryId":1}';
+    expect((await send('POST /v1/pets?access_token=x', headers, body)).status).toBe(201);
+  });
+
+  it('is not stored: the table holds neither its text nor its secret', async () => {
+    const { key } = await service.keys.issue('secret');
+    const rows = await service.query('select api_keys::text as row from api_keys');
+    const secret = key.slice('animalstore_'.length);
+    const bytes = Buffer.from(secret, 'base64url').subarray(0, 32).toString('hex');
+    for (const text of [key, secret, bytes, Buffer.from(key).toString('hex')]) {
+      expect(rows.filter(({ row }) => row.includes(text))).toEqual([]);
+    }
+  });
+});

@@ -1,0 +1,215 @@
+import { gzipSync } from 'node:zlib';
+import fc from 'fast-check';
+import { INT64_MAX, INT64_MIN } from '../../src/int64.js';
+import { expectError, walk } from '../support/answers.js';
+import { RawConnection, request } from '../support/raw-http.js';
+import { send } from '../support/send.js';
+import { serviceOfTests } from '../support/service.js';
+
+const JSON_TYPE = { 'Content-Type': 'application/json' };
+const REX = '{"name":"Rex","categoryId":1}';
+const CHUNKED = { 'Transfer-Encoding': 'chunked' };
+
+type Headers = Record<string, string | string[]>;
+
+const list = (text: string) => text.trim().split(/\s+/);
+
+const service = serviceOfTests();
+
+describe('createPet', () => {
+  it('responds with the pet and its address, where the pet then is', async () => {
+    const pet = { name: 'Rex', categoryId: 7, status: 'sold' };
+    const { body, text, headers } = await service.api.post('/v1/pets').send(pet).expect(201);
+    expect(text).toBe(`{"id":${body.id},"name":"Rex","categoryId":7,"status":"sold"}`);
+    expect(headers['location']).toBe(`/v1/pets/${body.id}`);
+    expect((await service.api.get(headers['location']!).expect(200)).text).toBe(text);
+    const rows = await service.query('select name from pets where id = $1', [body.id]);
+    expect(rows).toEqual([{ name: 'Rex' }]);
+  });
+
+  it.each<[string, string | Buffer, Headers?]>([
+    ['unknown fields', `{"access_token":"x","Name":1,"STATUS":1,"a":1e999,${REX.slice(1)}`],
+    ['the last of repeated keys', `{"name":null,"categoryId":[],"n\\u0061me":"x",${REX.slice(1)}`],
+    ['an integer by its value', '{"name":"Rex","categoryId":10e-1}'],
+    ['a leading BOM', Buffer.from(`\ufeff${REX}`)],
+    ['16,384 bytes with their length', REX.padEnd(16_384)],
+    ['16,384 bytes in chunks', REX.padEnd(16_384), { ...JSON_TYPE, ...CHUNKED }],
+    ...[
+      'Application/JSON',
+      'application/json ; Charset=Utf-8',
+      'application/json; ; \t;charset=utf-8 ;',
+      'application/json; charset="utf-8"; a=";\\""',
+    ].map((type): [string, string, Headers] => [type, REX, { 'Content-Type': type }]),
+    ...['', 'Identity'].map((coding): [string, string, Headers] => [
+      `Content-Encoding: ${coding}`,
+      REX,
+      { ...JSON_TYPE, 'Content-Encoding': coding },
+    ]),
+    // They mean something to JavaScript, to class-transformer or to class-validator.
+    ...list('constructor __proto__ prototype toString hasOwnProperty then toJSON length').flatMap(
+      (key) =>
+        list('"x" 1 null {} [] {"name":"x"} {"constructor":"x"}').flatMap((value) => {
+          const member = `"${key}":${value}`;
+          return [member, `"unknown":[[{${member}}]]`].map((it): [string, string] => [
+            it,
+            `{${it},${REX.slice(1)}`,
+          ]);
+        }),
+    ),
+  ])('accepts %s', async (_what, body, headers = JSON_TYPE) => {
+    const { status, text } = await send(service, { headers, body });
+    const stored = '"name":"Rex","categoryId":1,"status":"available"}';
+    expect([status, text.replace(/^\{"id":\d+,/, '')]).toEqual([201, stored]);
+  });
+
+  it('stores what getPet and listPets then return exactly', async () => {
+    await service.query('truncate pets cascade');
+    const text = fc.oneof(
+      fc.string({ unit: 'binary', minLength: 1, maxLength: 255, size: 'max' }),
+      fc.string({ unit: 'grapheme', minLength: 1, maxLength: 20 }),
+    );
+    const name = text.filter((it) => !it.includes('\0') && /\P{White_Space}/u.test(it));
+    const int64 = fc.bigInt({ min: INT64_MIN, max: INT64_MAX });
+    const status = fc.constantFrom('available', 'pending', 'sold');
+    const created = new Map<number, string>();
+    await fc.assert(
+      fc.asyncProperty(name, int64, status, async (name, categoryId, status) => {
+        const body = `{"name":${JSON.stringify(name)},"categoryId":${categoryId},"status":"${status}"}`;
+        const { text, headers } = await service.api.post('/v1/pets').type('json').send(body);
+        const pet = JSON.parse(text);
+        expect(pet.name).toBe(name);
+        expect(text.replace(/"name":.*,"categoryId"/su, '"categoryId"')).toBe(
+          `{"id":${pet.id},"categoryId":${categoryId},"status":"${status}"}`,
+        );
+        expect((await service.api.get(headers['location']!).expect(200)).text).toBe(text);
+        created.set(pet.id, text);
+      }),
+      { numRuns: 300 },
+    );
+    const pages = await walk(service, '/v1/pets?limit=100');
+    const listed = pages.map((page) => page.text.slice(1, -1)).join(',');
+    expect(listed).toBe([...created.values()].join(','));
+  });
+
+  it('gives each of 300 animals at once its own content and id, whatever id was sent', async () => {
+    await service.query('truncate pets cascade');
+    // Every third one is the same.
+    const pets = Array.from({ length: 300 }, (_, i) =>
+      i % 3 === 0
+        ? { name: 'twin', categoryId: 1, status: 'pending' }
+        : { name: `pet ${i}`, categoryId: i - 150, status: 'sold' },
+    );
+    const answers = await Promise.all(
+      pets.map((pet) => service.api.post('/v1/pets').send({ id: 4711, ...pet })),
+    );
+    answers.forEach(({ status, body, headers }, i) => {
+      expect([status, body]).toEqual([201, { id: expect.any(Number), ...pets[i] }]);
+      expect(headers['location']).toBe(`/v1/pets/${body.id}`);
+    });
+    const rows = await service.query(
+      'select id::int, name, category_id::int as "categoryId", status from pets order by id',
+    );
+    expect(rows).toEqual(answers.map(({ body }) => body).toSorted((a, b) => a.id - b.id));
+  });
+
+  it('works on open connections after a DBA gave a column another type', async () => {
+    for (const type of ['varchar(300)', 'text', 'varchar(255)']) {
+      await service.query(`alter table pets alter name type ${type}`);
+      const pet = { name: type, categoryId: 1 };
+      expect((await service.api.post('/v1/pets').send(pet).expect(201)).body).toMatchObject(pet);
+    }
+  });
+});
+
+describe('createPet, which then stores nothing,', () => {
+  beforeAll(() => service.query('truncate pets cascade'));
+  afterEach(async () => expect(await service.query('select * from pets')).toEqual([]));
+
+  // document.e2e-spec.ts has every name, int64.spec.ts more numbers.
+  it.each([
+    ...list('5 null true ["Rex"] [] {"a":1} "a\\u0000" "\\ud800" "a\\udc00\\ud800b"').map(
+      (value) => ['name', value],
+    ),
+    ...list('"1" "" "9223372036854775807" null true [] [1] {} 0.5').map((it) => ['categoryId', it]),
+    ...list('null "" "Available" "sold\\u0000" "toString" 0 [] ["sold"]').map((it) => [
+      'status',
+      it,
+    ]),
+  ])('rejects with 400 the %s %s', async (field, value) => {
+    const body = `{"name":"a","categoryId":1,"${field}":${value}}`;
+    const answer = await send(service, { headers: JSON_TYPE, body });
+    expectError(answer, 400, 'invalid_request', [field!]);
+  });
+
+  it.each<[string, string | Buffer, string[]?]>([
+    ['invalid_request', '{"__proto__":{"name":"Rex","categoryId":1}}', ['name', 'categoryId']],
+    ['invalid_request', '{"status":null}', ['name', 'categoryId', 'pending, sold, or omitted']],
+    ['invalid_request', '{"name":"a","NAME":"b","name":null,"categoryId":0}', ['name']],
+    ...list('[] [{"name":"a","categoryId":1}] "a" 1 true null').map((body): [string, string] => [
+      'invalid_request',
+      body,
+    ]),
+    // test/http/body.guard.spec.ts compares with JSON.parse.
+    ...['{', 'name=a&categoryId=1', Buffer.from('{"name":"é","categoryId":1}', 'latin1')].map(
+      (body): [string, string | Buffer] => ['invalid_json', body],
+    ),
+  ])('rejects with 400 and %s, naming every error, the body %s', async (code, body, words = []) =>
+    expectError(await send(service, { headers: JSON_TYPE, body }), 400, code, words),
+  );
+
+  it.each([
+    ['without a length', undefined],
+    ['of length 0', ''],
+  ])('rejects an empty body %s, and serves the next request', async (_what, body) => {
+    const headers = [`Authorization: Bearer ${service.key}`, 'Content-Type: application/json'];
+    const connection = await RawConnection.open(service.port);
+    connection.send(request('POST /v1/pets', headers, body));
+    expectError(await connection.answer(), 400, 'invalid_json');
+    connection.send(request('GET /v1/pets', headers));
+    expect((await connection.answer()).status).toBe(200);
+    connection.vanish();
+  });
+
+  it.each([
+    ['16,385 bytes', REX.padEnd(16_385)],
+    ['1 MiB', REX.padEnd(1024 * 1024)],
+    ['18,000 bytes in 6,000 characters', `{"x":"${'猫'.repeat(6000)}",${REX.slice(1)}`],
+  ])('rejects with 413 a body of %s, with its length and in chunks', async (_what, body) => {
+    for (const framing of [{}, CHUNKED]) {
+      const headers = { ...JSON_TYPE, ...framing };
+      expectError(await send(service, { headers, body }), 413, 'payload_too_large');
+    }
+  });
+
+  it.each<[Headers, (string | Buffer)?]>([
+    ...[
+      ...list('text/plain text/json */* application/* application/jsonp application/json5 json'),
+      ...list('application/json-patch+json application/json,application/json'),
+      ...list('iso-8859-1 us-ascii utf-16 utf-16le UTF-7 "utf\\-16" "utf-8').map(
+        (charset) => `application/json; charset=${charset}`,
+      ),
+      'application/json; charset="utf-8 "',
+      'application/json; a=b, text/plain',
+      'application/json; charset=utf-8; charset=utf-16',
+      'application/json; charset = utf-16',
+      'application/json; charset=',
+      `application/json${'; '.repeat(4000)}@`,
+      `application/json;${' '.repeat(8000)}@`,
+      `application/json;a="${'\\"'.repeat(4000)}`,
+      '',
+    ].map((type): [Headers] => [{ 'Content-Type': type }]),
+    ...['gzip', 'GZIP', 'br', 'x', 'gzip, identity'].map((coding): [Headers, Buffer] => [
+      { ...JSON_TYPE, 'Content-Encoding': coding },
+      gzipSync(REX),
+    ]),
+    [{}],
+    [CHUNKED],
+    [{ 'Content-Type': 'text/plain' }, ''],
+    [{ 'Content-Type': ['application/json', 'application/json'] }],
+  ])('rejects with 415 what is not sent as JSON in UTF-8: %j', async (headers, body = REX) => {
+    const answer = await send(service, { headers, body });
+    expectError(answer, 415, 'unsupported_media_type');
+    const isCoded = 'Content-Encoding' in headers;
+    expect(answer.headers['accept-encoding']).toBe(isCoded ? 'identity' : undefined);
+  });
+});

@@ -1,0 +1,2 @@
+/** What ES modules lack: the variable `jest`. */
+Object.assign(globalThis, { jest: import.meta.jest });
