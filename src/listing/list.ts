@@ -31,8 +31,7 @@ export function listOf(entity: Function, query: Function): List {
   const columns = columnsOf(entity);
   const validated = getMetadataStorage().getTargetValidationMetadatas(query, '', true, false);
   const names = new Set(validated.map(({ propertyName }) => propertyName));
-  names.delete('limit');
-  names.delete('cursor');
+  ['limit', 'cursor'].forEach((name) => names.delete(name));
   const filters = [...names].flatMap((name) => columns.filter((one) => one.property === name));
   if (filters.length < names.size) {
     throw new Error(`${query.name} has a property that is no column of ${entity.name}.`);
