@@ -7,7 +7,7 @@ import { OperatorError } from '../errors/operator-error.js';
 import { administrativeDataSource, servingDataSource } from './data-source.js';
 import { engineOf } from './engine.js';
 import { serversOf } from './servers.js';
-import { requiredSettings, requireSettings } from './settings.js';
+import { requireSettings } from './settings.js';
 
 /** PostgreSQL 14, as PostgreSQL numbers its versions. */
 const OLDEST_VERSION = 140_000;
@@ -50,7 +50,7 @@ export async function connectToServe(
   const options = { engine, entities, pooler, servers };
   return connect(
     () => servingDataSource(url, DATABASE_POOL_SIZE, options),
-    (dataSource) => requireSettings(dataSource, requiredSettings(engine, pooler)),
+    (dataSource) => requireSettings(dataSource, engine, pooler),
     10_000,
   );
 }

@@ -98,7 +98,5 @@ export async function inTransaction<T>(
 }
 
 /** As Promise.all, but rejects only when all have ended, so that none is repeated while it runs. */
-export async function allEnded<T>(promises: readonly Promise<T>[]): Promise<T[]> {
-  await Promise.allSettled(promises);
-  return Promise.all(promises);
-}
+export const allEnded = <T>(promises: readonly Promise<T>[]): Promise<T[]> =>
+  Promise.allSettled(promises).then(() => Promise.all(promises));

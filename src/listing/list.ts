@@ -31,18 +31,15 @@ export function listOf(entity: Function, query: Function): List {
   const columns = columnsOf(entity);
   const validated = getMetadataStorage().getTargetValidationMetadatas(query, '', true, false);
   const names = new Set(validated.map(({ propertyName }) => propertyName));
-  const filters = [...names].filter((name) => name !== 'limit' && name !== 'cursor');
-  const columnOf = (name: string) => {
-    const column = columns.find(({ property }) => property === name);
-    if (column === undefined) {
-      throw new Error(`${query.name} has ${name}, which is no column of ${entity.name}.`);
-    }
-    return column;
-  };
+  ['limit', 'cursor'].forEach((name) => names.delete(name));
+  const filters = [...names].flatMap((name) => columns.filter((one) => one.property === name));
+  if (filters.length < names.size) {
+    throw new Error(`${query.name} has a property that is no column of ${entity.name}.`);
+  }
   return {
     table: getMetadataArgsStorage().tables.find(({ target }) => target === entity)!.name!,
     json: jsonOf(columns),
-    filters: filters.map(columnOf),
+    filters,
   };
 }
 

@@ -3,19 +3,22 @@ import type { PoolClient } from 'pg';
 import { allEnded, inTransaction, query, type SessionSource } from '../database/statement.js';
 import type { NewPet } from './new-pet.dto.js';
 import { type CreatedPet, type Creation, NEW_PET_COLUMNS, type StoredPet } from './pet-store.js';
-import {
-  NEW_PETS,
-  newPetArguments,
-  PET_JSON,
-  PostgresPetStore,
-  valueOf,
-} from './postgres-pet-store.js';
+import { NEW_PETS, newPetArguments, PET_JSON, PostgresPetStore } from './postgres-pet-store.js';
 
 /** What differs on Citus, which plans each statement anyway, so that none is prepared. docs/citus.md is for operators. */
 @Injectable()
 export class CitusPetStore extends PostgresPetStore {
-  override insert(pets: readonly NewPet[]): Promise<StoredPet[]> {
-    return insertPets(this.sessions, pets);
+  /** Returns new pets as PET_JSON writes them. On Citus, an insert cannot return that: `to_json` is not immutable. */
+  override async insert(
+    pets: readonly NewPet[],
+    sessions: SessionSource | PoolClient = this.sessions,
+  ): Promise<StoredPet[]> {
+    type Row = [id: string, json: string];
+    const rows = await query<Row>(sessions, CITUS_STATEMENTS.newPets, newPetArguments(pets));
+    const columns = [rows.map(([id]) => id), ...newPetArguments(pets)];
+    const values = pets.flatMap((_pet, i) => columns.map((column) => column[i]));
+    await query(sessions, insertOnCitus(pets.length), values);
+    return rows.map(([id, json]) => ({ id, json }));
   }
 
   override insertOnce(creations: readonly Creation[]): Promise<(CreatedPet | undefined)[]> {
@@ -47,7 +50,7 @@ export class CitusPetStore extends PostgresPetStore {
       if (!lock![0]) {
         return undefined;
       }
-      const [stored] = await insertPets(session, [pet]);
+      const [stored] = await this.insert([pet], session);
       const values = [apiKeyId, key, bodyHash, stored!.id, cutoff];
       const rows = await query(session, CITUS_STATEMENTS.recordKey, values);
       // Without a row, another transaction has recorded the key meanwhile.
@@ -88,17 +91,4 @@ export function insertOnCitus(count: number): string {
   let last = 0;
   const rows = Array.from({ length: count }, () => `(${names.map(() => `$${++last}`).join(', ')})`);
   return `insert into pets (${names.join(', ')}) values ${rows.join(', ')}`;
-}
-
-/** Returns new pets as PET_JSON writes them. On Citus, an insert cannot return that: `to_json` is not immutable. */
-async function insertPets(
-  sessions: SessionSource | PoolClient,
-  pets: readonly NewPet[],
-): Promise<StoredPet[]> {
-  type Row = [id: string, json: string];
-  const rows = await query<Row>(sessions, CITUS_STATEMENTS.newPets, newPetArguments(pets));
-  const valuesOf = (pet: NewPet) => NEW_PET_COLUMNS.map((column) => valueOf(pet, column));
-  const values = pets.flatMap((pet, i) => [rows[i]![0], ...valuesOf(pet)]);
-  await query(sessions, insertOnCitus(pets.length), values);
-  return rows.map(([id, json]) => ({ id, json }));
 }

@@ -20,7 +20,7 @@ export const PET_JSON = jsonOf(columnsOf(Pet));
 const COLUMNS = NEW_PET_COLUMNS.map(({ name }) => name).join(', ');
 
 /** What is stored in the column. JSON is stored from its text. */
-export function valueOf(pet: NewPet, { property, type }: EntityColumn): unknown {
+function valueOf(pet: NewPet, { property, type }: EntityColumn): unknown {
   const value = pet[property as keyof NewPet];
   return type === 'jsonb' && value !== undefined ? stringify(value) : value;
 }
@@ -151,7 +151,7 @@ export class PostgresPetStore extends PetStore {
       ...newPetArguments(creations.map(({ pet }) => pet)),
     ]);
     return rows.map((row) => {
-      const [id = null, json = '', bodyHash = '', isReplayed = false] = row ?? [];
+      const [id, json, bodyHash, isReplayed] = row!;
       return id === null ? undefined : { id, json, bodyHash, isReplayed };
     });
   }

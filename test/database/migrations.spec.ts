@@ -6,15 +6,21 @@ import type { Migration } from '../../migrations/migration.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { administrativeDataSource } from '../../src/database/data-source.js';
 import { administer } from '../../src/database/connect.js';
-import { ApiKey } from '../../src/auth/api-key.entity.js';
-import { Order } from '../../src/orders/order.entity.js';
-import { Pet } from '../../src/pets/pet.entity.js';
 import { lastMigration, revertMigration, runMigrations } from '../../src/schema/migrations.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { query } from '../support/ask.js';
 import { catalog } from '../support/catalog.js';
 import { revertToOrders, UP_TO_ORDERS } from '../support/revert-to-orders.js';
 import { createDatabase, createMigratedDatabase, dropDatabase } from '../support/service.js';
+
+async function entitiesOfSource(): Promise<Function[]> {
+  const source = join(PROJECT_ROOT, 'src');
+  const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((f) =>
+    f.endsWith('.entity.ts'),
+  );
+  const modules = await Promise.all(files.map((file) => import(join(source, file))));
+  return modules.flatMap(Object.values).filter((one) => typeof one === 'function');
+}
 
 describe('the migrations', () => {
   const names = MIGRATION_NAMES;
@@ -29,7 +35,7 @@ describe('the migrations', () => {
   it('make the tables of the entities, to each column, index, constraint and default', async () => {
     const [generated, migrated] = await Promise.all([createDatabase(), createMigratedDatabase()]);
     await query(migrated, 'drop table idempotency_keys');
-    const entities = administrativeDataSource(generated, [ApiKey, Order, Pet]);
+    const entities = administrativeDataSource(generated, await entitiesOfSource());
     await entities.initialize();
     await entities.synchronize();
     await entities.destroy();

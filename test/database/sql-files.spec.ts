@@ -33,7 +33,7 @@ const pagesOf = (operation: string, list: List) =>
 
 const PAGES = [...pagesOf('listPets', PETS), ...pagesOf('listOrders', ORDERS)];
 
-/** What each statement is for, by its name or by how it begins, in the order of docs/statements.sql. */
+/** What statements are for, by their names or beginnings, in the order of docs/statements.sql. */
 const STATEMENTS: Readonly<Record<string, string>> = {
   ...Object.fromEntries(PAGES.map(({ name, purpose }) => [name, purpose])),
   'valid-keys': 'Which API keys of the waiting requests are valid.',
@@ -166,15 +166,14 @@ describeWith('PostgreSQL', binaries)('the SQL files of docs', () => {
     for (const { name, text } of [...PAGES, DELETE_OLD_IDEMPOTENCY_KEYS, END_SESSIONS]) {
       sent.set(name, text);
     }
-    const named = [...sent.keys()].filter((statement) => !isBeginning(statement));
-    // The name says what a statement is for that is not listed.
-    const listed = [...new Set([...Object.keys(STATEMENTS), ...named])];
+    // The text or the name of one that is not above says what it is for.
+    const listed = [...new Set([...Object.keys(STATEMENTS), ...sent.keys()])];
     expect([...sent.keys()].toSorted()).toEqual(listed.toSorted());
     expect(listed.filter((statement) => !isBeginning(statement)).toSorted()).toEqual(
       [...(await namesInSource()), ...PAGES.map(({ name }) => name)].toSorted(),
     );
     const parts = listed.map((statement) => {
-      const purpose = STATEMENTS[statement] ?? `${statement}.`;
+      const purpose = STATEMENTS[statement] ?? 'Of an operation.';
       const prepared = isBeginning(statement) ? '' : ` Prepared as ${statement}.`;
       return `-- ${purpose}${prepared}\n${sent.get(statement)!.trim()};\n`;
     });
@@ -220,6 +219,6 @@ async function namesInSource(): Promise<string[]> {
   );
 }
 
-/** What TypeORM asks when it connects. */
+/** What TypeORM sends when it connects, and around a statement. */
 const OF_TYPEORM =
-  /^(SELECT version\(\)|SHOW server_version|SELECT \* FROM current_(schema|database)\(\))/i;
+  /^(START TRANSACTION|COMMIT|ROLLBACK|SELECT version\(\)|SHOW server_version|SELECT \* FROM current_(schema|database)\(\))/i;
