@@ -10,6 +10,7 @@ import { RateLimitGuard } from './auth/rate-limit.guard.js';
 import { TurnGuard } from './auth/turn.guard.js';
 import { Environment } from './config/environment.js';
 import { poolOf } from './database/data-source.js';
+import { ServingPool } from './database/pool.js';
 import { Standbys } from './standbys/standbys.js';
 import { DocsModule } from './docs/docs.module.js';
 import { IndexController } from './docs/index.controller.js';
@@ -40,7 +41,8 @@ export class AppModule {
     const { environment, dataSource, logger } = resources;
     const shared = [
       { provide: Environment, useValue: environment },
-      { provide: Pool, useValue: poolOf(dataSource) },
+      { provide: ServingPool, useValue: poolOf(dataSource) },
+      { provide: Pool, useExisting: ServingPool },
       { provide: LOGGER, useValue: logger },
       { provide: HttpLimits, useValue: limits },
       AccessLog,
