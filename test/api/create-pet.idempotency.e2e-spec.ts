@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { install } from '@sinonjs/fake-timers';
 import { Client } from 'pg';
 import { createLogger } from '../../src/logging/logger.js';
-import { SessionShare } from '../../src/database/session-share.js';
 import { IdempotentCreation } from '../../src/pets/idempotent-creation.js';
+import { PetStore } from '../../src/pets/pet-store.js';
 import { expectError } from '../support/answers.js';
 import { describeNotOnCitus, itNotOnCitus } from '../support/citus.js';
 import { DOCUMENT, faultsBySchema } from '../support/contract.js';
@@ -202,9 +202,7 @@ describe('createPet with an Idempotency-Key', () => {
     );
     const oldest = `select from idempotency_keys where key = (select min(key) from idempotency_keys) for update`;
     await whileHeld(oldest, async (holder) => {
-      await new IdempotentCreation(new SessionShare(service.pool), createLogger('silent'))[
-        'sweep'
-      ]();
+      await service.get(IdempotentCreation).deleteOldKeys();
       expect(await count('idempotency_keys')).toBe(1);
       // Another process's round, not committed yet, keeps no request with another key waiting.
       await holder.query('delete from idempotency_keys');
@@ -213,19 +211,21 @@ describe('createPet with an Idempotency-Key', () => {
   });
 
   it('looks for old records every ten minutes, until it stops', () => {
-    const connect = jest.fn(async () => Promise.reject(new Error('none')));
-    const creation = new IdempotentCreation({ connect } as any, createLogger('silent'));
+    const store = service.get(PetStore);
+    const deleteOldKeys = jest.spyOn(store, 'deleteOldKeys').mockRejectedValue(new Error('none'));
+    const creation = new IdempotentCreation(store, createLogger('silent'));
     const clock = install({ toFake: ['setInterval', 'clearInterval'] });
     try {
       creation.onModuleInit();
       clock.tick(10 * 60_000 - 1);
-      expect(connect).toHaveBeenCalledTimes(0);
+      expect(deleteOldKeys).toHaveBeenCalledTimes(0);
       clock.tick(1);
       creation.onModuleDestroy();
       clock.tick(10 * 60_000);
-      expect(connect).toHaveBeenCalledTimes(1);
+      expect(deleteOldKeys).toHaveBeenCalledTimes(1);
     } finally {
       clock.uninstall();
+      deleteOldKeys.mockRestore();
     }
   });
 

@@ -1,5 +1,6 @@
-import { administer } from '../../src/database/database.js';
-import { ORDER_PAGES } from '../../src/orders/orders.service.js';
+import { administer } from '../../src/database/connect.js';
+import { pagesStatement } from '../../src/listing/postgres-page-reader.js';
+import { ORDERS } from '../../src/orders/orders.service.js';
 import { itNotOnCitus } from '../support/citus.js';
 import { serviceOfTests } from '../support/service.js';
 
@@ -37,7 +38,7 @@ describe('listOrders', () => {
       const items = await administer(service.databaseUrl, async (dataSource) => {
         await dataSource.query(`set timezone to 'Asia/Kolkata'`);
         await dataSource.query(`set datestyle to 'German'`);
-        const [row] = await dataSource.query(ORDER_PAGES.text, [['one'], [null], [0], [20]]);
+        const [row] = await dataSource.query(pagesStatement(ORDERS, []).text, [[0], [20]]);
         return row.items.split('\n').map((item: string) => JSON.parse(item).placedAt);
       });
       expect(items).toEqual([

@@ -1,6 +1,7 @@
 import { INT64_MAX } from '../../src/int64.js';
 import { Cursors } from '../../src/listing/cursors.js';
 import { expectError, nextPage } from '../support/answers.js';
+import { DOCUMENT, resolved } from '../support/contract.js';
 import { LISTS } from '../support/lists.js';
 import { serviceOfTests } from '../support/service.js';
 
@@ -56,9 +57,16 @@ describe.each(LISTS)('$operation 400', ({ path, parameters }) => {
     );
   }
 
+  it('has the parameters of the OpenAPI document', () => {
+    const { get } = DOCUMENT.paths[path.slice('/v1'.length)];
+    const documented = get.parameters.map(resolved).filter((one: any) => one.in === 'query');
+    expect(documented.map((one: any) => one.name).toSorted()).toEqual(parameters.toSorted());
+  });
+
   describe.each(parameters)('refuses %s', (name) => {
     it.each(FORMS)('sent twice, empty or with brackets: %.60s', (form) => {
-      const value = { limit: '5', status: 'sold', cursor }[name];
+      const value =
+        new Map(Object.entries({ limit: '5', status: 'sold', cursor })).get(name) ?? '1';
       const encoded = `%${name.charCodeAt(0).toString(16)}${name.slice(1)}`;
       const query = form
         .replaceAll('ENCODED', encoded)

@@ -60,7 +60,7 @@ const CALLER = '00f067aa0ba902b7';
       'a < pg.query:pets-by-id postgres < GET /v1/pets/:petId',
       'a < pg.query:valid-keys postgres < GET /v1/pets/:petId',
       `b < GET /v1/pets < ${CALLER}`,
-      'b < pg.query:pet-pages postgres < GET /v1/pets',
+      'b < pg.query:pets-pages postgres < GET /v1/pets',
       `c < GET /v1/pets < ${CALLER}`,
     ]);
   });
