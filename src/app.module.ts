@@ -12,6 +12,7 @@ import { Environment } from './config/environment.js';
 import { poolOf } from './database/data-source.js';
 import { connectToServe } from './database/connect.js';
 import { ENGINE, engineOf } from './database/engine.js';
+import { ServingPool } from './database/pool.js';
 import { Standbys } from './standbys/standbys.js';
 import { DocsModule } from './docs/docs.module.js';
 import { IndexController } from './docs/index.controller.js';
@@ -42,7 +43,8 @@ export class AppModule {
     const { environment, databaseUrl, logger } = resources;
     const shared = [
       { provide: Environment, useValue: environment },
-      { provide: Pool, useFactory: poolOf, inject: [DataSource] },
+      { provide: ServingPool, useFactory: poolOf, inject: [DataSource] },
+      { provide: Pool, useExisting: ServingPool },
       { provide: ENGINE, useFactory: engineOf, inject: [DataSource] },
       { provide: LOGGER, useValue: logger },
       { provide: HttpLimits, useValue: limits },

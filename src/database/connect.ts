@@ -80,14 +80,16 @@ async function connect(
 
 /** Describes the database, the role and the schema in which it creates tables, without the password. */
 export async function describe(url: string, dataSource: DataSource): Promise<string> {
-  const [{ schema }] = await dataSource.query('select current_schema() as schema');
+  type Row = { schema: string | null };
+  const [{ schema }] = await dataSource.query<[Row]>('select current_schema() as schema');
   const { database, host, port, user } = new Client({ connectionString: url });
   return `Database ${database} at ${host}:${port}, role ${user}, schema ${schema ?? 'none'}`;
 }
 
 /** @throws OperatorError if PostgreSQL is too old, does not count and store all characters, or shows no schema. */
 async function requireFit(dataSource: DataSource): Promise<void> {
-  const [{ encoding, schema, path, version, number }] = await dataSource.query(
+  type Row = Record<'encoding' | 'schema' | 'path' | 'version', string> & { number: number };
+  const [{ encoding, schema, path, version, number }] = await dataSource.query<[Row]>(
     `select current_setting('server_encoding') as encoding, current_schema() as schema,
             current_setting('search_path') as path, current_setting('server_version') as version,
             current_setting('server_version_num')::int as number`,

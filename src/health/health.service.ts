@@ -1,8 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
-import { Pool } from 'pg';
 import { DataSource } from 'typeorm';
-import type { ServingPool } from '../database/pool.js';
+import { ServingPool } from '../database/pool.js';
 import { ApiError } from '../errors/api-error.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
 import { SchemaMonitor } from '../schema/schema.module.js';
@@ -17,7 +16,7 @@ export class HealthService {
   constructor(
     private readonly dataSource: DataSource,
     private readonly schema: SchemaMonitor,
-    private readonly pool: Pool,
+    private readonly pool: ServingPool,
     private readonly standbys: Standbys,
     private readonly host: HttpAdapterHost<HttpAdapter>,
   ) {}
@@ -45,7 +44,7 @@ export class HealthService {
       type Row = { transaction_read_only: 'on' | 'off' };
       const [row] = await this.dataSource.query<[Row]>('show transaction_read_only');
       if (row.transaction_read_only === 'on') {
-        (this.pool as ServingPool).leaveReadOnly();
+        this.pool.leaveReadOnly();
         return ['The database is read-only.'];
       }
       const findings = await this.schema.findings();

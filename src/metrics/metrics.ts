@@ -1,8 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable, type OnModuleInit } from '@nestjs/common';
-import { Pool } from 'pg';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import type { ServingPool } from '../database/pool.js';
+import { ServingPool } from '../database/pool.js';
 import { statements } from '../database/statement.js';
 import { HealthService } from '../health/health.service.js';
 import { AccessLog, type LoggedResponse } from '../http/access-log.js';
@@ -57,7 +56,7 @@ export class Metrics implements OnModuleInit {
     private readonly accessLog: AccessLog,
     private readonly document: OpenApiDocument,
     turns: TurnGuard,
-    pool: Pool,
+    pool: ServingPool,
     standbys: Standbys,
     schema: SchemaMonitor,
     health: HealthService,
@@ -78,7 +77,7 @@ export class Metrics implements OnModuleInit {
     );
     gauge('http_requests_in_flight', 'Requests in their handlers.', () => turns.load.running);
     gauge('http_requests_queued', 'Requests that wait for handlers.', () => turns.load.waiting);
-    gauge('database_connections_max', 'DATABASE_POOL_SIZE.', () => (pool as ServingPool).size);
+    gauge('database_connections_max', 'DATABASE_POOL_SIZE.', () => pool.size);
     gauge('database_connections_awaited', 'Statements without one.', () => pool.waitingCount);
     gauge(
       'database_connections',

