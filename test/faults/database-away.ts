@@ -1,6 +1,6 @@
 /**
  * Faults of the database, the disk, the network and the clock, under requests that come at a fixed rate: a client that
- * waits for its response would not notice a stuck session. test/database/database-down tests more kinds, one by one.
+ * waits for its response would not notice a stuck session. test/database tests more kinds, one by one.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -12,7 +12,6 @@ import { Client } from 'pg';
 import { query } from '../support/ask.js';
 import type { Postgres } from '../support/postgres.js';
 import { until } from '../support/until.js';
-import { Wire } from '../support/wire.js';
 import {
   type Answer,
   ask,
@@ -39,7 +38,6 @@ const KINDS: Record<string, (key: string, n: number) => Question> = {
 
 interface Parts {
   postgres: Postgres;
-  wire: Wire;
   /** A file that says what is added to the time of the service. */
   clock: string;
   service: Service;
@@ -76,7 +74,9 @@ const FAULTS: Fault[] = [
     name: 'a session hangs (SIGSTOP) in a statement',
     mayFail: { requests: 5 },
     begin: async ({ postgres: { url } }) => {
-      const unlock = await lockPets(url);
+      const holder = new Client({ connectionString: url });
+      await holder.connect();
+      await holder.query('begin; lock table pets in access exclusive mode');
       let pid = 0;
       await until('a session waits', async () => {
         const [waiting] = await query(
@@ -86,21 +86,11 @@ const FAULTS: Fault[] = [
         return (pid = waiting?.pid) !== undefined;
       });
       process.kill(pid, 'SIGSTOP');
-      await unlock();
+      await holder.end();
       return () => process.kill(pid, 'SIGCONT');
     },
   },
-  {
-    name: 'the table pets is locked',
-    mayFail: { orders: 0 },
-    begin: ({ postgres }) => lockPets(postgres.url),
-  },
   { name: 'the disk is full', mayFail: { lists: 0, orders: 0 }, begin: fillDisk },
-  {
-    name: 'connections to PostgreSQL are cut and refused',
-    isUnready: true,
-    begin: async ({ wire }) => wire.cut(),
-  },
   {
     name: 'commits wait for a standby that is missing',
     // Before the service notices, some requests lose their session.
@@ -126,14 +116,6 @@ const FAULTS: Fault[] = [
     },
   },
 ];
-
-/** @returns what unlocks the table. */
-async function lockPets(url: string): Promise<() => Promise<void>> {
-  const holder = new Client({ connectionString: url });
-  await holder.connect();
-  await holder.query('begin; lock table pets in access exclusive mode');
-  return () => holder.end();
-}
 
 export async function setStandbyNames(url: string, names: string): Promise<void> {
   const setting = `alter system set synchronous_standby_names = ${names}`;
@@ -183,13 +165,11 @@ export async function databaseAway({ postgres, key, count }: Run): Promise<void>
     FAKETIME_CACHE_DURATION: '1',
     FAKETIME_DONT_FAKE_MONOTONIC: '1',
   };
-  const wire = await Wire.to(postgres.url);
-  const service = await Service.start(wire.url, { env: env || {} });
+  const service = await Service.start(postgres.url, { env: env || {} });
   for (const fault of FAULTS) {
-    await endure(fault, { postgres, wire, clock, service }, key, count.seconds * 1_000);
+    await endure(fault, { postgres, clock, service }, key, count.seconds * 1_000);
   }
   await service.kill();
-  wire.cut();
   await rm(folder, { recursive: true });
 }
 

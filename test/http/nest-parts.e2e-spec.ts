@@ -193,11 +193,6 @@ class BoxesController {
     return { id: 9223372036854775807n, at: new Date(0) };
   }
 
-  @Get('circular')
-  circular() {
-    return loop;
-  }
-
   @Get('file')
   file() {
     return new StreamableFile(Readable.from(['one,', 'two']), {
@@ -319,7 +314,6 @@ describe('a module that is added to the application', () => {
   });
 
   it('can fail while or after it responds: half a response is not taken for a whole one', async () => {
-    expectError(await service.api.get('/boxes/circular'), 500, 'internal_error');
     await service.api.get('/boxes/written-then-thrown').expect(200, { written: true });
     const half = service.api.get('/boxes/half-written');
     await expect(half).rejects.toThrow(/aborted|hang up/);
@@ -341,10 +335,6 @@ describe('a module that is added to the application', () => {
     expectError(nested, 400, 'invalid_request');
     expect(nested.body.message).toBe(
       'name: must be a string; items.0.count: must not be less than 1; items.1: each value in nested property items must be either object or array; lid.label: must be a string; lid.count: must not be less than 1',
-    );
-    const query = await service.api.get('/v1/pets?limit=0&status=x&cursor=y');
-    expect(query.body.message).toBe(
-      'limit: must be a whole number from 1 to 100, sent once, in plain digits; status: must be one of available, pending, sold, sent once; cursor: must be one that this service issued, sent once',
     );
   });
 
