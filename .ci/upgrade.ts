@@ -1,5 +1,5 @@
 /**
- * Upgrades from the latest release to this version and back, as docs/dba.md says, while requests arrive through
+ * `.ci/upgrade.ts COMMIT` upgrades from the release of a commit to this version and back, as docs/dba.md says, while requests arrive through
  * deploy/haproxy.cfg: no request fails, and no acknowledged pet is lost. Twins, with one Idempotency-Key, arrive at both
  * processes at once, whatever their versions: each key creates one pet. The exit code is 1 otherwise.
  */
@@ -15,9 +15,7 @@ import { PATH, Program } from '../test/support/program.js';
 import { until } from '../test/support/until.js';
 import { ask, create, isServed, most, p99, Stream } from '../test/faults/clients.js';
 
-/** The commit of release 1.0.0: a clone may have no tags. */
-const FIRST_RELEASE = '9bc87e0';
-
+const [, , release] = process.argv;
 const folder = await mkdtemp(join(tmpdir(), 'animal-store-upgrade-'));
 const inShell = (command: string, cwd: string, env: NodeJS.ProcessEnv = {}) =>
   execFileSync('bash', ['-euo', 'pipefail', '-c', command], {
@@ -27,10 +25,6 @@ const inShell = (command: string, cwd: string, env: NodeJS.ProcessEnv = {}) =>
     stdio: ['ignore', 'pipe', 'inherit'],
   });
 
-const release = inShell(
-  `git describe --tags --abbrev=0 --match 'v*' 2>/dev/null || git rev-parse --verify ${FIRST_RELEASE}`,
-  PROJECT_ROOT,
-).trim();
 const old = join(folder, 'old');
 console.error(`Builds ${release}…`);
 inShell(

@@ -8,7 +8,7 @@ export function report(run) {
 }
 
 /** What is common to all tables of a run. */
-function circumstances({ machine, versions, settings }) {
+export function circumstances({ machine, versions, settings }) {
   return [
     `${settings.date}, ${machine.cpu}, ${machine.cores} cores, ${machine.memory} of memory, ${machine.system}. Servers, PostgreSQL and wrk share the machine.`,
     Object.entries(versions)
@@ -136,9 +136,9 @@ function ofSizes(run) {
   return parts;
 }
 
-const figure = (number) => Math.round(number).toLocaleString('en');
+export const figure = (number) => Math.round(number).toLocaleString('en');
 
-function mediansOf(cells, where) {
+export function mediansOf(cells, where) {
   const names = ['perSecond', 'p50', 'p99', 'serverCpu', 'postgresCpu'];
   const chosen = cells.filter((cell) =>
     Object.entries(where).every(([name, value]) => cell[name] === value),
@@ -153,7 +153,7 @@ function median(values) {
 }
 
 /** Words left, figures right, padded as Prettier does. */
-function table(head, rows) {
+export function table(head, rows) {
   const lines = [head, ...rows].map((line) => line.map(String));
   const isFigure = head.map((_, i) => rows.some((row) => /^[\d.,]+$/.test(row[i])));
   const widths = head.map((_, i) => Math.max(3, ...lines.map((line) => line[i].length)));

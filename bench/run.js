@@ -10,6 +10,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
 import { Cursors } from '../dist/src/listing/cursors.js';
+import { buildCommit, comparison, isKnown } from './against.js';
 import { openDatabase } from './database.js';
 import { prices } from './prices.js';
 import { report } from './report.js';
@@ -35,6 +36,8 @@ const USAGE = `Usage: npm run bench -- [options]
   --loads LIST        of ${Object.keys(LOADS).join(', ')} (all)
   --only LIST         of ${Object.keys(SERVERS).join(', ')} (all; go only if Debian's golang-go and
                       golang-github-jackc-pgx-v4-dev are installed)
+  --against COMMIT    compares the service with that of another commit, in pairs, until the interval of 95 % of each
+                      ratio is narrower than 3 %, or for --rounds (40)
   --json FILE         writes all that was measured
   --report FILE       writes the tables into FILE; bench/results has those that docs/performance.md quotes`;
 
@@ -57,7 +60,12 @@ try {
 
 async function main() {
   const { json, report: file, ...settings } = readOptions();
+  const { against } = settings;
   const wrk = await wrkVersion();
+  if (against !== undefined) {
+    say(`Building ${against}`);
+    SERVERS[against] = { ...SERVERS.service, file: await buildCommit(against) };
+  }
   const databases = [];
   const started = [];
   try {
@@ -66,7 +74,9 @@ async function main() {
       const database = await openDatabase({ animals, sharedBuffers: settings.sharedBuffers });
       databases.push(database);
       const servers = await startServers(settings.servers, database, started);
-      await compareAnswers(servers, database);
+      if (against === undefined) {
+        await compareAnswers(servers, database);
+      }
     }
     const run = {
       machine: await describeMachine(),
@@ -74,7 +84,7 @@ async function main() {
       settings: { date: new Date().toISOString().slice(0, 10), ...settings },
       tables: databases.map(({ animals, pagesRead }) => ({ animals, pagesRead })),
       cells: await warmUpAndMeasure(settings, started),
-      prices: await pricesOf(started, settings.seconds),
+      prices: against === undefined ? await pricesOf(started, settings.seconds) : [],
       servers: await Promise.all(
         started.map(async ({ name, pid, database: { animals } }) => ({
           name,
@@ -83,7 +93,7 @@ async function main() {
         })),
       ),
     };
-    const text = report(run);
+    const text = against === undefined ? report(run) : comparison(run);
     console.log(text);
     if (file !== undefined) {
       await writeFile(file, text);
@@ -147,12 +157,14 @@ async function pricesOf(started, seconds) {
 }
 
 async function measure(options, started) {
-  const { rounds, connections, loads, seconds, warmUp } = options;
+  const { rounds, connections, loads, seconds, warmUp, against, servers } = options;
   const cells = [];
-  const total = rounds * connections.length * loads.length * started.length;
   for (let round = 1; round <= rounds; round += 1) {
     for (const count of connections) {
       for (const load of loads) {
+        if (against !== undefined && isKnown(cells, { load, connections: count }, servers)) {
+          continue;
+        }
         for (const server of rotated(started, round + loads.indexOf(load))) {
           const { animals } = server.database;
           const where = { round, connections: count, load, server: server.name, animals };
@@ -167,7 +179,7 @@ async function measure(options, started) {
           });
           cells.push({ ...where, ...result });
           say(
-            `${cells.length}/${total}  round ${round}  ${load}  ${count} connections  ${server.name}  ` +
+            `round ${round} of ${rounds}  ${load}  ${count} connections  ${server.name}  ` +
               `${animals} animals  ${Math.round(result.perSecond)} requests/s`,
           );
         }
@@ -222,12 +234,13 @@ function readOptions() {
       options: {
         animals: { type: 'string', default: '100000' },
         'shared-buffers': { type: 'string', default: '128MB' },
-        rounds: { type: 'string', default: '3' },
+        rounds: { type: 'string' },
         seconds: { type: 'string', default: '5' },
         'warm-up': { type: 'string', default: '1' },
         connections: { type: 'string', default: '1,64,512' },
         loads: { type: 'string', default: Object.keys(LOADS).join() },
         only: { type: 'string', default: DEFAULT_SERVERS.join() },
+        against: { type: 'string' },
         json: { type: 'string' },
         report: { type: 'string' },
       },
@@ -235,12 +248,14 @@ function readOptions() {
     return {
       animals: values.animals.split(',').map((text) => wholeNumber(text, 1000)),
       sharedBuffers: values['shared-buffers'],
-      rounds: wholeNumber(values.rounds, 1),
+      rounds: wholeNumber(values.rounds ?? (values.against === undefined ? '3' : '40'), 1),
       seconds: wholeNumber(values.seconds, 1),
       warmUp: wholeNumber(values['warm-up'], 0),
       connections: values.connections.split(',').map((text) => wholeNumber(text, 1)),
       loads: chosen(values.loads, LOADS),
-      servers: chosen(values.only, SERVERS),
+      servers:
+        values.against === undefined ? chosen(values.only, SERVERS) : ['service', values.against],
+      against: values.against,
       json: values.json,
       report: values.report,
     };

@@ -167,18 +167,16 @@ select one as right, one || case when row_security_active(to_regclass(relation))
 select name, timestamp from migrations order by id;
 
 -- Readiness, and a start: whether the tables are in another schema than the one that the role uses.
-select quote_ident(nspname) as found, quote_ident(current_user) as role,
-            quote_ident(session_user) as login,
-            current_setting('search_path') as path, to_regclass('pets') is not null as "isVisible",
-            has_schema_privilege(pg_namespace.oid, 'usage') as "isUsable"
+select to_regclass('pets') is not null as "isVisible",
+            format('The tables are in the schema %1$I, which is not first in the search_path of the role %2$I, or on which it lacks usage: ' ||
+                   'grant usage on schema %1$I to %2$I; alter role %3$I set search_path = %1$I;',
+                   nspname, current_user, session_user) as message
        from pg_class as pets
        join pg_namespace on pg_namespace.oid = pets.relnamespace
-       join pg_class as migrations on migrations.relnamespace = pets.relnamespace
-      where pets.relname = 'pets' and migrations.relname = 'migrations'
+       join pg_tables as migrations on migrations.schemaname = nspname and migrations.tablename = 'migrations'
+      where pets.relname = 'pets' and has_table_privilege(pets.oid, 'select')
         and nspname is distinct from current_schema()
-        and not exists (select from pg_tables where schemaname = current_schema() and tablename = 'migrations')
-        and (has_table_privilege(pets.oid, 'select')
-             or quote_ident(nspname) = any (regexp_split_to_array(current_setting('search_path'), ', *')));
+        and not exists (select from pg_tables where schemaname = current_schema() and tablename = 'migrations');
 
 -- A start: whether the database can hold the tables.
 select current_setting('server_encoding') as encoding, current_schema() as schema,

@@ -6,20 +6,20 @@ import { HttpLimits } from '../http/limits.js';
 interface Queue {
   name: string;
   /** Requests in their handlers. */
-  handled: number;
+  running: number;
   /** Lets in one request each. */
   waiting: Set<() => void>;
 }
 
 /**
- * Lets {@link HttpLimits.handled} requests with a key into their handlers at a time: with hundreds, throughput falls to two
+ * Lets {@link HttpLimits.handlers} requests with a key into their handlers at a time: with hundreds, throughput falls to two
  * thirds, because more objects survive collections of garbage. Each key has a queue for each operation. The queues take
  * turns, and one may have all places while no other request waits. Requests of a queue that has less than its share go in
  * at once, so that they do not wait for the handlers of others, which may hang, for example if a table is locked.
  */
 @Injectable()
 export class TurnGuard implements CanActivate {
-  private handled = 0;
+  private running = 0;
   /** Those that are in use. */
   private readonly queues = new Map<string, Queue>();
   /** Those in which requests wait, in the order of their turns. */
@@ -27,9 +27,9 @@ export class TurnGuard implements CanActivate {
 
   constructor(private readonly limits: HttpLimits) {}
 
-  get load(): { handled: number; waiting: number } {
+  get load(): { running: number; waiting: number } {
     const waiting = [...this.turns].reduce((sum, queue) => sum + queue.waiting.size, 0);
-    return { handled: this.handled, waiting };
+    return { running: this.running, waiting };
   }
 
   canActivate(context: ExecutionContext): boolean | Promise<boolean> {
@@ -45,11 +45,11 @@ export class TurnGuard implements CanActivate {
     const name = `${user.keyId} ${method} ${route.path}`;
     let queue = this.queues.get(name);
     if (queue === undefined) {
-      queue = { name, handled: 0, waiting: new Set() };
+      queue = { name, running: 0, waiting: new Set() };
       this.queues.set(name, queue);
     }
-    const share = this.limits.handled / this.queues.size;
-    if (this.handled < this.limits.handled || queue.handled < share) {
+    const share = this.limits.handlers / this.queues.size;
+    if (this.running < this.limits.handlers || queue.running < share) {
       this.enter(queue, response);
       return true;
     }
@@ -72,11 +72,11 @@ export class TurnGuard implements CanActivate {
   }
 
   private enter(queue: Queue, response: Response): void {
-    this.handled += 1;
-    queue.handled += 1;
+    this.running += 1;
+    queue.running += 1;
     response.onceEnded.push(() => {
-      this.handled -= 1;
-      queue.handled -= 1;
+      this.running -= 1;
+      queue.running -= 1;
       this.forgetUnused(queue);
       this.letNextIn();
     });
@@ -84,7 +84,7 @@ export class TurnGuard implements CanActivate {
 
   private letNextIn(): void {
     for (const queue of this.turns) {
-      if (this.handled >= this.limits.handled) {
+      if (this.running >= this.limits.handlers) {
         return;
       }
       const [letIn, another] = queue.waiting;
@@ -99,8 +99,8 @@ export class TurnGuard implements CanActivate {
     }
   }
 
-  private forgetUnused({ name, handled, waiting }: Queue): void {
-    if (handled === 0 && waiting.size === 0) {
+  private forgetUnused({ name, running, waiting }: Queue): void {
+    if (running === 0 && waiting.size === 0) {
       this.queues.delete(name);
     }
   }

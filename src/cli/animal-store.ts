@@ -16,7 +16,7 @@ const EXIT_CODES = `
 Exit codes:
   0  done
   1  failed, or the arguments are wrong: standard error says why
-  2  migrate revert was not confirmed, and changed nothing
+  2  migrate revert without --yes, which changes nothing
   129  SIGHUP ended serve, as when a terminal closes`;
 
 /** Runs the program. On failure, prints the reason on standard error and ends the process with exit code 1. */

@@ -2,11 +2,10 @@ import type { ConnectionOptions } from 'node:tls';
 import type { Command } from 'commander';
 import { Client } from 'pg';
 import type { DataSource } from 'typeorm';
-import { withoutPassword } from '../config/database-url.js';
 import { type Environment, loadEnvironment } from '../config/environment.js';
 import { connectService } from '../connect-service.js';
 import { poolOf } from '../database/data-source.js';
-import { administer, describe } from '../database/database.js';
+import { describe } from '../database/database.js';
 import { createLogger } from '../logging/logger.js';
 import { findingsOf } from '../schema/schema-state.js';
 import { onCommandDatabase } from './command.js';
@@ -19,19 +18,11 @@ export function addCheck(program: Command): void {
     .option('--json', 'print JSON')
     .action(async ({ json }: { json?: true }) => {
       const checks: Check[] = [];
-      const environment = await checkAll(checks);
-      const configuration = environment && {
-        ...environment,
-        DATABASE_URL: masked(environment.DATABASE_URL),
-        DATABASE_READ_URL: masked(environment.DATABASE_READ_URL),
-      };
+      await checkAll(checks);
       const isOk = checks.every((check) => check.isOk);
       if (json) {
-        console.log(JSON.stringify({ isOk, configuration, checks }, undefined, 2));
+        console.log(JSON.stringify({ isOk, checks }, undefined, 2));
       } else {
-        for (const [name, value] of Object.entries(configuration ?? {})) {
-          console.log(`${name}=${value ?? ''}`);
-        }
         for (const { name, isOk: isWell, isWarning, message } of checks) {
           console.log(`${isWarning ? 'warn' : isWell ? 'ok  ' : 'FAIL'}  ${name}: ${message}`);
         }
@@ -39,8 +30,6 @@ export function addCheck(program: Command): void {
       process.exitCode = isOk ? 0 : 1;
     });
 }
-
-const masked = (url?: string) => url && withoutPassword(url);
 
 /** @param level `warning` if something is missing that listPets, createPet and getPet do not need. */
 const checkOf = (name: string, message: string, level?: 'warning' | 'error' | null) => ({
@@ -52,27 +41,23 @@ const checkOf = (name: string, message: string, level?: 'warning' | 'error' | nu
 
 type Check = ReturnType<typeof checkOf>;
 
-async function checkAll(checks: Check[]): Promise<Environment | undefined> {
-  let environment: Environment | undefined;
+async function checkAll(checks: Check[]): Promise<void> {
   try {
-    const given = (environment = loadEnvironment());
+    const environment = loadEnvironment();
     checks.push(checkOf('configuration', 'valid'));
-    await onCommandDatabase(given, (url) =>
-      administer(url, async (dataSource) => {
-        checks.push(checkOf('database', await describe(url, dataSource)));
-        checks.push(checkOf('TLS', tlsOf(url)), ...(await checkServer(dataSource)));
-        checks.push(...(await checkSchema(dataSource)), ...(await checkOrder(dataSource)));
-        checks.push(await checkThat('sessions', openSessions(url, given)));
-        if (given.DATABASE_READ_URL !== undefined) {
-          checks.push(await checkThat('standbys', statesOfStandbys(dataSource, given)));
-        }
-      }),
-    );
+    await onCommandDatabase(environment, async (dataSource, url) => {
+      checks.push(checkOf('database', await describe(url, dataSource)));
+      checks.push(checkOf('TLS', tlsOf(url)), ...(await checkServer(dataSource)));
+      checks.push(...(await checkSchema(dataSource)), ...(await checkOrder(dataSource)));
+      checks.push(await checkThat('sessions', openSessions(url, environment)));
+      if (environment.DATABASE_READ_URL !== undefined) {
+        checks.push(await checkThat('standbys', statesOfStandbys(dataSource, environment)));
+      }
+    });
   } catch (error) {
-    const name = environment === undefined ? 'configuration' : 'database';
+    const name = checks.length === 0 ? 'configuration' : 'database';
     checks.push(checkOf(name, (error as Error).message, 'error'));
   }
-  return environment;
 }
 
 async function checkServer(dataSource: DataSource): Promise<Check[]> {

@@ -1,4 +1,3 @@
-import { createInterface } from 'node:readline';
 import type { Command } from 'commander';
 import type { DataSource } from 'typeorm';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
@@ -6,7 +5,7 @@ import { loadEnvironment } from '../config/environment.js';
 import { appliedMigrations, pendingMigrations } from '../schema/schema-state.js';
 import { scriptOf } from '../schema/migration-script.js';
 import { lastMigration, revertMigration, runMigrations } from '../schema/migrations.js';
-import { onNamedDatabase } from './command.js';
+import { onCommandDatabase } from './command.js';
 
 export function addMigrate(program: Command): void {
   const migrate = program
@@ -15,8 +14,8 @@ export function addMigrate(program: Command): void {
   migrate.command('run').description('apply the pending migrations').action(run);
   migrate
     .command('revert')
-    .description('revert the migration that was applied last; asks first, on a terminal')
-    .option('--yes', 'do not ask; required without a terminal')
+    .description('print what reverting the migration that was applied last would delete')
+    .option('--yes', 'revert it')
     .action(revert);
   migrate
     .command('show')
@@ -31,7 +30,7 @@ export function addMigrate(program: Command): void {
 }
 
 async function run(): Promise<void> {
-  await onNamedDatabase(loadEnvironment(), async (dataSource, url) => {
+  await onCommandDatabase(loadEnvironment(), async (dataSource, url) => {
     const pending = await pendingMigrations(dataSource);
     console.error(`Pending: ${pending.join(', ') || 'none'}.`);
     const applied = await runMigrations(url);
@@ -40,10 +39,9 @@ async function run(): Promise<void> {
 }
 
 async function revert({ yes }: { yes?: true }): Promise<void> {
-  await onNamedDatabase(loadEnvironment(), async (dataSource, url) => {
+  await onCommandDatabase(loadEnvironment(), async (dataSource, url) => {
     const last = await lastMigration(dataSource);
     if (last === undefined) {
-      console.error('Reverts nothing.');
       console.log('Nothing is applied.');
       return;
     }
@@ -55,10 +53,10 @@ async function revert({ yes }: { yes?: true }): Promise<void> {
         `A running service ${last.isOptional ? 'still serves pets' : 'is then not ready, and fails'}.`,
       ].join('\n'),
     );
-    if (yes || (await confirms())) {
+    if (yes) {
       console.log(`Reverted ${await revertMigration(url, last)}.`);
     } else {
-      console.error('Nothing was reverted. Confirm with yes on a terminal, or with --yes.');
+      console.error('Nothing was reverted. To revert it, add --yes.');
       process.exitCode = 2;
     }
   });
@@ -79,21 +77,8 @@ async function lossesOf(drops: readonly string[], dataSource: DataSource): Promi
   return losses;
 }
 
-/** Asks on the terminal for confirmation. @returns whether it was given; false without a terminal. */
-async function confirms(): Promise<boolean> {
-  if (!process.stdin.isTTY) {
-    return false;
-  }
-  const prompt = 'Type yes to revert it: ';
-  const terminal = createInterface({ input: process.stdin, output: process.stderr, prompt });
-  terminal.prompt();
-  const { value: answer = '' } = await terminal[Symbol.asyncIterator]().next();
-  terminal.close();
-  return answer.trim() === 'yes';
-}
-
 async function show({ check }: { check?: true }): Promise<void> {
-  await onNamedDatabase(loadEnvironment(), async (dataSource) => {
+  await onCommandDatabase(loadEnvironment(), async (dataSource) => {
     for (const name of await appliedMigrations(dataSource)) {
       console.log(`[X] ${name}${MIGRATION_NAMES.includes(name) ? '' : '\tnot of this version'}`);
     }
@@ -104,7 +89,7 @@ async function show({ check }: { check?: true }): Promise<void> {
 }
 
 async function sql({ revert: isRevert }: { revert?: true }): Promise<void> {
-  await onNamedDatabase(loadEnvironment(), async (dataSource) => {
+  await onCommandDatabase(loadEnvironment(), async (dataSource) => {
     process.stdout.write(await scriptOf(dataSource, isRevert ? 'down' : 'up'));
   });
 }

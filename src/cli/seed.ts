@@ -3,7 +3,7 @@ import type { DataSource } from 'typeorm';
 import { loadEnvironment } from '../config/environment.js';
 import { requireMigrated } from '../schema/migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
-import { onNamedDatabase } from './command.js';
+import { onCommandDatabase } from './command.js';
 
 const MOST = 100_000_000;
 
@@ -18,7 +18,7 @@ export function addSeed(program: Command): void {
     .option('--yes', 'create them even if NODE_ENV is production')
     .action(async (count: number, { yes }: { yes?: true }) => {
       const environment = loadEnvironment();
-      await onNamedDatabase(environment, async (dataSource, url) => {
+      await onCommandDatabase(environment, async (dataSource, url) => {
         if (environment.NODE_ENV === 'production' && !yes) {
           throw new OperatorError(
             'NODE_ENV is production: nobody can delete these pets through the service. Add --yes to create them.',

@@ -82,13 +82,3 @@ const parsable = (url: string): string =>
     // As in libpq 16. Without a file, pg has the roots that Node has.
     .replace(/([?&])sslrootcert=system(?=&|$)/, '$1sslmode=verify-full')
     .replace(/([?&]sslmode=verify-full)((?:&.*)?)&sslmode=verify-full(?=&|$)/, '$1$2');
-
-/** Masks the passwords of a valid URL with `***`. */
-export function withoutPassword(url: string): string {
-  const shown = url.replace(/\?.*/s, '').replace(/^([^:]+:\/\/[^/:]*:).*@/s, '$1***@');
-  const parameters = new URLSearchParams(queryOf(url));
-  if (parameters.has('password')) {
-    parameters.set('password', '***');
-  }
-  return parameters.size > 0 ? `${shown}?${parameters}` : shown;
-}

@@ -71,8 +71,8 @@ function responseTo(exception: unknown): ReturnType<typeof responseOf> {
     const status = exception.getStatus();
     // The message of a 500 may be internal.
     if (status >= 400 && status < 600 && status !== 500) {
-      const { message: told } = Object(exception.getResponse());
-      return responseOf(status, Array.isArray(told) ? told.join('; ') : message);
+      const { message: ofNest } = Object(exception.getResponse());
+      return responseOf(status, Array.isArray(ofNest) ? ofNest.join('; ') : message);
     }
   } else if (typeof statusCode === 'number' && expose === true) {
     // An error of Express's middlewares, whose message is for the client.

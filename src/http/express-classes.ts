@@ -39,19 +39,25 @@ export class Response extends ExpressResponse {
 
   override end(...content: any[]): this {
     // Before Node decides whether somebody reads the rest of the request.
-    run(this.onceEnded);
+    callAll(this.onceEnded);
     return super.end(...content);
   }
 
   /** Called when Node emits `close`. */
   noteClosed(): void {
     // A handler whose client has left may not end its response.
-    run(this.onceEnded);
-    run(this.onceClosed);
+    callAll(this.onceEnded);
+    callAll(this.onceClosed);
   }
 }
 
-const run = (acts: (() => void)[]) => acts.splice(0).forEach((act) => act());
+function callAll(acts: (() => void)[]): void {
+  const { length } = acts;
+  for (let i = 0; i < length; i += 1) {
+    acts[i]!();
+  }
+  acts.length = 0;
+}
 
 Object.setPrototypeOf(Response.prototype, express.response);
 

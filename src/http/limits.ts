@@ -13,7 +13,7 @@ export class HttpLimits {
   /** Bytes of responses that clients do not read, beyond the system's buffers; more are rejected as {@link requests}. */
   unreadBytes = 128 * 1024 * 1024;
   /** Requests with an API key that are in their handlers at a time. Further requests wait. */
-  handled = 128;
+  handlers = 128;
   /** Bytes of a request body; a longer one is rejected with 413. */
   bodyBytes = 16 * 1024;
   /** Chunks of a request body; one with more is rejected with 413. */

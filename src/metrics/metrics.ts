@@ -1,7 +1,9 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { Pool } from 'pg';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { ServingPool } from '../database/pool.js';
+import { HealthService } from '../health/health.service.js';
 import { AccessLog, type LoggedResponse } from '../http/access-log.js';
 import { TurnGuard } from '../auth/turn.guard.js';
 import { countLostLines } from '../logging/logger.js';
@@ -15,9 +17,6 @@ type Values = number | Record<string, number>;
 @Injectable()
 export class Metrics implements OnModuleInit {
   readonly registry = new Registry();
-  readonly gauge = this.readFrom.bind(this, Gauge);
-  readonly counter = this.readFrom.bind(this, Counter);
-
   private readonly operations = new Map<string, Operation>();
   private readonly requests = new Counter({
     name: 'animal_store_http_requests_total',
@@ -46,8 +45,15 @@ export class Metrics implements OnModuleInit {
     pool: Pool,
     standbys: Standbys,
     schema: SchemaMonitor,
+    health: HealthService,
   ) {
-    const { gauge, counter } = this;
+    const gauge = this.readFrom.bind(this, Gauge);
+    const counter = this.readFrom.bind(this, Counter);
+    gauge('ready', 'Whether the process is ready, as of this scrape: 1, or 0.', () => {
+      const isReady = health.ready().then(Boolean, () => false);
+      // A scrape waits for 1 second at most: Prometheus would drop all of it.
+      return Promise.race([isReady, wait(1_000, false, { ref: false })]).then(Number);
+    });
     counter('log_lines_lost_total', 'Lines that standard output did not accept.', countLostLines);
     counter(
       'database_reads_total',
@@ -55,7 +61,7 @@ export class Metrics implements OnModuleInit {
       () => standbys.reads,
       'server',
     );
-    gauge('http_requests_in_flight', 'Requests in their handlers.', () => turns.load.handled);
+    gauge('http_requests_in_flight', 'Requests in their handlers.', () => turns.load.running);
     gauge('http_requests_queued', 'Requests that wait for handlers.', () => turns.load.waiting);
     gauge('database_connections_max', 'DATABASE_POOL_SIZE.', () => (pool as ServingPool).size);
     gauge('database_connections_awaited', 'Statements without one.', () => pool.waitingCount);

@@ -1,8 +1,8 @@
 import type { DataSource } from 'typeorm';
 import type { Migration, TableLocks } from '../../migrations/migration.js';
 import { VERSION } from '../config/project-root.js';
-import { BOOKKEEPING } from './schema-state.js';
-import { frameOf, lastMigration, nextMigrations, statementsOf } from './migrations.js';
+import { statementsOf, unless } from './migration-statements.js';
+import { lastMigration, nextMigrations } from './migrations.js';
 
 /** The SQL that `migrate run` or `migrate revert` would run now, as a script for psql. Nothing is changed. */
 export async function scriptOf(dataSource: DataSource, way: 'up' | 'down'): Promise<string> {
@@ -27,7 +27,8 @@ export async function scriptOf(dataSource: DataSource, way: 'up' | 'down'): Prom
   for (const [i, migration] of all.entries()) {
     const title = way === 'up' ? `${i + 1} of ${all.length}: ` : 'Down migration of ';
     const about = comment(title + migration.name, ...effectsOf(migration, way));
-    parts.push(about, await textOf(migration, way, i === 0), '');
+    const statements = await statementsOf(migration, way);
+    parts.push(about, ...statements.map((statement) => `${statement};`), '');
   }
   return parts.join('\n');
 }
@@ -38,30 +39,6 @@ const RIGHT_ROLE = `
          quote_literal(format('Run this script as the role %I, with the schema %I.', role, current_schema())) as message
     from (select coalesce((select tableowner from pg_tables where schemaname = current_schema() and tablename = 'migrations'),
                           current_user) as role) as owner`;
-
-async function textOf(migration: Migration, way: 'up' | 'down', isFirst: boolean): Promise<string> {
-  const { open, lock, close } = frameOf(migration);
-  const { name } = migration;
-  const statements = [
-    ...open,
-    unless(lock, `'Another session migrates this database; run this when it has ended.'`),
-    ...(way === 'up' && isFirst ? [BOOKKEEPING] : []),
-    // The database may have changed since the script was printed.
-    unless(
-      way === 'up'
-        ? `not exists (select from migrations where name = '${name}')`
-        : `(select name from migrations order by id desc limit 1) = '${name}'`,
-      `'The migrations have changed since this script was printed; print it again.'`,
-    ),
-    ...(await statementsOf(migration, way)),
-    ...close,
-  ];
-  return statements.map((statement) => `${statement};\n`).join('');
-}
-
-/** @param message as a literal of SQL. */
-const unless = (condition: string, message: string) =>
-  `do $$ begin if not ${condition} then raise using message = ${message}; end if; end $$`;
 
 function effectsOf(migration: Migration, way: 'up' | 'down'): string[] {
   const { purpose, locks, locksOnCitus, rewrites = {}, drops } = migration;

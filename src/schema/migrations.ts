@@ -1,33 +1,37 @@
-import type { QueryRunner } from 'typeorm';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { DataSource, QueryRunner } from 'typeorm';
 import { migrations } from '../../migrations/index.js';
 import type { Migration } from '../../migrations/migration.js';
 import type { Environment } from '../config/environment.js';
 import { administer, describe } from '../database/database.js';
+import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
-import { NO_TRANSACTION, runAll, TRANSACTION, underLock } from './locks.js';
+import { BUSY, OUTDATED, statementsOf, UNDO } from './migration-statements.js';
 import {
   appliedMigrations,
-  BOOKKEEPING,
   findingsOf,
   pendingMigrations,
   requireOneSchema,
-  type Session,
 } from './schema-state.js';
 
-export const frameOf = ({ transaction }: Migration) =>
-  transaction === false ? NO_TRANSACTION : TRANSACTION;
+/** How often a transaction is tried if a table is locked. Between two attempts, requests proceed. */
+const ATTEMPTS = 15;
+
+/** Milliseconds: between two attempts, and between two looks at who blocks. */
+const PAUSE = 300;
+const LOOK = 60;
 
 /** @returns the migrations that are to be applied, oldest first. @throws OperatorError as {@link requireOneSchema}. */
-export async function nextMigrations(session: Session): Promise<Migration[]> {
-  await requireOneSchema(session);
-  const pending = await pendingMigrations(session);
+export async function nextMigrations(dataSource: DataSource): Promise<Migration[]> {
+  await requireOneSchema(dataSource);
+  const pending = await pendingMigrations(dataSource);
   return migrations.filter(({ name }) => pending.includes(name));
 }
 
 /** @returns the migration that was applied last, if any. @throws OperatorError if this code does not have it. */
-export async function lastMigration(session: Session): Promise<Migration | undefined> {
-  await requireOneSchema(session);
-  const last = (await appliedMigrations(session)).at(-1);
+export async function lastMigration(dataSource: DataSource): Promise<Migration | undefined> {
+  await requireOneSchema(dataSource);
+  const last = (await appliedMigrations(dataSource)).at(-1);
   const found = migrations.find(({ name }) => name === last);
   if (last !== undefined && found === undefined) {
     throw new OperatorError(
@@ -35,22 +39,6 @@ export async function lastMigration(session: Session): Promise<Migration | undef
     );
   }
   return found;
-}
-
-/** The statements that apply or revert a migration, and record it. What an interrupted attempt left is dropped first. */
-export async function statementsOf(migration: Migration, way: 'up' | 'down'): Promise<string[]> {
-  const { name } = migration;
-  const statements: string[] = [];
-  const session = { query: async (sql: string) => statements.push(sql.trim()) };
-  if (way === 'up' && migration.transaction === false) {
-    await migration.down(session);
-  }
-  await migration[way](session);
-  const record =
-    way === 'up'
-      ? `insert into migrations (timestamp, name) values (${name.slice(-13)}, '${name}')`
-      : `delete from migrations where name = '${name}'`;
-  return [...statements, record];
 }
 
 /** Applies the pending migrations. @returns their names. @throws OperatorError, also if a table stays locked. */
@@ -62,32 +50,89 @@ export async function runMigrations(url: string): Promise<string[]> {
       if (next === undefined) {
         return applied;
       }
-      await underLock(dataSource, frameOf(next), async (session) => {
-        await session.query(BOOKKEEPING);
-        // Another process may have applied it meanwhile.
-        if ((await nextMigrations(session))[0] === next) {
-          await execute(session, next, 'up');
-          applied.push(next.name);
+      try {
+        await execute(dataSource, next, 'up');
+        applied.push(next.name);
+      } catch (error) {
+        // If it is outdated, another process has applied the migration.
+        if (sqlState(error) !== OUTDATED) {
+          throw error;
         }
-      });
+      }
     }
   });
 }
 
-/** @throws OperatorError that says what a migration outside a transaction may have left. */
-async function execute(session: QueryRunner, migration: Migration, way: 'up' | 'down') {
-  try {
-    await runAll(session, await statementsOf(migration, way));
-  } catch (error) {
-    if (migration.transaction !== false) {
-      throw error;
+/**
+ * Waits while another process migrates. A transaction that waits too long for a table is tried again.
+ *
+ * @throws OperatorError in the end, which names the sessions that block it, or if there is a pooler.
+ */
+async function execute(dataSource: DataSource, migration: Migration, way: 'up' | 'down') {
+  const statements = await statementsOf(migration, way);
+  let told = 'A table is locked by sessions that have ended.';
+  const tell = (obstacle?: string) => {
+    if (obstacle && obstacle !== told) {
+      console.error((told = obstacle));
     }
-    const message =
-      `${(error as Error).message}\n${migration.name} runs outside a transaction. It may have left an invalid index, ` +
-      'which slows writes down and serves no statement. Run the command again: it first drops that index.';
-    throw new OperatorError(message, { cause: error });
+  };
+  for (let attempt = 1; ; await pause(PAUSE)) {
+    const session = dataSource.createQueryRunner();
+    let looking: NodeJS.Timeout | undefined;
+    try {
+      const pid = await processIdOf(session);
+      const look = () => dataSource.query(BLOCKERS, [pid]).catch(() => [{}]);
+      looking = setInterval(async () => tell((await look())[0].blockers), LOOK);
+      return await runAll(session, statements);
+    } catch (error) {
+      // If the connection is lost, PostgreSQL has undone it.
+      await runAll(session, UNDO).catch(() => {});
+      if (sqlState(error) === BUSY) {
+        tell('Another process migrates this database; this one waits for it.');
+        continue;
+      }
+      // 55P03: a statement waited for a lock longer than `lock_timeout`.
+      if (sqlState(error) !== '55P03' || migration.transaction === false) {
+        throw error;
+      }
+      if (attempt++ === ATTEMPTS) {
+        const message =
+          `Nothing was changed in ${ATTEMPTS} attempts of 300 ms. ${told}\n` +
+          'Wait until these sessions end, or end them with pg_terminate_backend(pid). Then run the command again.';
+        throw new OperatorError(message, { cause: error });
+      }
+    } finally {
+      clearInterval(looking);
+      await session.release();
+    }
   }
 }
+
+/** @throws OperatorError if there is a pooler: its next client would get the settings and locks of a migration. */
+async function processIdOf(session: QueryRunner): Promise<number> {
+  const { processID } = await session.connect();
+  const [{ pid }] = await session.query('select pg_backend_pid() as pid');
+  // A pooler reports a process id of its own.
+  if (pid !== processID) {
+    throw new OperatorError(
+      'Nothing was changed: migrations do not run through a pooler. ' +
+        "Set DATABASE_URL to PostgreSQL's own address for this command.",
+    );
+  }
+  return pid;
+}
+
+async function runAll(session: QueryRunner, statements: readonly string[]): Promise<void> {
+  for (const statement of statements) {
+    await session.query(statement);
+  }
+}
+
+/** The sessions for which session `$1` waits. A role does not see the state of other roles' sessions. */
+const BLOCKERS = `
+  select 'Waits for ' || string_agg(concat_ws(', ', 'pid ' || pid, nullif(application_name, ''), state), '; ') || '.' as blockers
+    from pg_stat_activity
+   where pid = any (pg_blocking_pids($1))`;
 
 /**
  * Applies the pending migrations if `MIGRATE_ON_START` is true and there is no pooler, or if the database is embedded.
@@ -123,12 +168,8 @@ export async function requireMigrated(
 export const revertMigration = (url: string, expected?: Migration): Promise<string | undefined> =>
   administer(url, async (dataSource) => {
     const last = expected ?? (await lastMigration(dataSource));
-    const revert = async (session: QueryRunner) => {
-      if ((await lastMigration(session)) !== last) {
-        throw new OperatorError(`Nothing was reverted: ${last!.name} is no longer the last one.`);
-      }
-      await execute(session, last!, 'down');
-      return last!.name;
-    };
-    return last && underLock(dataSource, frameOf(last), revert);
+    if (last !== undefined) {
+      await execute(dataSource, last, 'down');
+    }
+    return last?.name;
   });

@@ -1,9 +1,7 @@
-import type { DataSource, QueryRunner } from 'typeorm';
+import type { DataSource } from 'typeorm';
 import { MIGRATION_NAMES, migrations } from '../../migrations/index.js';
 import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
-
-export type Session = DataSource | QueryRunner;
 
 /** Creates TypeORM's table of migrations. */
 export const BOOKKEEPING = `create table if not exists migrations (
@@ -20,9 +18,9 @@ const NOT_OURS =
  * @returns the names of the applied migrations as they were applied, including those of later versions.
  * @throws OperatorError if the table is another program's.
  */
-export async function appliedMigrations(session: Session): Promise<string[]> {
+export async function appliedMigrations(dataSource: DataSource): Promise<string[]> {
   try {
-    const rows = await session.query('select name, timestamp from migrations order by id');
+    const rows = await dataSource.query('select name, timestamp from migrations order by id');
     const names = rows.map(({ name }: { name: string }) => name);
     // Every version has the first one.
     if (names.length > 0 && !names.includes(MIGRATION_NAMES[0])) {
@@ -40,8 +38,8 @@ export async function appliedMigrations(session: Session): Promise<string[]> {
 }
 
 /** @returns the names of this code's migrations that are not applied, oldest first. */
-export async function pendingMigrations(session: Session): Promise<string[]> {
-  const applied = await appliedMigrations(session);
+export async function pendingMigrations(dataSource: DataSource): Promise<string[]> {
+  const applied = await appliedMigrations(dataSource);
   return MIGRATION_NAMES.filter((name) => !applied.includes(name));
 }
 
@@ -74,22 +72,19 @@ export interface Finding {
 
 /** Compares the database with what this code needs. @returns an empty list if it has everything. */
 export async function findingsOf(dataSource: DataSource): Promise<Finding[]> {
-  const other = await otherSchema(dataSource);
-  if (other !== undefined && !other.isVisible) {
-    return [{ about: 'schema', isError: true, message: other.message }];
-  }
-  const pending = await pendingMigrations(dataSource).catch((error: unknown) => {
+  let pending: string[];
+  try {
+    await requireOneSchema(dataSource, false);
+    pending = await pendingMigrations(dataSource);
+  } catch (error) {
     if (error instanceof OperatorError) {
-      return error.message;
+      return [{ about: 'schema', isError: true, message: error.message }];
     }
     // The role lacks the right, or a policy could hide rows.
-    if (sqlState(error) === '42501') {
-      return [];
+    if (sqlState(error) !== '42501') {
+      throw error;
     }
-    throw error;
-  });
-  if (typeof pending === 'string') {
-    return [{ about: 'schema', isError: true, message: pending }];
+    pending = [];
   }
   const lacked = await lackedRights(dataSource, pending.length > 0);
   return [true, false].flatMap((isError) => {
@@ -141,38 +136,25 @@ async function lackedRights(
   );
 }
 
-/** @throws OperatorError if the tables are in another schema than the one in which migrations would create them. */
-export async function requireOneSchema(session: Session): Promise<void> {
-  const other = await otherSchema(session);
-  if (other !== undefined) {
-    throw new OperatorError(other.message);
-  }
-}
-
-/** Looks for the tables in another schema than the one in which the role creates tables, if that has none. */
-async function otherSchema(
-  session: Session,
-): Promise<{ isVisible: boolean; message: string } | undefined> {
-  const [row] = await session.query(
-    `select quote_ident(nspname) as found, quote_ident(current_user) as role,
-            quote_ident(session_user) as login,
-            current_setting('search_path') as path, to_regclass('pets') is not null as "isVisible",
-            has_schema_privilege(pg_namespace.oid, 'usage') as "isUsable"
+/**
+ * Looks for the tables in another schema than the one in which the role creates tables, if that has none.
+ *
+ * @throws OperatorError if they are there, and statements do not find them or `mayMigrate`.
+ */
+export async function requireOneSchema(dataSource: DataSource, mayMigrate = true): Promise<void> {
+  const [found] = await dataSource.query(
+    `select to_regclass('pets') is not null as "isVisible",
+            format('The tables are in the schema %1$I, which is not first in the search_path of the role %2$I, or on which it lacks usage: ' ||
+                   'grant usage on schema %1$I to %2$I; alter role %3$I set search_path = %1$I;',
+                   nspname, current_user, session_user) as message
        from pg_class as pets
        join pg_namespace on pg_namespace.oid = pets.relnamespace
-       join pg_class as migrations on migrations.relnamespace = pets.relnamespace
-      where pets.relname = 'pets' and migrations.relname = 'migrations'
+       join pg_tables as migrations on migrations.schemaname = nspname and migrations.tablename = 'migrations'
+      where pets.relname = 'pets' and has_table_privilege(pets.oid, 'select')
         and nspname is distinct from current_schema()
-        and not exists (select from pg_tables where schemaname = current_schema() and tablename = 'migrations')
-        and (has_table_privilege(pets.oid, 'select')
-             or quote_ident(nspname) = any (regexp_split_to_array(current_setting('search_path'), ', *')))`,
+        and not exists (select from pg_tables where schemaname = current_schema() and tablename = 'migrations')`,
   );
-  if (row === undefined) {
-    return undefined;
+  if (found !== undefined && (mayMigrate || !found.isVisible)) {
+    throw new OperatorError(found.message);
   }
-  const { found, role, login, path, isVisible, isUsable } = row;
-  const reason = isUsable
-    ? `which is not first in the search_path of the role ${role} (${path}): alter role ${login} set search_path = ${found}`
-    : `on which the role ${role} lacks usage: grant usage on schema ${found} to ${role}`;
-  return { isVisible, message: `The tables are in the schema ${found}, ${reason};` };
 }

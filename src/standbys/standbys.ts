@@ -77,14 +77,12 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
 
   /** Without the position of the primary, no standby is used. */
   private async check(): Promise<void> {
-    const nothing = async () => undefined;
     const position = positionOf(this.primary);
-    const look = async (one: Standby) => one.read(await position, nothing);
-    await Promise.all(
-      this.standbys.map(async (one) =>
-        this.note(one, await look(one).catch((error: Error) => error)),
-      ),
-    );
+    const checks = this.standbys.map(async (one) => {
+      const look = async () => one.read(await position, async () => undefined);
+      this.note(one, await look().catch((error: Error) => error));
+    });
+    await Promise.all(checks);
   }
 
   /** Stores whether the standby is used, and logs a change. */

@@ -38,11 +38,10 @@ export class RequestValidationPipe extends ValidationPipe {
     if (known !== undefined) {
       return known;
     }
-    const expected = withoutMany(value, metatype);
-    if (hasNested(expected)) {
-      return super.transform(expected, metadata);
+    if (hasNested(value)) {
+      return super.transform(withoutMany(value, metatype), metadata);
     }
-    const dto = await this.validated(expected, metatype);
+    const dto = await this.validated(withoutMany(value, metatype), metatype);
     if (remembered !== undefined && text !== '' && text.length <= REMEMBERED.characters) {
       if (remembered.known.size >= REMEMBERED.queries) {
         remembered.known.clear();
@@ -83,6 +82,9 @@ export class RequestValidationPipe extends ValidationPipe {
 function withoutMany(value: object, metatype: Function): object {
   const fields = value as Record<string, unknown>;
   const names = Object.keys(fields);
+  if (names.length <= FEW && !hasNested(value)) {
+    return value;
+  }
   const declared = names.length > FEW ? namesOf(metatype) : undefined;
   const known = declared === undefined ? names : names.filter((name) => declared.has(name));
   const isUnexpected = (name: string) =>

@@ -3,7 +3,7 @@ import { TurnGuard } from '../../src/auth/turn.guard.js';
 import { FakeResponse } from '../support/fake-response.js';
 
 describe('TurnGuard', () => {
-  const limits = Object.assign(new HttpLimits(), { handled: 4 });
+  const limits = Object.assign(new HttpLimits(), { handlers: 4 });
   let guard: TurnGuard;
   /** The names of the requests in their handlers, in the order in which they came in. */
   let started: string[];
@@ -36,17 +36,17 @@ describe('TurnGuard', () => {
   it('lets in as many requests as may be handled, and one more for each that ends', async () => {
     await come('a1 a2 a3 a4 a5 a6 a7');
     expectStarted('a1 a2 a3 a4');
-    expect(guard.load).toEqual({ handled: 4, waiting: 3 });
+    expect(guard.load).toEqual({ running: 4, waiting: 3 });
     await end('a2 a1');
     expectStarted('a1 a2 a3 a4 a5 a6');
-    expect(guard.load).toEqual({ handled: 4, waiting: 1 });
+    expect(guard.load).toEqual({ running: 4, waiting: 1 });
   });
 
   it('passes over a request whose client left while it waited', async () => {
     await come('a1 a2 a3 a4 a5 a6');
     responses.get('a5')!.close();
     await settled();
-    expect(guard.load).toEqual({ handled: 4, waiting: 1 });
+    expect(guard.load).toEqual({ running: 4, waiting: 1 });
     await end('a1');
     expectStarted('a1 a2 a3 a4 a6');
   });
@@ -73,7 +73,7 @@ describe('TurnGuard', () => {
     const context = { getArgByIndex: () => ({ method: 'GET' }) };
     await come('a1 a2 a3 a4');
     expect(guard.canActivate(context as any)).toBe(true);
-    expect(guard.load).toEqual({ handled: 4, waiting: 0 });
+    expect(guard.load).toEqual({ running: 4, waiting: 0 });
   });
 
   it('forgets keys that have no requests', async () => {

@@ -7,7 +7,7 @@ import { administrativeDataSource } from '../../src/database/data-source.js';
 import { administer } from '../../src/database/database.js';
 // The entities are those of its modules.
 import '../../src/app.module.js';
-import { MIGRATION_LOCK } from '../../src/schema/locks.js';
+import { MIGRATION_LOCK } from '../../src/schema/migration-statements.js';
 import { lastMigration, revertMigration, runMigrations } from '../../src/schema/migrations.js';
 import { pendingMigrations } from '../../src/schema/schema-state.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
@@ -82,27 +82,21 @@ describe('the migrations', () => {
     await Promise.all([generated, migrated].map(dropDatabase));
   });
 
-  it('give up soon where someone holds a table, name the lock and who holds it, and change nothing', async () => {
+  it('give up soon where someone holds a table, name who holds it, and change nothing', async () => {
     const told = jest.spyOn(console, 'error').mockImplementation(() => {});
     await revertToOrders(url);
     const holder = new Client({ connectionString: url, application_name: 'report' });
     await holder.connect();
     try {
       await holder.query('begin; select from orders');
-      const { rows } = await holder.query(
-        'select pid, query_start from pg_stat_activity where pid = pg_backend_pid()',
-      );
+      const { rows } = await holder.query('select pg_backend_pid() as pid');
       const error: any = await revertMigration(url).catch((cause: unknown) => cause);
       expect(error).toBeInstanceOf(OperatorError);
       expect(error.cause).toMatchObject({ code: '55P03' });
-      const { message } = error;
-      expect(message).toContain(
-        'Nothing was changed. In each of 15 attempts of 300 ms, ACCESS EXCLUSIVE on orders is blocked ' +
-          `by pid ${rows[0].pid}, report, idle in transaction, query since `,
+      expect(error.message).toBe(
+        `Nothing was changed in 15 attempts of 300 ms. Waits for pid ${rows[0].pid}, report, idle in transaction.\n` +
+          'Wait until these sessions end, or end them with pg_terminate_backend(pid). Then run the command again.',
       );
-      expect(message).toMatch(/pg_terminate_backend\(pid\)\. Then run the command again\.$/);
-      const [, since] = /query since (\S+)\.$/m.exec(message)!;
-      expect(Date.parse(since!)).toBeGreaterThanOrEqual(rows[0].query_start.getTime());
     } finally {
       await holder.end();
       told.mockRestore();
@@ -116,9 +110,7 @@ describe('the migrations', () => {
     expect(await revertMigration(url)).toMatch(/^CreateIdempotencyKeys/);
     const orders = await administer(url, lastMigration);
     expect(await revertMigration(url, orders)).toMatch(/^CreateOrders/);
-    await expect(revertMigration(url, orders)).rejects.toThrow(
-      /^Nothing was reverted: CreateOrders/,
-    );
+    await expect(revertMigration(url, orders)).rejects.toThrow(/^Nothing was changed: /);
     await change(`insert into migrations (timestamp, name) values (1, 'Later9999999999999')`);
     await expect(revertMigration(url)).rejects.toThrow(OperatorError);
     await change(`delete from migrations where timestamp = 1`);

@@ -35,7 +35,7 @@ const STATEMENTS: Readonly<Record<string, string>> = {
   'select one as right': 'Readiness: which rights the role lacks.',
   'select name, timestamp from migrations order by id':
     'Readiness, and a start: which migrations are applied.',
-  'select quote_ident(nspname) as found':
+  "select to_regclass('pets') is not null":
     'Readiness, and a start: whether the tables are in another schema than the one that the role uses.',
   "select current_setting('server_encoding')": 'A start: whether the database can hold the tables.',
   'select current_schema() as schema': 'A start: where it is, for its messages.',

@@ -82,7 +82,7 @@ describe('of what clients share', () => {
 });
 
 describe('places in handlers', () => {
-  const service = serviceOfTests({}, undefined, { limits: { handled: 2, requests: 20 } });
+  const service = serviceOfTests({}, undefined, { limits: { handlers: 2, requests: 20 } });
   const expectServed = async () =>
     expect((await exchange(service.port, listWith(service.key))).status).toBe(200);
 

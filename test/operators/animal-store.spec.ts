@@ -69,7 +69,7 @@ describe('animal-store', () => {
     it('says in its own log why it refuses what LOCAL_API_KEY holds, and does not serve', async () => {
       const { code, stdout, stderr } = await (await start('animalstore_sekrit')).outcome;
       expect([code, stdout]).toEqual([1, '']);
-      expect(stderr).toMatch(/^LOCAL_API_KEY is not a key .+\.env/);
+      expect(stderr).toMatch(/^LOCAL_API_KEY is not a key .+\.env/m);
       expect(stderr).not.toContain('sekrit');
     });
   });

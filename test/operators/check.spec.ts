@@ -16,12 +16,11 @@ describe('animal-store check', () => {
   /** @returns the report, the names of the checks that pass, and what those say that fail. */
   async function check(variables: Record<string, string>) {
     const { code, stdout, stderr } = await runHere('check --json', variables);
-    expect([stderr, stdout.includes('sekrit')]).toEqual(['', false]);
-    const { isOk, configuration, checks } = JSON.parse(stdout);
+    expect(stderr + stdout).not.toContain('sekrit');
+    const { isOk, checks } = JSON.parse(stdout);
     expect(isOk).toBe(code === 0);
     const [ok, failed] = [true, false].map((is) => checks.filter((one: any) => one.isOk === is));
     return {
-      configuration,
       checks,
       ok: ok.map(({ name }: any) => name),
       failed: failed.map(({ name, message }: any) => `${name}: ${message}`),
@@ -30,20 +29,16 @@ describe('animal-store check', () => {
 
   it('says that all is well, in lines that a person can read, and in JSON', async () => {
     const { pathname, host, username, password } = new URL(DATABASE_URL);
-    const { code, stdout } = await runHere('check', { DATABASE_URL, LOG_LEVEL: 'warn' });
+    const { code, stdout } = await runHere('check', { DATABASE_URL });
     const DATABASE = `Database ${pathname.slice(1)} at ${host}, role ${username}, schema public`;
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^NODE_ENV=development$/m);
     expect(stdout).toContain(
       `ok    database: ${DATABASE}\nok    TLS: off: the connection is not encrypted\nok    server version: PostgreSQL `,
     );
     expect(stdout).toContain('ok    migrations: all applied\nok    rights: all that');
     expect(stdout).not.toMatch(/FAIL|warn {2}/);
     expect(stdout).not.toContain(password);
-    const masked = DATABASE_URL.replace(password, '***');
-    const configuration = expect.objectContaining({ LOG_LEVEL: 'warn', DATABASE_URL: masked });
-    const json = await check({ DATABASE_URL, LOG_LEVEL: 'warn' });
-    expect(json).toMatchObject({ failed: [], configuration });
+    expect(await check({ DATABASE_URL })).toMatchObject({ failed: [] });
   });
 
   const AWAY = 'postgres://u:sekrit@127.0.0.1:1/x';
@@ -82,11 +77,11 @@ describe('animal-store check', () => {
   });
 
   it('passes while a standby is out of reach, and says why, without its password', async () => {
-    const { failed, configuration, checks } = await check({
+    const { failed, checks } = await check({
       DATABASE_URL,
       DATABASE_READ_URL: AWAY,
     });
-    expect([failed, configuration.DATABASE_READ_URL]).toEqual([[], AWAY.replace('sekrit', '***')]);
+    expect(failed).toEqual([]);
     expect(checks.at(-1).message).toMatch(/^127\.0\.0\.1:1: .*ECONNREFUSED/);
   });
 

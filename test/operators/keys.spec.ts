@@ -64,7 +64,7 @@ describe('the key command, whose role has the rights of docs/grants.sql for anim
     const args = ['create', '--name', name, '--expires', '90d'];
     const { code, stdout, stderr } = await project.run('keys', args, { DATABASE_URL });
     expect([code, stdout]).toEqual([0, expect.stringMatching(/^animalstore_[\w-]{48}\n$/)]);
-    const [, id] = /^Key (\d+) for .+\n$/.exec(stderr)!;
+    const [, id] = /^Database .+\nKey (\d+) for .+\n$/.exec(stderr)!;
     expect(stderr).not.toContain(stdout.trim());
     expect(await statusOf(stdout.trim())).toBe(200);
     const stateOf = async () => (await list())[0]![3]!;
@@ -101,7 +101,7 @@ describe('the key command, whose role has the rights of docs/grants.sql for anim
     const LOCAL_API_KEY = newApiKey();
     const admit = (more = {}) => keys('admit --name local', { LOCAL_API_KEY, ...more });
     const none = await admit({ LOCAL_API_KEY: '' });
-    expect([none.code, none.stderr]).toEqual([1, expect.stringMatching(/^LOCAL_API_KEY/)]);
+    expect([none.code, none.stderr]).toEqual([1, expect.stringMatching(/\nLOCAL_API_KEY/)]);
     expect(await admit()).toMatchObject({ code: 0, stdout: '' });
     expect(await statusOf(LOCAL_API_KEY)).toBe(200);
     expect(await admit()).toMatchObject({ code: 0, stdout: '' });
@@ -141,14 +141,18 @@ describe('the key command, whose role has the rights of docs/grants.sql for anim
       keys('admit --name x', { ...files, DATABASE_URL: '', LOCAL_API_KEY });
     expect(await admit('')).toMatchObject({ code: 0 });
     expect(await statusOf(key)).toBe(200);
-    const stderr = 'LOCAL_API_KEY_FILE must not be set beside LOCAL_API_KEY\n';
+    const stderr = expect.stringContaining(
+      'LOCAL_API_KEY_FILE must not be set beside LOCAL_API_KEY\n',
+    );
     expect(await admit(key)).toMatchObject({ code: 1, stderr });
   });
 
   it('revokes a key that it could not print, and says so', async () => {
     const command = `{ node dist/src/main.js keys create --name lost; echo "left with $?" >&2; } | true`;
     const { stderr } = await project.start('sh', ['-c', command], { DATABASE_URL }).outcome;
-    expect(stderr).toMatch(/^Key \d+ could not be shown, and is revoked: .+\nleft with 1\n$/);
+    expect(stderr).toMatch(
+      /^Database .+\nKey \d+ could not be shown, and is revoked: .+\nleft with 1\n$/,
+    );
     expect((await list())[0]![3]).toMatch(/^revoked /);
   });
 

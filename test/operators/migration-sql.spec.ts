@@ -209,7 +209,7 @@ describeWithPsql('a migration that builds an index concurrently', () => {
     expect(psql(byScript, script)).toBe(0);
     const holder = await hold(byCommand, 3);
     const runs = [1, 2].map(() => project.spawn('migrate', ['run'], { DATABASE_URL: byCommand }));
-    for (const pattern of [/^Waits: /m, /^Another process migrates this database/m]) {
+    for (const pattern of [/^Waits for pid /m, /^Another process migrates this database/m]) {
       await Promise.any(runs.map((each) => each.says(pattern, 'stderr')));
     }
     await holder.query('rollback');
@@ -237,7 +237,7 @@ describeWithPsql('a migration that builds an index concurrently', () => {
     await query(url, `insert into pets (name, category_id) values ('Rex', 1), ('Bello', 2)`);
     const holder = await hold(url, isValid ? 3 : 1);
     const building = project.spawn('migrate', ['run'], { DATABASE_URL: url });
-    await building.says(/^Waits: A lock is blocked by pid \d+, report, idle in tr/m, 'stderr');
+    await building.says(/^Waits for pid \d+, report, idle in tr/m, 'stderr');
     // Others write meanwhile.
     await query(url, `insert into pets (name, category_id) values ('Rocky', 4)`);
     const limits = `select application_name as limits from pg_stat_activity
@@ -248,12 +248,10 @@ describeWithPsql('a migration that builds an index concurrently', () => {
     }
     await holder.query('commit');
     if (!isValid) {
-      const { code, stderr } = await building.outcome;
-      expect(code).toBe(1);
-      const what = `${INDEX} runs outside a transaction. It may have left an invalid index, .*`;
-      expect(stderr).toMatch(
-        new RegExp(`\\n${what} Run the command again: it first drops that index.\\n$`),
-      );
+      expect(await building.outcome).toMatchObject({
+        code: 1,
+        stderr: expect.stringMatching(/\nPostgreSQL reports: could not create unique index .+\n$/),
+      });
     }
     const locks = `select from pg_locks where locktype = 'advisory'`;
     await until('it is over', async () => (await ask(url, locks)) === undefined);

@@ -98,7 +98,7 @@ export async function startService(
     /** Its limits of HTTP. A test may change those that are read for each request. */
     limits,
     /** How many requests are in their handlers. */
-    admitted: (): number => app.get(TurnGuard).load.handled,
+    admitted: (): number => app.get(TurnGuard).load.running,
     /** Whether anything but the log observes its responses. */
     observesResponses: () => app.get(AccessLog).observe !== undefined,
     /** The port of its metrics, if it has one. */
