@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { administerKeys } from '../dist/src/auth/api-keys.js';
-import { administer } from '../dist/src/database/database.js';
+import { administer } from '../dist/src/database/connect.js';
 import { EmbeddedPostgres } from '../dist/src/embedded-postgres/embedded-postgres.js';
 import { runMigrations } from '../dist/src/schema/migrations.js';
 import { Cursors } from '../dist/src/listing/cursors.js';

@@ -2,8 +2,9 @@
 import pg from 'pg';
 import { poolOf, servingDataSource } from '../dist/src/database/data-source.js';
 import { INT64_MIN } from '../dist/src/int64.js';
-import { Pet } from '../dist/src/pets/pet.entity.js';
-import { PET_PAGES, PET_PAGES_OF_STATUS, petsById } from '../dist/src/pets/pets.sql.js';
+import { pagesStatement } from '../dist/src/listing/postgres-page-reader.js';
+import { PETS } from '../dist/src/pets/pets.service.js';
+import { FIND_PETS } from '../dist/src/pets/postgres-pet-store.js';
 
 /**
  * @param {string} url the database's.
@@ -12,17 +13,19 @@ import { PET_PAGES, PET_PAGES_OF_STATUS, petsById } from '../dist/src/pets/pets.
  */
 export async function pagesRead(url, animals) {
   const middle = Math.floor(animals / 2);
-  /** @param {string | null} filter @param {number | bigint} start */
-  const page = (filter, start) => ['{one}', `{${filter}}`, `{${start}}`, '{20}'];
+  const pages = pagesStatement(PETS, []);
+  const pagesOfStatus = pagesStatement(PETS, PETS.filters);
+  /** @param {number | bigint} start @param {string[]} values */
+  const page = (start, ...values) => [`{${start}}`, '{21}', ...values];
   const dataSource = await servingDataSource(url, 1).initialize();
   const pool = poolOf(dataSource);
   /** @type {[title: string, statement: { name: string, text: string }, values: string[]][]} */
   const requests = [
-    ['first page of 20', PET_PAGES, page(null, INT64_MIN)],
-    ['page of 20 from the middle', PET_PAGES, page(null, middle)],
-    ['first page of 20 of a rare status', PET_PAGES_OF_STATUS, page('pending', INT64_MIN)],
-    ['page of 20 of a rare status from the middle', PET_PAGES_OF_STATUS, page('pending', middle)],
-    ['get', petsById(dataSource.getRepository(Pet)), [`{${middle}}`]],
+    ['first page of 20', pages, page(INT64_MIN)],
+    ['page of 20 from the middle', pages, page(middle)],
+    ['first page of 20 of a rare status', pagesOfStatus, page(INT64_MIN, '{pending}')],
+    ['page of 20 of a rare status from the middle', pagesOfStatus, page(middle, '{pending}')],
+    ['get', FIND_PETS, [`{${middle}}`]],
   ];
   try {
     const found = [];

@@ -2,11 +2,12 @@
 -- table that was created again has lost its rights. You can run it again at any time.
 -- In 1.0.0, the commands for keys used the role animals.
 revoke insert, update on api_keys from animals;
-grant select on migrations, orders to animals;
 grant select, insert on pets to animals;
+grant usage on sequence pets_id_seq to animals;
 grant select, update (last_used_at) on api_keys to animals;
 grant select, insert, update, delete on idempotency_keys to animals;
-grant usage on sequence pets_id_seq to animals;
+grant select on migrations to animals;
+grant select on orders to animals;
 
 grant select on migrations to animals_keys;
 grant select, insert, update (revoked_at) on api_keys to animals_keys;

@@ -1,6 +1,45 @@
 -- Every statement that the service sends, except those of TypeORM when it connects. Made by npm run
 -- sql-files. Tests check that they are current, and that their plans use the indexes.
 
+-- listPets: pages. Prepared as pets-pages.
+select wanted.position::int, page.items
+    from unnest($1::bigint[], $2::int[])
+         with ordinality as wanted (start, size, position),
+ lateral (
+          select string_agg('{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}', E'\n' order by id) as items
+            from (select *
+                    from pets
+                   where id >= wanted.start
+                   order by id
+                   limit wanted.size) as pets
+         ) as page;
+
+-- listPets with status: pages. Prepared as pets-pages-by-status.
+select wanted.position::int, page.items
+    from unnest($1::bigint[], $2::int[], $3::text[])
+         with ordinality as wanted (start, size, status, position),
+ lateral (
+          select string_agg('{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}', E'\n' order by status, id) as items
+            from (select *
+                    from pets
+                   where (status, id) >= (wanted.status, wanted.start) and (status, id) <= (wanted.status, 9223372036854775807)
+                   order by status, id
+                   limit wanted.size) as pets
+         ) as page;
+
+-- listOrders: pages. Prepared as orders-pages.
+select wanted.position::int, page.items
+    from unnest($1::bigint[], $2::int[])
+         with ordinality as wanted (start, size, position),
+ lateral (
+          select string_agg('{"id":' || id || ',"petId":' || pet_id || ',"status":"' || status || '","placedAt":"' || to_char(placed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"}', E'\n' order by id) as items
+            from (select *
+                    from orders
+                   where id >= wanted.start
+                   order by id
+                   limit wanted.size) as orders
+         ) as page;
+
 -- Which API keys of the waiting requests are valid. Prepared as valid-keys.
 select id, encode(hash, 'hex'), (extract(epoch from expires_at) - extract(epoch from now())) * 1000
     from api_keys
@@ -12,30 +51,6 @@ update api_keys
      set last_used_at = now()
    where id = any($1::bigint[])
      and (last_used_at is null or last_used_at < now() - interval '1 minute');
-
--- listPets: the pages that requests wait for. Prepared as pet-pages.
-select wanted.key, page.items
-    from unnest($1::text[], $2::text[], $3::bigint[], $4::int[]) as wanted (key, filter, start, size),
- lateral (
-          select string_agg('{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}', E'\n' order by id) as items
-            from (select *
-                    from pets
-                   where id >= wanted.start
-                   order by id
-                   limit wanted.size + 1) as pets
-         ) as page;
-
--- listPets with a status. Prepared as pet-pages-of-status.
-select wanted.key, page.items
-    from unnest($1::text[], $2::text[], $3::bigint[], $4::int[]) as wanted (key, filter, start, size),
- lateral (
-          select string_agg('{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}', E'\n' order by status, id) as items
-            from (select *
-                    from pets
-                   where (status, id) >= (wanted.filter, wanted.start) and (status, id) <= (wanted.filter, 9223372036854775807)
-                   order by status, id
-                   limit wanted.size + 1) as pets
-         ) as page;
 
 -- createPet. Prepared as insert-pets.
 with new as materialized (
@@ -97,19 +112,7 @@ delete from idempotency_keys
   returning key;
 
 -- getPet. Prepared as pets-by-id.
-SELECT pets.id::text AS "id", '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' AS "json" FROM "pets" "pets" WHERE "pets"."id" = any($1);
-
--- listOrders. Prepared as order-pages.
-select wanted.key, page.items
-    from unnest($1::text[], $2::text[], $3::bigint[], $4::int[]) as wanted (key, filter, start, size),
- lateral (
-          select string_agg('{"id":' || id || ',"petId":' || pet_id || ',"status":"' || status || '","placedAt":"' || to_char(placed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"}', E'\n' order by id) as items
-            from (select *
-                    from orders
-                   where id >= wanted.start
-                   order by id
-                   limit wanted.size + 1) as orders
-         ) as page;
+select id::text, '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' from pets where id = any($1::bigint[]);
 
 -- With DATABASE_READ_URL, on the primary before each read: how far its log goes. Prepared as primary-position.
 select lsn::text, ('x' || left(pg_walfile_name(lsn), 8))::bit(32)::int,
@@ -150,7 +153,7 @@ show transaction_read_only;
 select one as right, one || case when row_security_active(to_regclass(relation))
               then format(' (row-level security could hide rows; run alter role %I bypassrls, or alter table %s disable row level security)',
                           current_user, relation)
-              else '' end as told
+              else '' end as message
        from unnest($1::text[]) as one,
             lateral (select split_part(one, ' on ', 1), split_part(one, ' on ', 2)) as parts (privilege, relation)
       where not coalesce(
@@ -190,7 +193,7 @@ select current_schema() as schema;
 select set_config('datestyle', 'ISO', false),
        (select set_config('row_security', 'off', false) where pg_backend_pid() = $1::int);
 
--- A start: whether this is Citus. If so, other statements replace some of these, and the start also reads groupid from pg_dist_local_group.
+-- A start: whether this is Citus. If so, it also reads groupid from pg_dist_local_group.
 select to_regclass('pg_dist_local_group') is not null as is_citus;
 
 -- A start: whether sessions have their settings.
@@ -201,3 +204,50 @@ select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' 
        (select count(set_config(name, value, false))
           from unnest($2::text[], $3::text[]) as setting (name, value)
          where pg_backend_pid() = $1::int) as changed;
+
+-- On Citus, these replace the statements on pets, orders and Idempotency-Keys. They are not prepared.
+
+-- listPets: pages.
+select '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' from pets where id >= $1::bigint order by id limit $2::int;
+
+-- listPets with status: pages.
+select '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' from pets where (status, id) >= ($3::text, $1::bigint) and (status, id) <= ($3::text, 9223372036854775807) order by status, id limit $2::int;
+
+-- listOrders: pages.
+select '{"id":' || id || ',"petId":' || pet_id || ',"status":"' || status || '","placedAt":"' || to_char(placed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"}' from orders where id >= $1::bigint order by id limit $2::int;
+
+-- createPet: as many rows as there are new pets.
+insert into pets (id, name, category_id, status) values ($1, $2, $3, $4);
+
+-- createPet: the ids and the JSON of new pets.
+with new as materialized (
+    select nextval('pets_id_seq') as id, request.*
+      from unnest($1::character varying[], $2::bigint[], $3::text[])
+           with ordinality as request (name, category_id, status, position))
+select id, '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' from new order by position;
+
+-- createPet with an Idempotency-Key: the time 24 hours ago.
+select (now() - interval '24 hours')::text;
+
+-- createPet with an Idempotency-Key: its record, if it has one.
+select encode(body_hash, 'hex'), pet_id from idempotency_keys
+ where api_key_id = $1 and key = $2 and created_at >= $3::timestamptz;
+
+-- createPet with an Idempotency-Key, in a transaction with the insert: its lock.
+select pg_try_advisory_xact_lock(hashint8($1), hashtext($2));
+
+-- createPet with an Idempotency-Key, in the same transaction: its record.
+insert into idempotency_keys as earlier (api_key_id, key, body_hash, pet_id)
+values ($1, $2, decode($3, 'hex'), $4)
+    on conflict (api_key_id, key) do update
+   set body_hash = excluded.body_hash, pet_id = excluded.pet_id, created_at = excluded.created_at
+ where earlier.created_at < $5::timestamptz
+returning key;
+
+-- Deletes Idempotency-Keys older than 24 hours, every ten minutes.
+delete from idempotency_keys
+ where (api_key_id, key) in (
+       select api_key_id, key from idempotency_keys
+        where created_at < $1::timestamptz order by created_at limit 1000)
+   and created_at < $1::timestamptz
+returning key;

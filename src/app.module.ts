@@ -2,7 +2,7 @@ import { type DynamicModule, Global, Module, type Type } from '@nestjs/common';
 import { APP_FILTER, APP_GUARD, APP_PIPE } from '@nestjs/core';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { Pool } from 'pg';
-import type { DataSource } from 'typeorm';
+import { DataSource } from 'typeorm';
 import { AdmissionGuard } from './auth/admission.guard.js';
 import { AuthModule } from './auth/auth.module.js';
 import { BearerGuard } from './auth/bearer.guard.js';
@@ -10,6 +10,8 @@ import { RateLimitGuard } from './auth/rate-limit.guard.js';
 import { TurnGuard } from './auth/turn.guard.js';
 import { Environment } from './config/environment.js';
 import { poolOf } from './database/data-source.js';
+import { connectToServe } from './database/connect.js';
+import { ENGINE, engineOf } from './database/engine.js';
 import { Standbys } from './standbys/standbys.js';
 import { DocsModule } from './docs/docs.module.js';
 import { IndexController } from './docs/index.controller.js';
@@ -27,8 +29,8 @@ import { RequestValidationPipe } from './validation/request-validation.pipe.js';
 
 export interface Resources {
   environment: Environment;
-  /** Already connected. When the application closes, it closes the connections too. */
-  dataSource: DataSource;
+  /** The URL of the database. When the application closes, it closes the connections. */
+  databaseUrl: string;
   logger: Logger;
 }
 
@@ -37,10 +39,11 @@ export interface Resources {
 @Module({})
 export class AppModule {
   static forRoot(resources: Resources, limits: HttpLimits, others: Type[] = []): DynamicModule {
-    const { environment, dataSource, logger } = resources;
+    const { environment, databaseUrl, logger } = resources;
     const shared = [
       { provide: Environment, useValue: environment },
-      { provide: Pool, useValue: poolOf(dataSource) },
+      { provide: Pool, useFactory: poolOf, inject: [DataSource] },
+      { provide: ENGINE, useFactory: engineOf, inject: [DataSource] },
       { provide: LOGGER, useValue: logger },
       { provide: HttpLimits, useValue: limits },
       AccessLog,
@@ -53,8 +56,10 @@ export class AppModule {
       module: AppModule,
       imports: [
         TypeOrmModule.forRootAsync({
-          useFactory: () => dataSource.options,
-          dataSourceFactory: async () => dataSource,
+          // The entities are those of `TypeOrmModule.forFeature` in the modules. `connectToServe` tries again by itself.
+          useFactory: () => ({ type: 'postgres', autoLoadEntities: true, toRetry: () => false }),
+          dataSourceFactory: async (options) =>
+            connectToServe(databaseUrl, environment, options?.entities),
         }),
         AuthModule,
         PetsModule,

@@ -27,7 +27,10 @@ export async function createApp(
     app.enableCors(corsFor(CORS_ORIGINS));
   }
   app.use(adapter.rejectMalformed);
-  return app.init();
+  return app.init().catch(async (error: unknown) => {
+    await app.close();
+    throw error;
+  });
 }
 
 /** Lets the pages of these origins, or of all if it is `*`, read the responses, errors too. The routes answer OPTIONS. */

@@ -1,13 +1,13 @@
 import { IsNull, type Repository } from 'typeorm';
 import { hashApiKey, newApiKey } from '../api-key.js';
-import { administer } from '../database/database.js';
+import { administer } from '../database/connect.js';
 import { ApiKey } from './api-key.entity.js';
 
 const hashOf = (key: string) => Buffer.from(hashApiKey(key), 'hex');
 
 /** Calls `work` with the keys of the database at `url`. @throws OperatorError if the database cannot be used. */
 export const administerKeys = <T>(url: string, work: (keys: ApiKeys) => Promise<T>): Promise<T> =>
-  administer(url, (dataSource) => work(new ApiKeys(dataSource.getRepository(ApiKey))));
+  administer(url, (dataSource) => work(new ApiKeys(dataSource.getRepository(ApiKey))), [ApiKey]);
 
 /**
  * The operator's actions on keys. On `api_keys`, they need select, insert and update of `revoked_at`. An

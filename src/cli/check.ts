@@ -3,9 +3,8 @@ import type { Command } from 'commander';
 import { Client } from 'pg';
 import type { DataSource } from 'typeorm';
 import { type Environment, loadEnvironment } from '../config/environment.js';
-import { connectService } from '../connect-service.js';
 import { poolOf } from '../database/data-source.js';
-import { describe } from '../database/database.js';
+import { connectToServe, describe } from '../database/connect.js';
 import { createLogger } from '../logging/logger.js';
 import { findingsOf } from '../schema/schema-state.js';
 import { onCommandDatabase } from './command.js';
@@ -76,7 +75,7 @@ async function checkSchema(dataSource: DataSource): Promise<Check[]> {
   const findings = await findingsOf(dataSource);
   return findings.length === 0
     ? [checkOf('migrations', 'all applied'), checkOf('rights', 'all that the service needs')]
-    : findings.map((it) => checkOf(it.about, it.message, it.isError ? 'error' : 'warning'));
+    : findings.map((one) => checkOf(one.about, one.message, one.isError ? 'error' : 'warning'));
 }
 
 /** A check that says what `work` finds, or that it fails. */
@@ -130,7 +129,7 @@ async function checkOrder(dataSource: DataSource): Promise<Check[]> {
 }
 
 async function openSessions(url: string, environment: Environment): Promise<string> {
-  await (await connectService(url, environment)).destroy();
+  await (await connectToServe(url, environment)).destroy();
   return 'have their settings';
 }
 

@@ -1,6 +1,30 @@
+import { join } from 'node:path';
 import type { DataSource } from 'typeorm';
 import type { Environment } from '../config/environment.js';
-import { administer, DATA_FOLDER, describe, onDatabase } from '../database/database.js';
+import { PROJECT_ROOT } from '../config/project-root.js';
+import { administer, cannotBeUsed, describe } from '../database/connect.js';
+import { serversOf, writableOf } from '../database/servers.js';
+
+export const DATA_FOLDER = join(PROJECT_ROOT, '.data');
+
+/** Calls `work` with the URL of the server that accepts writes, or of the embedded PostgreSQL, which runs meanwhile. */
+export async function onDatabase(
+  { DATABASE_URL }: Environment,
+  work: (database: { url: string; isEmbedded: boolean }) => Promise<void>,
+): Promise<void> {
+  if (DATABASE_URL !== undefined) {
+    const servers = serversOf(DATABASE_URL);
+    const url = servers.length === 0 ? DATABASE_URL : await writableOf(servers).catch(cannotBeUsed);
+    return work({ url, isEmbedded: false });
+  }
+  const { EmbeddedPostgres } = await import('../embedded-postgres/embedded-postgres.js');
+  const server = await EmbeddedPostgres.start(DATA_FOLDER);
+  try {
+    await Promise.race([work({ url: server.url, isEmbedded: true }), server.lost]);
+  } finally {
+    await server.stop();
+  }
+}
 
 /** Calls `work` on a command's database and its URL. Prints on standard error which database it is. */
 export function onCommandDatabase(

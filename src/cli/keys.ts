@@ -1,8 +1,8 @@
 import { writeSync } from 'node:fs';
 import { type Command, InvalidArgumentError } from 'commander';
 import { isApiKey } from '../api-key.js';
-import { ApiKey } from '../auth/api-key.entity.js';
-import { ApiKeys } from '../auth/api-keys.js';
+import type { ApiKey } from '../auth/api-key.entity.js';
+import { administerKeys, type ApiKeys } from '../auth/api-keys.js';
 import { loadEnvironment, secretOf } from '../config/environment.js';
 import { requireMigrated } from '../schema/migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
@@ -39,9 +39,9 @@ export function addKeys(program: Command): void {
 function onKeys<Args extends unknown[]>(work: (keys: ApiKeys, ...args: Args) => Promise<void>) {
   return async (...args: Args): Promise<void> => {
     const environment = loadEnvironment();
-    await onCommandDatabase(environment, async (dataSource, url) => {
+    await onCommandDatabase(environment, async (_dataSource, url) => {
       await requireMigrated(url, environment);
-      await work(new ApiKeys(dataSource.getRepository(ApiKey)), ...args);
+      await administerKeys(url, (keys) => work(keys, ...args));
     });
   };
 }

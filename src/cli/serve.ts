@@ -9,12 +9,11 @@ import { createApp } from '../app.js';
 import { administerKeys, type ApiKeys } from '../auth/api-keys.js';
 import type { Environment } from '../config/environment.js';
 import { VERSION } from '../config/project-root.js';
-import { connectService } from '../connect-service.js';
-import { DATA_FOLDER, onDatabase } from '../database/database.js';
 import { requireMigrated } from '../schema/migrations.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
 import { createLogger, type Logger } from '../logging/logger.js';
 import { MetricsServer } from '../metrics/metrics-server.js';
+import { DATA_FOLDER, onDatabase } from './command.js';
 
 export async function serve(environment: Environment): Promise<void> {
   // Earlier full collections bound the memory of a process under load, at no measurable cost.
@@ -82,9 +81,8 @@ async function serveFrom(
   );
   // A mistake in one request, such as a promise that nothing awaits, does not end the others.
   process.on('unhandledRejection', (err) => logger.error({ err }, 'A promise was rejected'));
-  const dataSource = await connectService(url, environment);
+  const app = await createApp({ environment, databaseUrl: url, logger });
   try {
-    const app = await createApp({ environment, dataSource, logger });
     await app.listen(PORT, HOST);
     const origin = `http://${HOST.includes(':') ? `[${HOST}]` : HOST}`;
     const address = `${origin}:${(app.getHttpServer().address() as AddressInfo).port}/v1`;
@@ -114,12 +112,9 @@ async function serveFrom(
         once(process, 'SIGINT'),
       ]);
     }
-    await app.close();
-    logger.info({ reason: stopping.reason }, 'stopped');
   } finally {
-    if (dataSource.isInitialized) {
-      await dataSource.destroy();
-    }
-    logger.flush();
+    await app.close();
   }
+  logger.info({ reason: stopping.reason }, 'stopped');
+  logger.flush();
 }

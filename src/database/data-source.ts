@@ -1,8 +1,10 @@
 import pg, { Pool, type PoolConfig } from 'pg';
-import { DataSource, type DataSourceOptions, getMetadataArgsStorage } from 'typeorm';
+import { DataSource, type DataSourceOptions } from 'typeorm';
 import type { PostgresDriver } from 'typeorm/driver/postgres/PostgresDriver.js';
 import type { Environment } from '../config/environment.js';
-import { connectingTo, processIdOf, type Sessions } from './servers.js';
+import type { Engine } from './engine.js';
+import { connectingTo, processIdOf } from './servers.js';
+import { requiredSettings } from './settings.js';
 import {
   DATABASE_TIMEOUTS,
   ServingPool,
@@ -12,20 +14,6 @@ import {
 
 /** The name of this service's sessions in `pg_stat_activity` and in PostgreSQL's log. */
 export const APPLICATION_NAME = 'animal-store';
-
-/** Settings of the sessions that serve requests. */
-const SERVING = {
-  // PostgreSQL would compile each batch, which takes 100 ms for a statement of 1 ms.
-  jit: 'off',
-  plan_cache_mode: 'force_generic_plan',
-  // The one plan of a statement must not be the scan that fits a table while it is small.
-  enable_seqscan: 'off',
-  // With a stricter level, a statement for many requests could fail because of one of them.
-  default_transaction_isolation: 'read committed',
-  statement_timeout: String(DATABASE_TIMEOUTS.statement),
-  // If a policy could hide rows, PostgreSQL raises an error.
-  row_security: 'off',
-};
 
 const LASTING = {
   application_name: APPLICATION_NAME,
@@ -37,32 +25,21 @@ const LASTING = {
   keepAliveInitialDelayMillis: DATABASE_TIMEOUTS.keepAlive,
 };
 
-/** What TypeORM needs for migrations. */
-export type Mapping = Pick<DataSourceOptions, 'migrations'>;
+type Entities = DataSourceOptions['entities'];
 
-/** What differs if the engine is not PostgreSQL itself. */
-export type Engine = Pick<ServingPoolConfig, 'forms'> & Pick<Sessions, 'settings'>;
-
-export interface ServingOptions extends Engine {
+export interface ServingOptions {
+  engine?: Engine;
+  entities?: Entities;
   pooler?: Environment['DATABASE_POOLER'];
   /** The URLs of several servers. If there are any, the one that accepts writes is used instead of the URL. */
   servers?: string[];
-}
-
-/**
- * The settings that sessions must have to serve requests. Behind a pooler, nothing is prepared, so no plan is set, and
- * only readiness looks for policies.
- */
-export function requiredSettings(options: ServingOptions = {}): Record<string, string> {
-  const { plan_cache_mode: _, enable_seqscan: __, row_security: ___, ...always } = SERVING;
-  return options.pooler === undefined ? { ...SERVING, ...options.settings } : always;
 }
 
 /** The sessions that serve requests, at most `size`. The first one is opened by `initialize`. */
 export function servingDataSource(
   url: string,
   size: number,
-  { pooler, servers = [], settings, forms }: ServingOptions = {},
+  { engine, entities, pooler, servers = [] }: ServingOptions = {},
 ): DataSource {
   const isForWrites = servers.length > 0;
   const config: ServingPoolConfig = {
@@ -70,25 +47,24 @@ export function servingDataSource(
     ...connectingTo({
       urls: isForWrites ? servers : [url],
       timeout: DATABASE_TIMEOUTS.connection,
-      settings: pooler === undefined ? { ...SERVING, ...settings } : undefined,
+      settings: pooler === undefined ? requiredSettings(engine) : undefined,
       isForWrites,
     }),
     sharesSessions: pooler !== undefined,
-    forms,
     max: size,
   };
-  return dataSource(ServingPool, config);
+  return dataSource(ServingPool, config, entities);
 }
 
 /** The sessions that read from the hot standby at `url`, at most `size`. */
 export function standbyPool(url: string, size: number): Pool {
   const { connection: timeout, use } = STANDBY_TIMEOUTS;
-  const config = connectingTo({ urls: [url], timeout, settings: SERVING });
+  const config = connectingTo({ urls: [url], timeout, settings: requiredSettings() });
   return new ServingPool({ ...LASTING, ...config, max: size, use });
 }
 
 /** Sessions for commands and for the start, whose statements may take long. */
-export function administrativeDataSource(url: string, mapping?: Mapping): DataSource {
+export function administrativeDataSource(url: string, entities?: Entities): DataSource {
   const config: PoolConfig = {
     ...connectingTo({ urls: [url], timeout: 10_000 }),
     application_name: APPLICATION_NAME,
@@ -97,21 +73,19 @@ export function administrativeDataSource(url: string, mapping?: Mapping): DataSo
     onConnect: (client) => client.query(OPEN_COMMAND, [processIdOf(client)]),
     max: 2,
   };
-  return dataSource(Pool, config, mapping);
+  return dataSource(Pool, config, entities);
 }
 
 const OPEN_COMMAND = `select set_config('datestyle', 'ISO', false),
        (select set_config('row_security', 'off', false) where pg_backend_pid() = $1::int)`;
 
-function dataSource(PoolClass: typeof Pool, extra: PoolConfig, mapping?: Mapping): DataSource {
+function dataSource(PoolClass: typeof Pool, extra: PoolConfig, entities?: Entities): DataSource {
   return new DataSource({
     type: 'postgres',
     // TypeORM creates the pool, and connects before other code could add listeners.
     driver: { ...pg, Pool: PoolClass },
     extra,
-    // Those of every module that is imported, so that Nest's `TypeOrmModule.forFeature` is all that a module needs.
-    entities: getMetadataArgsStorage().tables.map(({ target }) => target),
-    ...mapping,
+    entities,
     installExtensions: false,
     // An idle connection broke. The pool opens another one when it is needed.
     poolErrorHandler: () => {},

@@ -2,7 +2,7 @@ import { Pool, type PoolClient, type PoolConfig } from 'pg';
 import { NoSessionError, READ_ONLY, sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { processIdOf } from './servers.js';
-import { run, type SessionTraits, Statement } from './statement.js';
+import { run, Statement } from './statement.js';
 
 /**
  * Time-outs of the connections that serve requests, in milliseconds. All are under 2 seconds, so that connections that
@@ -26,7 +26,9 @@ export const DATABASE_TIMEOUTS = {
 /** The same for standbys: short, because the primary then serves the read. */
 export const STANDBY_TIMEOUTS = { connection: 250, use: 250 } as const;
 
-export interface ServingPoolConfig extends PoolConfig, SessionTraits {
+export interface ServingPoolConfig extends PoolConfig {
+  /** Whether a pooler shares the sessions among its clients. */
+  sharesSessions?: boolean;
   /** Milliseconds; {@link DATABASE_TIMEOUTS} has the default. */
   use?: number;
   /** Whether `onConnect` throws if the server is read-only. */

@@ -12,21 +12,11 @@ export class Statement {
   ) {}
 }
 
-/** A statement for an engine that does not run its text: takes the same values, returns the same rows. */
-export type StatementForm = (sessions: SessionSource, values: any) => Promise<unknown[][]>;
-
-/** How the sessions of a pool differ from PostgreSQL's own. */
-export interface SessionTraits {
-  /** Whether a pooler shares them among its clients, whose prepared statements would collide. */
-  readonly sharesSessions?: boolean;
-  /** The statements, by name, that run in another form on this engine. */
-  readonly forms?: ReadonlyMap<string, StatementForm>;
-}
-
 /** A pool, or a share of it. */
 export interface SessionSource {
   connect(): Promise<PoolClient>;
-  readonly config?: SessionTraits;
+  /** Whether a pooler shares its sessions among clients, whose prepared statements would collide. */
+  readonly config?: { readonly sharesSessions?: boolean };
 }
 
 /** Runs `statement` on a free session, or on the one that is given. Rejects with pg's error. */
@@ -36,10 +26,6 @@ export async function run<Columns extends unknown[]>(
   values: unknown[] = [],
 ): Promise<Columns[]> {
   const source = sessions as SessionSource;
-  const form = source.config?.forms?.get(statement.name);
-  if (form !== undefined) {
-    return (await form(source, values)) as Columns[];
-  }
   // pg copies a query's own members one by one, which takes long, and reads inherited ones where they are.
   const query: QueryArrayConfig = Object.create(statement);
   if (source.config?.sharesSessions) {
@@ -73,4 +59,36 @@ export async function runForEach<Columns extends unknown[]>(
     found[position - 1] = rest;
   }
   return found;
+}
+
+/** Runs a statement without preparing it, as {@link run}. */
+export const query = <Columns extends unknown[]>(
+  sessions: SessionSource | PoolClient,
+  text: string,
+  values: unknown[] = [],
+): Promise<Columns[]> => run(sessions, new Statement('', text), values);
+
+/** Calls `work` in a transaction. It is rolled back if `work` throws or returns `undefined`. */
+export async function inTransaction<T>(
+  sessions: SessionSource,
+  work: (session: PoolClient) => Promise<T | undefined>,
+): Promise<T | undefined> {
+  const session = await sessions.connect();
+  try {
+    await session.query('begin');
+    const result = await work(session);
+    await session.query(result === undefined ? 'rollback' : 'commit');
+    session.release();
+    return result;
+  } catch (error) {
+    // Closes the session, as the pool does if a statement fails. PostgreSQL then rolls back.
+    session.release(error as Error);
+    throw error;
+  }
+}
+
+/** As Promise.all, but rejects only when all have ended, so that none is repeated while it runs. */
+export async function allEnded<T>(promises: readonly Promise<T>[]): Promise<T[]> {
+  await Promise.allSettled(promises);
+  return Promise.all(promises);
 }

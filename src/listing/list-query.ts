@@ -3,6 +3,7 @@ import type { Response } from 'express';
 import { JsonText } from '../http/express-classes.js';
 import { AllOf, IsInt64, MayBeOmitted, WholeNumber } from '../validation/decorators.js';
 import { Cursors } from './cursors.js';
+import { filterValue, type List, type PageQuery } from './list.js';
 import type { Page } from './pages.js';
 
 export const DEFAULT_LIMIT = 20;
@@ -23,10 +24,25 @@ export function Cursor(list: string): PropertyDecorator {
   );
 }
 
-/** @returns the body for a page. Adds a `Link` to the next one, if any: `address`, with its query, and the cursor. */
-export function pageResponse(response: Response, { json, next }: Page, address: string): JsonText {
+/**
+ * @returns the body for a page. Adds a `Link` to the next one, if any, with the same limit and filters.
+ * @param address that of the list, without a query.
+ */
+export function pageResponse(
+  response: Response,
+  { json, next }: Page,
+  address: string,
+  { filters }: List,
+  query: PageQuery,
+): JsonText {
   if (next !== undefined) {
-    response.setHeader('Link', `<${address}&cursor=${next}>; rel="next"`);
+    let parameters = `limit=${query.limit}`;
+    for (const filter of filters) {
+      const value = filterValue(query, filter);
+      parameters +=
+        value === undefined ? '' : `&${filter.property}=${encodeURIComponent(`${value}`)}`;
+    }
+    response.setHeader('Link', `<${address}?${parameters}&cursor=${next}>; rel="next"`);
   }
   return new JsonText(json);
 }

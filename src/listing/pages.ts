@@ -1,59 +1,9 @@
-import type { PoolClient } from 'pg';
 import { Batcher } from '../database/batcher.js';
-import { run, type SessionSource, Statement } from '../database/statement.js';
-import { INT64_MAX, INT64_MIN } from '../int64.js';
-import type { Standbys } from '../standbys/standbys.js';
+import type { EntityColumn } from '../database/columns.js';
+import { INT64_MIN } from '../int64.js';
 import { Cursors } from './cursors.js';
-
-/**
- * The condition for the rows of a list from the id `start` on, as SQL: with a filter, a range of the filter and the id,
- * for which only their index can be used. For `filter = …`, the planner might read the primary key and filter the rows.
- */
-export const rangeFrom = (start: string, filter?: string, wanted?: string) =>
-  filter === undefined
-    ? `id >= ${start}`
-    : `(${filter}, id) >= (${wanted}, ${start}) and (${filter}, id) <= (${wanted}, ${INT64_MAX})`;
-
-/**
- * The statement that reads pages. The parameters are arrays: the key of each page, the value of its filter, the id that
- * it starts at, its size. Returns the key of each, and its items as lines of JSON (JSON escapes line breaks in strings);
- * one more than its size if more items follow.
- *
- * A page may contain an id that is higher than one that is not committed yet: without it, acknowledged rows would lack.
- */
-export class PageStatement extends Statement {
-  /** The `table` is also what the DTO gives to `Cursor`. The JSON begins with `id`. The filter is a column with an index. */
-  constructor(
-    name: string,
-    readonly table: string,
-    readonly json: string,
-    readonly filter?: string,
-    readonly order = filter === undefined ? 'id' : `${filter}, id`,
-  ) {
-    super(
-      name,
-      `
-  select wanted.key, page.items
-    from unnest($1::text[], $2::text[], $3::bigint[], $4::int[]) as wanted (key, filter, start, size),
- lateral (
-          select string_agg(${json}, E'\\n' order by ${order}) as items
-            from (select *
-                    from ${table}
-                   where ${rangeFrom('wanted.start', filter, 'wanted.filter')}
-                   order by ${order}
-                   limit wanted.size + 1) as ${table}
-         ) as page`,
-    );
-  }
-}
-
-interface PageRequest {
-  limit: number;
-  /** The id after which the page begins; `undefined` for the first page. */
-  cursor?: bigint;
-  /** The value that the list is filtered by, if its statement has a filter. */
-  filter?: string;
-}
+import { filterValue, type List, type PageQuery } from './list.js';
+import type { PageReader, WantedPage } from './page-reader.js';
 
 export interface Page {
   /** A JSON array of the items, in the order of their ids. */
@@ -62,43 +12,54 @@ export interface Page {
   next?: string;
 }
 
-/** Reads the pages of a list. All requests that wait share a statement, and requests for the same page share it too. */
+/** Reads the pages of a list. Requests that wait and have the same filters share a statement, and equal ones a page. */
 export class Pages {
-  private readonly batcher: Batcher<PageRequest, Page>;
+  /** By the filters of their queries: a bit of the index for each. */
+  private readonly batchers: Batcher<PageQuery, Page>[] = [];
   private readonly cursors: Cursors;
 
   constructor(
-    private readonly statement: PageStatement,
-    primary: SessionSource,
-    standbys: Standbys,
+    private readonly list: List,
+    private readonly reader: PageReader,
   ) {
-    this.cursors = new Cursors(statement.table);
-    this.batcher = new Batcher((requests) =>
-      standbys.read(primary, (sessions) => this.find(sessions, requests)),
-    );
+    this.cursors = new Cursors(list.table);
   }
 
-  readonly ask = (request: PageRequest): Promise<Page> => this.batcher.ask(request);
-
-  private async find(
-    sessions: SessionSource | PoolClient,
-    requests: PageRequest[],
-  ): Promise<Page[]> {
-    const wanted = new Map(requests.map((request) => [keyOf(request), request]));
-    const distinct = [...wanted.values()];
-    const rows = await run<[key: string, items: string | null]>(sessions, this.statement, [
-      [...wanted.keys()],
-      distinct.map(({ filter }) => filter),
-      distinct.map(({ cursor }) => (cursor === undefined ? INT64_MIN : cursor + 1n)),
-      distinct.map(({ limit }) => limit),
-    ]);
-    const pages = new Map(
-      rows.map(([key, items]) => [key, this.pageFrom(items?.split('\n'), wanted.get(key)!.limit)]),
-    );
-    return requests.map((request) => pages.get(keyOf(request))!);
+  ask(query: PageQuery): Promise<Page> {
+    const { filters } = this.list;
+    let bits = 0;
+    for (let i = 0; i < filters.length; i += 1) {
+      bits |= filterValue(query, filters[i]!) === undefined ? 0 : 1 << i;
+    }
+    return (this.batchers[bits] ??= this.batcherFor(
+      filters.filter((_filter, i) => bits & (1 << i)),
+    )).ask(query);
   }
 
-  private pageFrom(items: string[] = [], limit: number): Page {
+  private batcherFor(filters: EntityColumn[]): Batcher<PageQuery, Page> {
+    const read = this.reader.of(this.list, filters);
+    return new Batcher(async (queries) => {
+      const wanted: WantedPage[] = [];
+      const places = new Map<string, number>();
+      const placeOf = queries.map((query) => {
+        const { limit, cursor } = query;
+        const values = filters.map((filter) => filterValue(query, filter));
+        const key = `${limit} ${cursor} ${values.join(' ')}`;
+        const place = places.get(key) ?? wanted.length;
+        if (place === wanted.length) {
+          places.set(key, place);
+          const start = cursor === undefined ? INT64_MIN : cursor + 1n;
+          wanted.push({ start, size: limit + 1, values });
+        }
+        return place;
+      });
+      const items = await read(wanted);
+      const pages = items.map((each, i) => this.pageFrom(each, wanted[i]!.size - 1));
+      return placeOf.map((place) => pages[place]!);
+    });
+  }
+
+  private pageFrom(items: string[], limit: number): Page {
     const onPage = items.slice(0, limit);
     const json = `[${onPage.join(',')}]`;
     if (items.length <= limit) {
@@ -108,5 +69,3 @@ export class Pages {
     return { json, next: this.cursors.after(BigInt(id!)) };
   }
 }
-
-const keyOf = ({ limit, filter, cursor }: PageRequest) => `${limit}:${filter}:${cursor}`;

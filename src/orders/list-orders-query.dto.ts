@@ -1,7 +1,7 @@
 import { Cursor, DEFAULT_LIMIT, Limit } from '../listing/list-query.js';
-import { Remembered } from '../validation/decorators.js';
+import { RememberedWithout } from '../validation/decorators.js';
 
-@Remembered('cursor')
+@RememberedWithout('cursor')
 export class ListOrdersQuery {
   @Limit()
   limit = DEFAULT_LIMIT;

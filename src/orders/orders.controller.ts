@@ -4,7 +4,7 @@ import { Environment } from '../config/environment.js';
 import type { JsonText } from '../http/express-classes.js';
 import { pageResponse } from '../listing/list-query.js';
 import { ListOrdersQuery } from './list-orders-query.dto.js';
-import { OrdersService } from './orders.service.js';
+import { ORDERS, OrdersService } from './orders.service.js';
 
 /** The store's orders (interface, part 4.4): experimental, so this may change without notice. */
 @Controller({ path: 'store/orders', version: '1' })
@@ -19,7 +19,7 @@ export class OrdersController {
     @Query() query: ListOrdersQuery,
     @Res({ passthrough: true }) response: Response,
   ): Promise<JsonText> {
-    const address = `${this.environment.baseUrl}/store/orders?limit=${query.limit}`;
-    return pageResponse(response, await this.orders.list(query), address);
+    const address = `${this.environment.baseUrl}/store/orders`;
+    return pageResponse(response, await this.orders.list(query), address, ORDERS, query);
   }
 }

@@ -1,19 +1,18 @@
 import { Injectable } from '@nestjs/common';
-import { columnsOf, jsonOf } from '../database/columns.js';
-import { SessionShare } from '../database/session-share.js';
-import { type Page, Pages, PageStatement } from '../listing/pages.js';
-import { Standbys } from '../standbys/standbys.js';
-import type { ListOrdersQuery } from './list-orders-query.dto.js';
+import { listOf } from '../listing/list.js';
+import { PageReader } from '../listing/page-reader.js';
+import { type Page, Pages } from '../listing/pages.js';
+import { ListOrdersQuery } from './list-orders-query.dto.js';
 import { Order } from './order.entity.js';
 
-export const ORDER_PAGES = new PageStatement('order-pages', 'orders', jsonOf(columnsOf(Order)));
+export const ORDERS = listOf(Order, ListOrdersQuery);
 
 @Injectable()
 export class OrdersService {
   private readonly pages: Pages;
 
-  constructor(sessions: SessionShare, standbys: Standbys) {
-    this.pages = new Pages(ORDER_PAGES, sessions, standbys);
+  constructor(reader: PageReader) {
+    this.pages = new Pages(ORDERS, reader);
   }
 
   list(query: ListOrdersQuery): Promise<Page> {

@@ -1,30 +1,12 @@
 import { hash } from 'node:crypto';
 import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import { stringify } from 'lossless-json';
 import { BATCH_LIMITS, Batcher } from '../database/batcher.js';
-import { SessionShare } from '../database/session-share.js';
-import { run, runForEach } from '../database/statement.js';
 import { ApiError } from '../errors/api-error.js';
 import { reasonOf } from '../errors/database-error.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import type { NewPet } from './new-pet.dto.js';
-import {
-  contentOf,
-  DELETE_OLD_IDEMPOTENCY_KEYS,
-  INSERT_PETS_ONCE,
-  newPetArguments,
-} from './pets.sql.js';
-import type { StoredPet } from './pets.service.js';
-
-interface Creation {
-  apiKeyId: string;
-  key: string;
-  /** SHA-256 of {@link contentOf} the pet, in hexadecimal. */
-  bodyHash: string;
-  pet: NewPet;
-}
-
-/** The row of {@link INSERT_PETS_ONCE} for a creation. */
-type Outcome = [id: string | null, json: string, bodyHash: string, isReplayed: boolean];
+import { type CreatedPet, type Creation, NEW_PET_COLUMNS, PetStore } from './pet-store.js';
 
 /** Milliseconds between two rounds in which records older than 24 hours are deleted. */
 const SWEEP_EVERY = 10 * 60_000;
@@ -37,20 +19,20 @@ const SWEEP_EVERY = 10 * 60_000;
 @Injectable()
 export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   private sweeping?: NodeJS.Timeout;
-  private readonly inProgress = new Map<string, Promise<Outcome>>();
-  /** Its batches are small: each request takes a lock, and PostgreSQL has room for only a few thousand locks. */
-  private readonly creations = new Batcher((creations: Creation[]) => this.insert(creations), {
-    ...BATCH_LIMITS,
-    size: 64,
-  });
+  private readonly inProgress = new Map<string, Promise<CreatedPet | undefined>>();
+  private readonly creations: Batcher<Creation, CreatedPet | undefined>;
 
   constructor(
-    private readonly sessions: SessionShare,
+    private readonly store: PetStore,
     @Inject(LOGGER) private readonly logger: Logger,
-  ) {}
+  ) {
+    // Small batches: each request takes a lock, and PostgreSQL has room for only a few thousand locks.
+    const limits = { ...BATCH_LIMITS, size: 64 };
+    this.creations = new Batcher((creations) => store.insertOnce(creations), limits);
+  }
 
   onModuleInit(): void {
-    this.sweeping = setInterval(() => void this.sweep(), SWEEP_EVERY).unref();
+    this.sweeping = setInterval(() => void this.deleteOldKeys(), SWEEP_EVERY).unref();
   }
 
   onModuleDestroy(): void {
@@ -58,7 +40,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   }
 
   /** @throws ApiError `idempotency_key_reused` or `idempotency_key_in_use`, and what `Batcher.ask` throws. */
-  async create(apiKeyId: string, key: string, pet: NewPet): Promise<StoredPet> {
+  async create(apiKeyId: string, key: string, pet: NewPet): Promise<CreatedPet> {
     const bodyHash = hash('sha256', contentOf(pet), 'hex');
     const scopedKey = `${apiKeyId} ${key}`;
     const first = this.inProgress.get(scopedKey);
@@ -68,38 +50,47 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
         .ask({ apiKeyId, key, bodyHash, pet })
         .finally(() => this.inProgress.delete(scopedKey));
     this.inProgress.set(scopedKey, outcome);
-    const [id, json, hashOfFirst, isReplayed] = await outcome;
-    if (id === null) {
+    const created = await outcome;
+    if (created === undefined) {
       throw new ApiError(
         'idempotency_key_in_use',
         'The first request with this Idempotency-Key is still in progress; try again.',
       );
     }
-    if (hashOfFirst !== bodyHash) {
+    if (created.bodyHash !== bodyHash) {
       throw new ApiError(
         'idempotency_key_reused',
         'This Idempotency-Key was used for another body.',
       );
     }
-    return { id, json, isReplayed: isReplayed || first !== undefined };
+    return first === undefined ? created : { ...created, isReplayed: true };
   }
 
-  private async insert(creations: Creation[]): Promise<Outcome[]> {
-    const outcomes = await runForEach<Outcome>(this.sessions, INSERT_PETS_ONCE, [
-      creations.map(({ apiKeyId }) => apiKeyId),
-      creations.map(({ key }) => key),
-      creations.map(({ bodyHash }) => bodyHash),
-      ...newPetArguments(creations.map(({ pet }) => pet)),
-    ]);
-    return outcomes as Outcome[];
-  }
-
-  /** Deletes old records, except those that another transaction has locked. */
-  private async sweep(): Promise<void> {
+  /** Deletes old records, except those that another transaction has locked. Called every ten minutes. */
+  async deleteOldKeys(): Promise<void> {
     try {
-      while ((await run(this.sessions, DELETE_OLD_IDEMPOTENCY_KEYS)).length > 0);
+      while ((await this.store.deleteOldKeys()) > 0);
     } catch (error) {
       this.logger.warn({ reason: reasonOf(error) }, 'Old idempotency keys could not be deleted');
     }
   }
+}
+
+/**
+ * The content of a pet, as text, whose hash is stored with an Idempotency-Key. So that hashes of earlier versions match,
+ * optional fields are named, and left out if the client did not send them.
+ */
+export function contentOf(pet: NewPet): string {
+  const content: unknown[] = [];
+  const optional: Record<string, string> = {};
+  for (const { property, isOptional } of NEW_PET_COLUMNS) {
+    const value: unknown = pet[property as keyof NewPet];
+    const text = value instanceof Object ? stringify(value)! : String(value);
+    if (!isOptional) {
+      content.push(text);
+    } else if (value !== undefined) {
+      optional[property] = text;
+    }
+  }
+  return JSON.stringify(Object.keys(optional).length > 0 ? [...content, optional] : content);
 }

@@ -1,9 +1,9 @@
 import { IsIn } from 'class-validator';
 import { Cursor, DEFAULT_LIMIT, Limit } from '../listing/list-query.js';
-import { MayBeOmitted, Remembered } from '../validation/decorators.js';
+import { MayBeOmitted, RememberedWithout } from '../validation/decorators.js';
 import { PET_STATUSES, type PetStatus } from './pet.entity.js';
 
-@Remembered('cursor')
+@RememberedWithout('cursor')
 export class ListPetsQuery {
   @Limit()
   limit = DEFAULT_LIMIT;

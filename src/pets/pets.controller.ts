@@ -20,7 +20,8 @@ import { IdempotencyKeyHeader } from './idempotency-key.decorator.js';
 import { IdempotentCreation } from './idempotent-creation.js';
 import { ListPetsQuery } from './list-pets-query.dto.js';
 import { NewPet } from './new-pet.dto.js';
-import { PetsService } from './pets.service.js';
+import type { StoredPet } from './pet-store.js';
+import { PETS, PetsService } from './pets.service.js';
 
 /** listPets, createPet and getPet (interface, part 4). */
 @Controller({ path: 'pets', version: '1' })
@@ -40,10 +41,7 @@ export class PetsController {
     @Query() query: ListPetsQuery,
     @Res({ passthrough: true }) response: Response,
   ): Promise<JsonText> {
-    const { limit, status } = query;
-    const filter = status === undefined ? '' : `&status=${status}`;
-    const page = await this.pets.list(query);
-    return pageResponse(response, page, `${this.address}?limit=${limit}${filter}`);
+    return pageResponse(response, await this.pets.list(query), this.address, PETS, query);
   }
 
   @Post()
@@ -54,7 +52,7 @@ export class PetsController {
     @Req() { user }: Request,
     @Res({ passthrough: true }) response: Response,
   ): Promise<JsonText> {
-    const { id, json, isReplayed } =
+    const { id, json, isReplayed }: StoredPet & { isReplayed?: boolean } =
       key === undefined
         ? await this.pets.create(pet)
         : await this.idempotentCreation.create(user!.keyId, key, pet);

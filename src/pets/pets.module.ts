@@ -1,14 +1,27 @@
 import { Module } from '@nestjs/common';
 import { TypeOrmModule } from '@nestjs/typeorm';
+import { forEngine } from '../database/engine.js';
 import { SessionShare } from '../database/session-share.js';
+import { CitusPageReader } from '../listing/citus-page-reader.js';
+import { PageReader } from '../listing/page-reader.js';
+import { PostgresPageReader } from '../listing/postgres-page-reader.js';
+import { CitusPetStore } from './citus-pet-store.js';
 import { IdempotentCreation } from './idempotent-creation.js';
 import { Pet } from './pet.entity.js';
+import { PetStore } from './pet-store.js';
 import { PetsController } from './pets.controller.js';
 import { PetsService } from './pets.service.js';
+import { PostgresPetStore } from './postgres-pet-store.js';
 
 @Module({
   imports: [TypeOrmModule.forFeature([Pet])],
   controllers: [PetsController],
-  providers: [SessionShare, PetsService, IdempotentCreation],
+  providers: [
+    SessionShare,
+    forEngine(PetStore, { postgresql: PostgresPetStore, citus: CitusPetStore }),
+    forEngine(PageReader, { postgresql: PostgresPageReader, citus: CitusPageReader }),
+    PetsService,
+    IdempotentCreation,
+  ],
 })
 export class PetsModule {}

@@ -3,7 +3,7 @@ import type { DataSource, QueryRunner } from 'typeorm';
 import { migrations } from '../../migrations/index.js';
 import type { Migration } from '../../migrations/migration.js';
 import type { Environment } from '../config/environment.js';
-import { administer, describe } from '../database/database.js';
+import { administer, describe } from '../database/connect.js';
 import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { BUSY, OUTDATED, statementsOf, UNDO } from './migration-statements.js';

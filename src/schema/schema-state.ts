@@ -94,7 +94,7 @@ export async function findingsOf(dataSource: DataSource): Promise<Finding[]> {
     const isShown = !lacked.some(({ right }) => right === 'select on migrations');
     const names = pending.filter((name) => isShown && OPTIONAL.has(name) !== isError);
     const all = isError ? NEEDED_RIGHTS : OTHER_RIGHTS;
-    const rights = lacked.flatMap((it) => (all.includes(it.right) ? it.told : []));
+    const rights = lacked.flatMap((one) => (all.includes(one.right) ? one.message : []));
     return [
       ...finding('migrations', isError, text, names),
       ...finding('rights', isError, 'The database role lacks', rights),
@@ -115,12 +115,12 @@ const OPTIONAL = new Set(migrations.filter((one) => one.isOptional).map(({ name 
 async function lackedRights(
   dataSource: DataSource,
   pending: boolean,
-): Promise<{ right: string; told: string }[]> {
+): Promise<{ right: string; message: string }[]> {
   return dataSource.query(
     `select one as right, one || case when row_security_active(to_regclass(relation))
               then format(' (row-level security could hide rows; run alter role %I bypassrls, or alter table %s disable row level security)',
                           current_user, relation)
-              else '' end as told
+              else '' end as message
        from unnest($1::text[]) as one,
             lateral (select split_part(one, ' on ', 1), split_part(one, ' on ', 2)) as parts (privilege, relation)
       where not coalesce(

@@ -9,7 +9,7 @@ export const rememberedQueries = new Map<unknown, { unless: string; known: Map<s
  * the same query get the same object, which is frozen. Queries with the parameter `unless` are hardly ever sent twice, so
  * they are not remembered.
  */
-export function Remembered(unless: string): ClassDecorator {
+export function RememberedWithout(unless: string): ClassDecorator {
   return (query) => void rememberedQueries.set(query, { unless, known: new Map() });
 }
 

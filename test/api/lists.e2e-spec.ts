@@ -1,9 +1,11 @@
-import { administer } from '../../src/database/database.js';
+import { administer } from '../../src/database/connect.js';
 import { INT64_MAX, INT64_MIN } from '../../src/int64.js';
 import { Cursors } from '../../src/listing/cursors.js';
-import { ORDER_PAGES } from '../../src/orders/orders.service.js';
+import { pagesStatement } from '../../src/listing/postgres-page-reader.js';
+import { ORDERS } from '../../src/orders/orders.service.js';
 import { expectError, nextPage, walk } from '../support/answers.js';
 import { itNotOnCitus } from '../support/citus.js';
+import { DOCUMENT, resolved } from '../support/contract.js';
 import { idsOf, LISTS } from '../support/lists.js';
 import { send } from '../support/send.js';
 import { serviceOfTests } from '../support/service.js';
@@ -94,12 +96,18 @@ describe.each(LISTS)('$operation', ({ path, parameters }) => {
     expect([status, idsOf(text)]).toEqual([200, IDS.slice(0, 20)]);
   });
 
+  it('has the parameters of the OpenAPI document', () => {
+    const { get } = DOCUMENT.paths[path.slice('/v1'.length)];
+    const documented = get.parameters.map(resolved).filter((one: any) => one.in === 'query');
+    expect(documented.map((one: any) => one.name).toSorted()).toEqual(parameters.toSorted());
+  });
+
   const refuses = async (query: string, words: readonly string[]) =>
     expectError(await service.api.get(`${path}?${query}`), 400, 'invalid_request', words);
 
   const [own, other] = path === '/v1/pets' ? ['pets', 'orders'] : ['orders', 'pets'];
   const cursor = new Cursors(own!).after(1n);
-  const invalid = {
+  const invalid: Record<string, string[]> = {
     limit: [...LIMITS, '9'.repeat(400)],
     status: STATUSES,
     // Not issued by the service, or by the other list, or after the greatest id. cursors.spec.ts has more.
@@ -108,12 +116,12 @@ describe.each(LISTS)('$operation', ({ path, parameters }) => {
       new Cursors(own!).after(INT64_MAX),
     ),
   };
-  const valid = { limit: '5', status: 'sold', cursor };
+  const valid: Record<string, string> = { limit: '5', status: 'sold', cursor };
 
   it.each(
     parameters.flatMap((name) => [
-      ...invalid[name].map((value) => [name, `${name}=${value}`]),
-      ...malformed(name, valid[name]).map((query) => [name, query]),
+      ...(invalid[name] ?? []).map((value) => [name, `${name}=${value}`]),
+      ...malformed(name, valid[name] ?? '1').map((query) => [name, query]),
     ]),
   )('refuses the %s of %.60s', (name, query) => refuses(query!, [name!]));
 
@@ -227,7 +235,7 @@ describe('listOrders', () => {
       const items = await administer(service.databaseUrl, async (dataSource) => {
         await dataSource.query(`set timezone to 'Asia/Kolkata'`);
         await dataSource.query(`set datestyle to 'German'`);
-        const [row] = await dataSource.query(ORDER_PAGES.text, [['one'], [null], [0], [20]]);
+        const [row] = await dataSource.query(pagesStatement(ORDERS, []).text, [[0], [20]]);
         return row.items.split('\n').map((item: string) => JSON.parse(item).placedAt);
       });
       expect(items).toEqual([

@@ -19,7 +19,7 @@ if (CITUS_URL === undefined) {
 const MIN = '-9223372036854775808';
 const MAX = '9223372036854775807';
 
-// Skipped without TEST_CITUS_URL: Citus is not part of PostgreSQL, and CI has none. There, citus-forms.spec.ts tests its
+// Skipped without TEST_CITUS_URL: Citus is not part of PostgreSQL, and CI has none. There, stores.spec.ts tests its
 // statements on PostgreSQL. The tests of the operations also run on Citus, if TEST_DATABASE_URL is the same URL.
 const describeOnCitus = CITUS_URL === undefined ? describe.skip : describe;
 

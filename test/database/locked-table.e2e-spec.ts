@@ -1,10 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Client } from 'pg';
-import { CITUS } from '../../src/citus/citus.js';
-import { poolOf, servingDataSource } from '../../src/database/data-source.js';
-import { SessionShare } from '../../src/database/session-share.js';
-import { run } from '../../src/database/statement.js';
-import { PET_PAGES } from '../../src/pets/pets.sql.js';
+import { PETS } from '../../src/pets/pets.service.js';
+import { storesOn } from '../support/stores.js';
 import {
   createMigratedDatabase,
   dropDatabase,
@@ -99,12 +96,10 @@ describe.each([10, 2])('with %d sessions', (size) => {
   );
 
   it('each statement of a batch counts on Citus', async () => {
-    const dataSource = await servingDataSource(url, size, CITUS).initialize();
-    const pool = poolOf(dataSource);
+    const { dataSource, pool, reader } = await storesOn(url, 'citus', size);
     await locker.query(`begin; lock table pets in access exclusive mode`);
-    const pages = Array.from({ length: 50 }, (_, i) => i);
-    const values = [pages.map(String), pages.map(() => null), pages, pages.map(() => 1)];
-    const batch = run(new SessionShare(pool), PET_PAGES, values);
+    const pages = Array.from({ length: 50 }, (_, i) => ({ start: BigInt(i), size: 1, values: [] }));
+    const batch = reader.of(PETS, [])(pages);
     await until('they wait', () => pool.totalCount - pool.idleCount === Math.max(size - 1, 1));
     expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
     await locker.query('rollback');

@@ -4,9 +4,10 @@ import { Client } from 'pg';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { administrativeDataSource } from '../../src/database/data-source.js';
-import { administer } from '../../src/database/database.js';
-// The entities are those of its modules.
-import '../../src/app.module.js';
+import { administer } from '../../src/database/connect.js';
+import { ApiKey } from '../../src/auth/api-key.entity.js';
+import { Order } from '../../src/orders/order.entity.js';
+import { Pet } from '../../src/pets/pet.entity.js';
 import { MIGRATION_LOCK } from '../../src/schema/migration-statements.js';
 import { lastMigration, revertMigration, runMigrations } from '../../src/schema/migrations.js';
 import { pendingMigrations } from '../../src/schema/schema-state.js';
@@ -74,7 +75,7 @@ describe('the migrations', () => {
   it('make the tables of the entities, to each column, index, constraint and default', async () => {
     const [generated, migrated] = await Promise.all([createDatabase(), createMigratedDatabase()]);
     await query(migrated, 'drop table idempotency_keys');
-    const entities = administrativeDataSource(generated);
+    const entities = administrativeDataSource(generated, [ApiKey, Order, Pet]);
     await entities.initialize();
     await entities.synchronize();
     await entities.destroy();

@@ -1,16 +1,35 @@
 import { Client } from 'pg';
-import type { DataSource } from 'typeorm';
 import { VALID_KEYS } from '../../src/auth/api-key-verifier.js';
-import { administer } from '../../src/database/database.js';
 import { INT64_MIN } from '../../src/int64.js';
 import { Statement } from '../../src/database/statement.js';
-import { ORDER_PAGES } from '../../src/orders/orders.service.js';
-import { Pet } from '../../src/pets/pet.entity.js';
-import { PET_PAGES, PET_PAGES_OF_STATUS, petsById } from '../../src/pets/pets.sql.js';
+import type { List, PageQuery } from '../../src/listing/list.js';
+import { pagesStatement } from '../../src/listing/postgres-page-reader.js';
+import { ORDERS } from '../../src/orders/orders.service.js';
+import type { ListPetsQuery } from '../../src/pets/list-pets-query.dto.js';
+import { PETS } from '../../src/pets/pets.service.js';
+import { FIND_PETS } from '../../src/pets/postgres-pet-store.js';
 import { createMigratedDatabase, dropDatabase } from '../support/service.js';
+import { filterSets } from '../support/stores.js';
 
 /** Of each table. */
 const ROWS = 50_000;
+
+/** A rare value and a common one of each filter. */
+const VALUES: Record<Exclude<keyof ListPetsQuery, keyof PageQuery>, [unknown, unknown]> = {
+  status: ['pending', 'available'],
+};
+
+/** The statement for each set of a list's filters, with rare values and with common ones, by column. */
+const pagesOf = (list: List) =>
+  filterSets(list).flatMap((filters) =>
+    (filters.length === 0 ? [0] : [0, 1]).map((i) => ({
+      table: list.table,
+      statement: pagesStatement(list, filters),
+      values: Object.fromEntries(
+        filters.map(({ name, property }) => [name, VALUES[property as keyof typeof VALUES][i]]),
+      ),
+    })),
+  );
 
 /** A node of a plan, as PostgreSQL explains it. */
 type Node = Record<string, any>;
@@ -62,16 +81,14 @@ describe.each([
 
   const blocksOf = ([root]: Node[]) => root!['Shared Hit Blocks'] + root!['Shared Read Blocks'];
 
-  it.each([
-    ['pets', PET_PAGES, 'pets_pkey', 'available'],
-    ['pets of a rare status', PET_PAGES_OF_STATUS, 'pets_status_id_idx', 'pending'],
-    ['pets of a common status', PET_PAGES_OF_STATUS, 'pets_status_id_idx', 'available'],
-    ['orders', ORDER_PAGES, 'orders_pkey', null],
-  ])(
-    'reads no more than the rows of a page of %s, wherever it begins',
-    async (_page, statement, index, filter) => {
+  it.each([...pagesOf(PETS), ...pagesOf(ORDERS)])(
+    'reads no more than the rows of a page of $table with $values, wherever it begins',
+    async ({ table, statement, values }) => {
+      const names = Object.keys(values).join('_');
+      const index = names === '' ? `${table}_pkey` : `${table}_${names}_id_idx`;
+      const arrays = Object.values(values).map((value) => `{${value}}`);
       for (const start of [INT64_MIN, 25_000n, 49_990n]) {
-        const nodes = await plan(statement, '{one}', `{${filter}}`, `{${start}}`, '{20}');
+        const nodes = await plan(statement, `{${start}}`, '{21}', ...arrays);
         expect(indexesIn(nodes)).toEqual(['Function Scan', index]);
         expect(nodes.every((node) => node['Actual Rows'] <= 21)).toBe(true);
         expect(nodes.some((node) => node['Rows Removed by Filter'])).toBe(false);
@@ -81,12 +98,10 @@ describe.each([
   );
 
   it('finds pets by the primary key, orders by their pet, and keys by their hash', async () => {
-    const byId = (dataSource: DataSource) => petsById(dataSource.getRepository(Pet));
-    const ofPets = await administer(url, async (one) => byId(one));
     const ofPet = new Statement('orders-of-pet', 'select id from orders where pet_id = $1');
     const hashes = `{${'ab'.repeat(32)},${'cd'.repeat(32)}}`;
     for (const [statement, index, argument, blocks] of [
-      [ofPets, 'pets_pkey', '{1,25000,50000,999999}', 50],
+      [FIND_PETS, 'pets_pkey', '{1,25000,50000,999999}', 50],
       [ofPet, 'orders_pet_id_idx', '500', 100],
       [VALID_KEYS, 'api_keys_hash_key', hashes, 50],
     ] as const) {

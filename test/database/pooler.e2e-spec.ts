@@ -1,5 +1,5 @@
 import { MIGRATION_NAMES } from '../../migrations/index.js';
-import { connectService } from '../../src/connect-service.js';
+import { connectToServe } from '../../src/database/connect.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
@@ -44,7 +44,7 @@ describeWithPgBouncer('behind PgBouncer in transaction mode', () => {
 
   async function refusal(variables: Record<string, string>): Promise<string> {
     const environment = readEnvironment({ DATABASE_URL: pooler.url, ...variables });
-    const error = await connectService(pooler.url, environment).catch((cause: Error) => cause);
+    const error = await connectToServe(pooler.url, environment).catch((cause: Error) => cause);
     expect(error).toBeInstanceOf(OperatorError);
     return (error as Error).message;
   }

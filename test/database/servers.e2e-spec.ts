@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { readEnvironment } from '../../src/config/environment.js';
-import { onDatabase } from '../../src/database/database.js';
+import { onDatabase } from '../../src/cli/command.js';
 import { serversOf, writableOf } from '../../src/database/servers.js';
 import { expectError } from '../support/answers.js';
 import { until } from '../support/until.js';

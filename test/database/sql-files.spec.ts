@@ -4,28 +4,44 @@ import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { APPLICATION_NAME } from '../../src/database/data-source.js';
 import { END_SESSIONS } from '../../src/database/pool.js';
-
+import { NEEDED_RIGHTS, OTHER_RIGHTS } from '../../src/schema/schema-state.js';
 import { runMigrations } from '../../src/schema/migrations.js';
-import { DELETE_OLD_IDEMPOTENCY_KEYS } from '../../src/pets/pets.sql.js';
+import { pageOnCitus } from '../../src/listing/citus-page-reader.js';
+import type { List } from '../../src/listing/list.js';
+import { pagesStatement } from '../../src/listing/postgres-page-reader.js';
+import { ORDERS } from '../../src/orders/orders.service.js';
+import { CITUS_STATEMENTS, insertOnCitus } from '../../src/pets/citus-pet-store.js';
+import { PETS } from '../../src/pets/pets.service.js';
+import { DELETE_OLD_IDEMPOTENCY_KEYS } from '../../src/pets/postgres-pet-store.js';
 import { Project } from '../support/project.js';
 import { until } from '../support/until.js';
 import { read } from '../support/documents.js';
+import { filterSets } from '../support/stores.js';
+import { operations } from '../support/contract.js';
 import { describeWith } from '../support/describe-with.js';
 import { Postgres, systemBinaries } from '../support/postgres.js';
 
 const binaries = await systemBinaries();
 
+/** The statements of a list, for each set of its filters. */
+const pagesOf = (operation: string, list: List) =>
+  filterSets(list).map((filters) => {
+    const names = filters.map(({ property }) => property).join(' and ');
+    const purpose = `${operation}${names && ` with ${names}`}: pages.`;
+    return { ...pagesStatement(list, filters), purpose, onCitus: pageOnCitus(list, filters) };
+  });
+
+const PAGES = [...pagesOf('listPets', PETS), ...pagesOf('listOrders', ORDERS)];
+
 /** What each statement is for, by its name or by how it begins, in the order of docs/statements.sql. */
 const STATEMENTS: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(PAGES.map(({ name, purpose }) => [name, purpose])),
   'valid-keys': 'Which API keys of the waiting requests are valid.',
   'note-key-use': 'Notes which API keys were used, to the minute.',
-  'pet-pages': 'listPets: the pages that requests wait for.',
-  'pet-pages-of-status': 'listPets with a status.',
   'insert-pets': 'createPet.',
   'insert-pets-once': 'createPet with an Idempotency-Key.',
   'delete-old-idempotency-keys': 'Deletes Idempotency-Keys older than 24 hours, every ten minutes.',
   'pets-by-id': 'getPet.',
-  'order-pages': 'listOrders.',
   'primary-position':
     'With DATABASE_READ_URL, on the primary before each read: how far its log goes.',
   'standby-state':
@@ -42,11 +58,30 @@ const STATEMENTS: Readonly<Record<string, string>> = {
   "select set_config('datestyle'":
     'Sessions of commands: the format of dates that the driver reads, and no rows hidden.',
   "select to_regclass('pg_dist_local_group')":
-    'A start: whether this is Citus. If so, other statements replace some of these, and the start also reads groupid from pg_dist_local_group.',
+    'A start: whether this is Citus. If so, it also reads groupid from pg_dist_local_group.',
   'select name, setting, quote_ident': 'A start: whether sessions have their settings.',
   'select pg_backend_pid()':
     'First in each serving session: changes its settings, unless a pooler has the session.',
 };
+
+/** What {@link CITUS_STATEMENTS} are for. */
+const PURPOSES_ON_CITUS: Readonly<Record<string, string>> = {
+  newPets: 'createPet: the ids and the JSON of new pets.',
+  expiryCutoff: 'createPet with an Idempotency-Key: the time 24 hours ago.',
+  findKey: 'createPet with an Idempotency-Key: its record, if it has one.',
+  lockKey: 'createPet with an Idempotency-Key, in a transaction with the insert: its lock.',
+  recordKey: 'createPet with an Idempotency-Key, in the same transaction: its record.',
+  deleteOldKeys: 'Deletes Idempotency-Keys older than 24 hours, every ten minutes.',
+};
+
+const ON_CITUS = [
+  ...PAGES.map(({ purpose, onCitus }) => [purpose, onCitus]),
+  ['createPet: as many rows as there are new pets.', insertOnCitus(1)],
+  ...Object.entries(CITUS_STATEMENTS).map(([key, text]) => [
+    PURPOSES_ON_CITUS[key] ?? `${key}.`,
+    text,
+  ]),
+];
 
 describeWith('PostgreSQL', binaries)('the SQL files of docs', () => {
   const project = Project.ofTests();
@@ -84,6 +119,17 @@ describeWith('PostgreSQL', binaries)('the SQL files of docs', () => {
     );
   });
 
+  it('grants.sql gives the service the rights that it looks for', async () => {
+    const rights = [...NEEDED_RIGHTS, ...OTHER_RIGHTS].map((right) => right.split(' on '));
+    const grants = [...new Set(rights.map(([, relation]) => relation!))].map((relation) => {
+      const own = rights.filter((right) => right[1] === relation).map(([privilege]) => privilege);
+      const columns = relation === 'api_keys' ? ' (last_used_at)' : '';
+      return `grant ${own.join(', ')}${columns} on ${relation.replace(/.+_seq$/, 'sequence $&')} to animals;\n`;
+    });
+    const text = read('docs/grants.sql');
+    await expectFile('grants.sql', text.replace(/(^grant .+ to animals;\n)+/m, grants.join('')));
+  });
+
   it('statements.sql has every statement that the service sends, and no other', async () => {
     const DATABASE_URL = server.url;
     const created = await project.run('keys', ['create', '--name', 'x'], { DATABASE_URL });
@@ -102,29 +148,33 @@ describeWith('PostgreSQL', binaries)('the SQL files of docs', () => {
       ['/v1/pets', { method: 'POST', body }],
       ['/v1/pets', idempotent],
       ['/v1/pets', idempotent],
-      ['/v1/pets'],
       ['/v1/pets?status=available'],
-      ['/v1/pets/1'],
-      ['/v1/store/orders'],
     ] as [string, RequestInit?][]) {
       const { status } = await fetch(new URL(path, base), { headers, ...init });
       const errors = server.log.slice(since).match(/(?<=\|ERROR: {2}).*/g) ?? [];
       expect([path, status, errors]).toEqual([path, init === undefined ? 200 : 201, []]);
+    }
+    for (const { path, method, body: example, success } of operations()) {
+      const init = { method, headers, ...(example && { body: JSON.stringify(example) }) };
+      expect((await fetch(new URL(path, base), init)).status).toBe(success);
     }
     await program.end('SIGINT');
     // The last one that it sends.
     await until('all is logged', () => server.log.includes('execute note-key-use'));
 
     const sent = statementsIn(server.log.slice(since));
-    for (const { name, text } of [DELETE_OLD_IDEMPOTENCY_KEYS, END_SESSIONS]) {
+    for (const { name, text } of [...PAGES, DELETE_OLD_IDEMPOTENCY_KEYS, END_SESSIONS]) {
       sent.set(name, text);
     }
-    const listed = Object.keys(STATEMENTS);
+    const named = [...sent.keys()].filter((statement) => !isBeginning(statement));
+    // The name says what a statement is for that is not listed.
+    const listed = [...new Set([...Object.keys(STATEMENTS), ...named])];
     expect([...sent.keys()].toSorted()).toEqual(listed.toSorted());
     expect(listed.filter((statement) => !isBeginning(statement)).toSorted()).toEqual(
-      (await namesInSource()).toSorted(),
+      [...(await namesInSource()), ...PAGES.map(({ name }) => name)].toSorted(),
     );
-    const parts = Object.entries(STATEMENTS).map(([statement, purpose]) => {
+    const parts = listed.map((statement) => {
+      const purpose = STATEMENTS[statement] ?? `${statement}.`;
       const prepared = isBeginning(statement) ? '' : ` Prepared as ${statement}.`;
       return `-- ${purpose}${prepared}\n${sent.get(statement)!.trim()};\n`;
     });
@@ -134,6 +184,8 @@ describeWith('PostgreSQL', binaries)('the SQL files of docs', () => {
         '-- Every statement that the service sends, except those of TypeORM when it connects. Made by npm run',
         '-- sql-files. Tests check that they are current, and that their plans use the indexes.\n',
         ...parts,
+        '-- On Citus, these replace the statements on pets, orders and Idempotency-Keys. They are not prepared.\n',
+        ...ON_CITUS.map(([purpose, text]) => `-- ${purpose}\n${text};\n`),
       ].join('\n'),
     );
   });
@@ -161,12 +213,10 @@ const isBeginning = (statement: string) => /[ "]/.test(statement);
 /** The names of all statements in src, but for those of Citus. */
 async function namesInSource(): Promise<string[]> {
   const files = await readdir(join(PROJECT_ROOT, 'src'), { recursive: true });
-  const sources = files.filter(
-    (file) => /(?<!\.spec)\.ts$/.test(file) && !file.startsWith('citus'),
-  );
-  const names = /new (?:Page)?Statement\(\s*(.*?),/g;
+  const sources = files.filter((file) => /(?<!\.spec)\.ts$/.test(file));
+  const names = /new Statement\(\s*'(.+?)',/g;
   return sources.flatMap((file) =>
-    [...read(join('src', file)).matchAll(names)].map(([, name]) => name!.slice(1, -1)),
+    [...read(join('src', file)).matchAll(names)].map(([, name]) => name!),
   );
 }
 

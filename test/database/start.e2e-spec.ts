@@ -1,11 +1,16 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
-import { connectService } from '../../src/connect-service.js';
+import { connectToServe } from '../../src/database/connect.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { query } from '../support/ask.js';
-import { createDatabase, dropDatabase, startService } from '../support/service.js';
+import {
+  createDatabase,
+  createMigratedDatabase,
+  dropDatabase,
+  startService,
+} from '../support/service.js';
 
 describe('a start on a busy machine', () => {
   it('waits longer for its sessions than a request does', async () => {
@@ -50,9 +55,37 @@ describe('PostgreSQL 13', () => {
     const message =
       'The server of DATABASE_URL is PostgreSQL 13.22; the service needs 14 or later.';
     const environment = readEnvironment({ DATABASE_URL: url });
-    for (const refused of [() => runMigrations(url), () => connectService(url, environment)]) {
+    for (const refused of [() => runMigrations(url), () => connectToServe(url, environment)]) {
       await expect(refused()).rejects.toThrow(new OperatorError(message));
     }
     await dropDatabase(url);
+  });
+});
+
+describe('a start on a node of Citus', () => {
+  let url: string;
+  beforeAll(async () => {
+    url = await createMigratedDatabase();
+    // Citus has this table on each node.
+    await query(url, 'create table pg_dist_local_group (groupid int)');
+  });
+  afterAll(() => dropDatabase(url));
+
+  const start = async (node: number, variables = {}) => {
+    await query(url, 'truncate pg_dist_local_group');
+    await query(url, `insert into pg_dist_local_group values (${node})`);
+    const environment = readEnvironment({ DATABASE_URL: url, ...variables });
+    return (await connectToServe(url, environment)).destroy();
+  };
+
+  it('is accepted on the coordinator, and refused on a worker and with standbys', async () => {
+    await start(0);
+    for (const [refused, message] of [
+      [() => start(7), 'is a worker of Citus'],
+      [() => start(0, { DATABASE_READ_URL: url }), 'DATABASE_READ_URL must not be set'],
+    ] as const) {
+      await expect(refused()).rejects.toThrow(OperatorError);
+      await expect(refused()).rejects.toThrow(message);
+    }
   });
 });

@@ -32,13 +32,7 @@ import { Type } from 'class-transformer';
 import { IsInt, IsString, Min, ValidateNested } from 'class-validator';
 import type { Response } from 'express';
 import { map } from 'rxjs';
-import {
-  Column,
-  Entity,
-  getMetadataArgsStorage,
-  PrimaryGeneratedColumn,
-  Repository,
-} from 'typeorm';
+import { Column, Entity, PrimaryGeneratedColumn, Repository } from 'typeorm';
 import { ApiError, ERRORS } from '../../src/errors/api-error.js';
 import { NoSessionError } from '../../src/errors/database-error.js';
 import { JsonText } from '../../src/http/express-classes.js';
@@ -241,11 +235,6 @@ describe('a module that is added to the application', () => {
     service.log.length = 0;
   });
   afterEach(() => service.api.get('/v1/pets').expect(200));
-  // Its table is in no migration, and other files are tested in the same process.
-  afterAll(() => {
-    const { tables } = getMetadataArgsStorage();
-    tables.splice(tables.findIndex(({ target }) => target === Crate));
-  });
 
   const logged = () => service.log.map((line) => JSON.parse(line));
   const rejected = (error: unknown) => {

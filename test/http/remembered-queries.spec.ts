@@ -1,10 +1,10 @@
 import { Transform } from 'class-transformer';
-import { Remembered, WholeNumber } from '../../src/validation/decorators.js';
+import { RememberedWithout, WholeNumber } from '../../src/validation/decorators.js';
 import { RequestValidationPipe } from '../../src/validation/request-validation.pipe.js';
 
 let validations = 0;
 
-@Remembered('cursor')
+@RememberedWithout('cursor')
 class Query {
   @Transform(({ value }) => (validations += 1) && value)
   @WholeNumber(1, 2_000)

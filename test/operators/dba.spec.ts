@@ -2,7 +2,7 @@ import { cp, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import { requiredSettings } from '../../src/database/data-source.js';
+import { requiredSettings } from '../../src/database/settings.js';
 import { NEEDED_RIGHTS, OTHER_RIGHTS } from '../../src/schema/schema-state.js';
 import { describeWith } from '../support/describe-with.js';
 import { read } from '../support/documents.js';

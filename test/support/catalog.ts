@@ -1,4 +1,4 @@
-import { administer } from '../../src/database/database.js';
+import { administer } from '../../src/database/connect.js';
 
 /** What the schema `public` of the database at `url` consists of, as PostgreSQL itself describes it. */
 export async function catalog(url: string): Promise<Record<string, unknown[]>> {

@@ -37,16 +37,30 @@ export const DOCUMENT = parseYaml(read('docs/openapi.yaml'), {
     typeof value === 'bigint' && Number.isSafeInteger(Number(value)) ? Number(value) : value,
 });
 
-/** @returns the document's operations; `success` is the status of the response that is no error. */
-export function operations(): { operationId: string; method: string; success: number }[] {
-  return Object.values<object>(DOCUMENT.paths).flatMap((item) =>
+/** @returns the document's operations, each with its examples as a request; `success` is the status of the response. */
+export function operations() {
+  return Object.entries<object>(DOCUMENT.paths).flatMap(([template, item]) =>
     Object.entries(item)
       .filter(([, operation]) => operation.operationId !== undefined)
-      .map(([method, { operationId, responses }]) => ({
-        operationId,
-        method: method.toUpperCase(),
-        success: Number(Object.keys(responses).find((status) => status.startsWith('2'))),
-      })),
+      .map(([method, { operationId, responses, parameters = [], requestBody }]) => {
+        const examples = (place: string): [string, string][] =>
+          parameters
+            .map(resolved)
+            .filter((one: any) => one.in === place && one.example !== undefined)
+            .map(({ name, example }: any) => [name, String(example)]);
+        const path = `${BASE}${template}`;
+        return {
+          operationId: String(operationId),
+          method: method.toUpperCase(),
+          success: Number(Object.keys(responses).find((status) => status.startsWith('2'))),
+          path: examples('path').reduce(
+            (text, [name, one]) => text.replace(`{${name}}`, one),
+            path,
+          ),
+          headers: Object.fromEntries(examples('header')),
+          body: requestBody?.content['application/json'].example,
+        };
+      }),
   );
 }
 

@@ -16,9 +16,21 @@ export function fullPet(n: number, fields: Partial<NewPet> = {}): NewPet {
   };
 }
 
+/** @throws Error for a type that it does not know. */
 function sample(type: string, n: number): unknown {
-  if (type === 'bigint') {
-    return BigInt(n);
+  const samples: Record<string, unknown> = {
+    bigint: BigInt(n),
+    integer: n,
+    smallint: n,
+    boolean: n % 2 === 1,
+    date: `2020-02-${10 + n}`,
+    'timestamp with time zone': `2026-11-21T09:30:00.12345${n}Z`,
+    jsonb: ['a,b', 'c', n],
+    text: `text ${n}`,
+    'character varying': `text ${n}`,
+  };
+  if (!(type in samples)) {
+    throw new Error(`Add a sample for columns of the type ${type}.`);
   }
-  return ['integer', 'smallint'].includes(type) ? n : `text ${n}`;
+  return samples[type];
 }

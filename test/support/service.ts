@@ -1,15 +1,15 @@
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { promisify } from 'node:util';
-import type { Type } from '@nestjs/common';
+import type { Abstract, Type } from '@nestjs/common';
 import supertest from 'supertest';
+import { DataSource } from 'typeorm';
 import { createApp } from '../../src/app.js';
 import { KEY_PREFIX } from '../../src/api-key.js';
 import { ApiKey } from '../../src/auth/api-key.entity.js';
 import { administerKeys, ApiKeys } from '../../src/auth/api-keys.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { runMigrations } from '../../src/schema/migrations.js';
-import { connectService } from '../../src/connect-service.js';
 import { poolOf } from '../../src/database/data-source.js';
 import { AccessLog } from '../../src/http/access-log.js';
 import { TurnGuard } from '../../src/auth/turn.guard.js';
@@ -48,12 +48,7 @@ export async function startService(
     await runMigrations(databaseUrl);
   }
   const environment = readEnvironment({ DATABASE_URL: databaseUrl, ...variables });
-  const dataSource = await connectService(databaseUrl, environment);
-  const pool = poolOf(dataSource);
-  const keys = new ApiKeys(dataSource.getRepository(ApiKey));
-  const { key } = await (owner === undefined
-    ? keys.issue('test')
-    : administerKeys(owner, (those) => those.issue('test')));
+  const { key } = await administerKeys(owner ?? databaseUrl, (those) => those.issue('test'));
   const log: string[] = [];
   const limits = Object.assign(new HttpLimits(), changed);
   const leaks: string[] = [];
@@ -64,12 +59,9 @@ export async function startService(
     }
   };
   const logger = createLogger('trace', { write });
-  const app = await createApp({ environment, dataSource, logger }, limits, modules).catch(
-    async (error) => {
-      await dataSource.destroy();
-      throw error;
-    },
-  );
+  const app = await createApp({ environment, databaseUrl, logger }, limits, modules);
+  const dataSource = app.get(DataSource);
+  const pool = poolOf(dataSource);
   const server: Server = app.getHttpServer();
   const explained = withReason(() => log.findLast((line) => line.includes('"level":"error"')));
   const differences = holdToDocument(server);
@@ -85,7 +77,7 @@ export async function startService(
     /** The service's own connections. */
     pool,
     /** What an operator does with keys. */
-    keys,
+    keys: new ApiKeys(dataSource.getRepository(ApiKey)),
     /** Runs a statement on one of {@link pool}. @returns its rows. */
     query: async (sql: string, values?: unknown[]): Promise<any[]> =>
       (await pool.query(sql, values)).rows,
@@ -99,6 +91,8 @@ export async function startService(
     limits,
     /** How many requests are in their handlers. */
     admitted: (): number => app.get(TurnGuard).load.running,
+    /** A provider of the application. */
+    get: <T>(token: Abstract<T> | Type<T>): T => app.get(token, { strict: false }),
     /** Whether anything but the log observes its responses. */
     observesResponses: () => app.get(AccessLog).observe !== undefined,
     /** The port of its metrics, if it has one. */

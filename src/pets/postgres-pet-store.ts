@@ -1,76 +1,59 @@
-import type { Repository } from 'typeorm';
-import { columnsOf, jsonOf } from '../database/columns.js';
-import { Statement } from '../database/statement.js';
-import { PageStatement } from '../listing/pages.js';
+import { Injectable } from '@nestjs/common';
+import { stringify } from 'lossless-json';
+import { columnsOf, type EntityColumn, jsonOf } from '../database/columns.js';
+import { SessionShare } from '../database/session-share.js';
+import { run, runForEach, Statement } from '../database/statement.js';
+import { Standbys } from '../standbys/standbys.js';
 import type { NewPet } from './new-pet.dto.js';
 import { Pet } from './pet.entity.js';
+import {
+  type CreatedPet,
+  type Creation,
+  NEW_PET_COLUMNS,
+  PetStore,
+  type StoredPet,
+} from './pet-store.js';
 
 /** A Pet as JSON text (interface, part 2). */
 export const PET_JSON = jsonOf(columnsOf(Pet));
 
-/** The columns that a client sets. */
-export const NEW_PET_COLUMNS = columnsOf(Pet).filter(({ name }) => name !== 'id');
-
 const COLUMNS = NEW_PET_COLUMNS.map(({ name }) => name).join(', ');
 
-const valueOf = (pet: NewPet, property: string) => pet[property as keyof NewPet];
+/** What is stored in the column. JSON is stored from its text. */
+export function valueOf(pet: NewPet, { property, type }: EntityColumn): unknown {
+  const value = pet[property as keyof NewPet];
+  return type === 'jsonb' && value !== undefined ? stringify(value) : value;
+}
 
 /** @returns the arguments of the statements that insert pets, an array for each of {@link NEW_PET_COLUMNS}. */
 export const newPetArguments = (pets: readonly NewPet[]) =>
-  NEW_PET_COLUMNS.map(({ property }) => pets.map((pet) => valueOf(pet, property)));
+  NEW_PET_COLUMNS.map((column) => pets.map((pet) => valueOf(pet, column)));
 
 /** The parameters for {@link newPetArguments}, from `$first` on. */
 const parametersFrom = (first: number) =>
   NEW_PET_COLUMNS.map(({ type }, i) => `$${first + i}::${type}[]`).join(', ');
 
-/**
- * The content of a pet, as text, whose hash is stored with an Idempotency-Key. So that hashes of earlier versions match,
- * optional fields are named, and left out if the client did not send them.
- */
-export function contentOf(pet: NewPet): string {
-  const content: unknown[] = [];
-  const optional: Record<string, string> = {};
-  for (const { property, isOptional } of NEW_PET_COLUMNS) {
-    const value = valueOf(pet, property);
-    if (!isOptional) {
-      content.push(String(value));
-    } else if (value !== undefined) {
-      optional[property] = String(value);
-    }
-  }
-  return JSON.stringify(Object.keys(optional).length > 0 ? [...content, optional] : content);
-}
-
-/** The ids and the JSON of the pets whose ids are in `$1`. TypeORM writes the SQL from the entity, once. */
-export const petsById = (pets: Repository<Pet>): Statement => {
-  const [text] = pets
-    .createQueryBuilder('pets')
-    .select('pets.id::text', 'id')
-    .addSelect(PET_JSON, 'json')
-    .where('pets.id = any(:ids)', { ids: [] })
-    .getQueryAndParameters();
-  return new Statement('pets-by-id', text);
-};
-
-export const PET_PAGES = new PageStatement('pet-pages', 'pets', PET_JSON);
-export const PET_PAGES_OF_STATUS = new PageStatement(
-  'pet-pages-of-status',
-  'pets',
-  PET_JSON,
-  'status',
+/** The ids and the JSON of the pets whose ids are in `$1`. */
+export const FIND_PETS = new Statement(
+  'pets-by-id',
+  `
+  select id::text, ${PET_JSON} from pets where id = any($1::bigint[])`,
 );
 
+/** New pets, from {@link newPetArguments}: the id of each, its columns, and its position among the parameters, from 1. */
+export const NEW_PETS = `
+    select nextval('pets_id_seq') as id, request.*
+      from unnest(${parametersFrom(1)})
+           with ordinality as request (${COLUMNS}, position)`;
+
 /**
- * Inserts pets, from {@link newPetArguments}. Returns in any order the position of each among the parameters, from 1, its
- * id, and its JSON as stored. The ids are assigned before the insert, so that each row finds its request.
+ * Inserts {@link NEW_PETS}. Returns in any order the position of each, its id, and its JSON as stored. The ids are assigned
+ * before the insert, so that each row finds its request.
  */
 export const INSERT_PETS = new Statement(
   'insert-pets',
   `
-  with new as materialized (
-    select nextval('pets_id_seq') as id, request.*
-      from unnest(${parametersFrom(1)})
-           with ordinality as request (${COLUMNS}, position)
+  with new as materialized (${NEW_PETS}
   ), stored as (
     insert into pets (id, ${COLUMNS})
     select id, ${COLUMNS} from new
@@ -142,3 +125,46 @@ export const DELETE_OLD_IDEMPOTENCY_KEYS = new Statement(
             for update skip locked)
   returning key`,
 );
+
+/** With one statement for all that wait. Reads run on a standby if there is one. */
+@Injectable()
+export class PostgresPetStore extends PetStore {
+  constructor(
+    protected readonly sessions: SessionShare,
+    private readonly standbys: Standbys,
+  ) {
+    super();
+  }
+
+  override async insert(pets: readonly NewPet[]): Promise<(StoredPet | undefined)[]> {
+    type Row = [id: string, json: string];
+    const rows = await runForEach<Row>(this.sessions, INSERT_PETS, newPetArguments(pets));
+    return rows.map((row) => row && { id: row[0], json: row[1] });
+  }
+
+  override async insertOnce(creations: readonly Creation[]): Promise<(CreatedPet | undefined)[]> {
+    type Row = [id: string | null, json: string, bodyHash: string, isReplayed: boolean];
+    const rows = await runForEach<Row>(this.sessions, INSERT_PETS_ONCE, [
+      creations.map(({ apiKeyId }) => apiKeyId),
+      creations.map(({ key }) => key),
+      creations.map(({ bodyHash }) => bodyHash),
+      ...newPetArguments(creations.map(({ pet }) => pet)),
+    ]);
+    return rows.map((row) => {
+      const [id = null, json = '', bodyHash = '', isReplayed = false] = row ?? [];
+      return id === null ? undefined : { id, json, bodyHash, isReplayed };
+    });
+  }
+
+  override async find(ids: readonly bigint[]): Promise<(StoredPet | undefined)[]> {
+    const rows = await this.standbys.read(this.sessions, (server) =>
+      run<[id: string, json: string]>(server, FIND_PETS, [[...new Set(ids)]]),
+    );
+    const found = new Map(rows.map(([id, json]) => [id, { id, json }]));
+    return ids.map((id) => found.get(String(id)));
+  }
+
+  override async deleteOldKeys(): Promise<number> {
+    return (await run(this.sessions, DELETE_OLD_IDEMPOTENCY_KEYS)).length;
+  }
+}

@@ -1,0 +1,113 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { Client } from 'pg';
+import type { DataSource, DataSourceOptions } from 'typeorm';
+import type { Environment } from '../config/environment.js';
+import { isUnavailable, reasonOf } from '../errors/database-error.js';
+import { OperatorError } from '../errors/operator-error.js';
+import { administrativeDataSource, servingDataSource } from './data-source.js';
+import { engineOf } from './engine.js';
+import { serversOf } from './servers.js';
+import { requiredSettings, requireSettings } from './settings.js';
+
+/** PostgreSQL 14, as PostgreSQL numbers its versions. */
+const OLDEST_VERSION = 140_000;
+
+/** Calls `work` with connections for commands, as long as it runs. @throws OperatorError if the database cannot be used. */
+export async function administer<T>(
+  url: string,
+  work: (dataSource: DataSource) => Promise<T>,
+  entities?: DataSourceOptions['entities'],
+): Promise<T> {
+  const create = () => administrativeDataSource(url, entities);
+  const dataSource = await connect(create, requireFit, 0);
+  try {
+    return await work(dataSource);
+  } finally {
+    await dataSource.destroy();
+  }
+}
+
+/**
+ * The connections that serve requests. Their time-outs are as short as requests need, so this tries for 10 seconds.
+ *
+ * @throws OperatorError if there is an unexpected pooler, no usable database, or Citus with standbys.
+ */
+export async function connectToServe(
+  url: string,
+  environment: Environment,
+  entities?: DataSourceOptions['entities'],
+): Promise<DataSource> {
+  const { DATABASE_URL, DATABASE_POOL_SIZE, DATABASE_POOLER: pooler } = environment;
+  const engine = await administer(url, engineOf);
+  if (engine === 'citus' && environment.DATABASE_READ_URL !== undefined) {
+    throw new OperatorError(
+      'The database of DATABASE_URL has the extension citus, so DATABASE_READ_URL must not be set: ' +
+        'a standby of the coordinator reads the pets on the workers, and does not show whether those are up to date.',
+    );
+  }
+  const known = serversOf(DATABASE_URL ?? '');
+  const servers = known.length > 0 ? [url, ...known.filter((server) => server !== url)] : [];
+  const options = { engine, entities, pooler, servers };
+  return connect(
+    () => servingDataSource(url, DATABASE_POOL_SIZE, options),
+    (dataSource) => requireSettings(dataSource, requiredSettings(engine, pooler)),
+    10_000,
+  );
+}
+
+/** Connects and checks, again and again for `patience` milliseconds if the database is unavailable. @throws OperatorError */
+async function connect(
+  create: () => DataSource,
+  check: (dataSource: DataSource) => Promise<void>,
+  patience: number,
+): Promise<DataSource> {
+  for (const deadline = performance.now() + patience; ; await wait(100)) {
+    const dataSource = create();
+    try {
+      await dataSource.initialize();
+      await check(dataSource);
+      return dataSource;
+    } catch (error) {
+      if (dataSource.isInitialized) {
+        await dataSource.destroy();
+      }
+      if (!isUnavailable(error) || error instanceof OperatorError || performance.now() > deadline) {
+        cannotBeUsed(error);
+      }
+    }
+  }
+}
+
+/** Describes the database, the role and the schema in which it creates tables, without the password. */
+export async function describe(url: string, dataSource: DataSource): Promise<string> {
+  const [{ schema }] = await dataSource.query('select current_schema() as schema');
+  const { database, host, port, user } = new Client({ connectionString: url });
+  return `Database ${database} at ${host}:${port}, role ${user}, schema ${schema ?? 'none'}`;
+}
+
+/** @throws OperatorError if PostgreSQL is too old, does not count and store all characters, or shows no schema. */
+async function requireFit(dataSource: DataSource): Promise<void> {
+  const [{ encoding, schema, path, version, number }] = await dataSource.query(
+    `select current_setting('server_encoding') as encoding, current_schema() as schema,
+            current_setting('search_path') as path, current_setting('server_version') as version,
+            current_setting('server_version_num')::int as number`,
+  );
+  const fault =
+    number < OLDEST_VERSION
+      ? `The server of DATABASE_URL is PostgreSQL ${version}; the service needs 14 or later.`
+      : encoding !== 'UTF8'
+        ? `The database of DATABASE_URL has the encoding ${encoding}, and must have UTF8: create database … encoding 'UTF8' template template0.`
+        : schema === null
+          ? `The role of DATABASE_URL may use no schema of its search_path, which is ${path}: grant usage on schema public to it, or set its search_path.`
+          : undefined;
+  if (fault !== undefined) {
+    throw new OperatorError(fault);
+  }
+}
+
+/** Throws an OperatorError with the reason, or the error itself if it is one. */
+export function cannotBeUsed(error: unknown): never {
+  throw error instanceof OperatorError
+    ? error
+    : new OperatorError(`The database of DATABASE_URL cannot be used: ${reasonOf(error)}`);
+}

@@ -1,0 +1,35 @@
+import type { Abstract, Provider, Type } from '@nestjs/common';
+import { ModuleRef } from '@nestjs/core';
+import type { DataSource } from 'typeorm';
+import { OperatorError } from '../errors/operator-error.js';
+
+/** What the database is: PostgreSQL itself, or PostgreSQL with the extension citus. */
+export type Engine = 'postgresql' | 'citus';
+
+export const ENGINE = Symbol('engine');
+
+/** @throws OperatorError if it is a worker of Citus: each node has its own sequences and advisory locks. */
+export async function engineOf(dataSource: DataSource): Promise<Engine> {
+  const [{ is_citus: isCitus }] = await dataSource.query<[{ is_citus: boolean }]>(
+    `select to_regclass('pg_dist_local_group') is not null as is_citus`,
+  );
+  if (!isCitus) {
+    return 'postgresql';
+  }
+  const [{ groupid }] = await dataSource.query<[{ groupid: number }]>(
+    'select groupid from pg_dist_local_group',
+  );
+  if (groupid !== 0) {
+    throw new OperatorError(
+      'The server of DATABASE_URL is a worker of Citus. Set DATABASE_URL to the coordinator.',
+    );
+  }
+  return 'citus';
+}
+
+/** A provider of `token`: an instance of the engine's class. */
+export const forEngine = <T>(token: Abstract<T>, classes: Record<Engine, Type<T>>): Provider => ({
+  provide: token,
+  useFactory: (engine: Engine, module: ModuleRef) => module.create(classes[engine]),
+  inject: [ENGINE, ModuleRef],
+});

@@ -1,0 +1,39 @@
+import type { EntityColumn } from '../database/columns.js';
+import { INT64_MAX } from '../int64.js';
+import type { List } from './list.js';
+
+export interface WantedPage {
+  /** The least id that may be on the page. */
+  start: bigint;
+  /** The most items to read: one more than fit on the page, to see whether more follow. */
+  size: number;
+  /** A value for each of the filters. */
+  values: unknown[];
+}
+
+/** Reads pages of lists. Each engine has a class that extends this. */
+export abstract class PageReader {
+  /**
+   * @param filters those of the list that all the pages have.
+   * @returns a function that reads pages: the items of each, in their order, as JSON texts by id. A page may have an id that
+   *   is higher than one that is not committed yet: without it, acknowledged rows would lack.
+   */
+  abstract of(list: List, filters: readonly EntityColumn[]): ReadPages;
+}
+
+export type ReadPages = (pages: readonly WantedPage[]) => Promise<string[][]>;
+
+/** The columns of the index that serves a list with these filters, as SQL: also the order of its rows. */
+export const keyOf = (filters: readonly EntityColumn[]) =>
+  [...filters.map(({ name }) => name), 'id'].join(', ');
+
+/**
+ * The condition for the rows of a list from the id `start` on, as SQL: with filters, a range of them and the id, for which
+ * only their index can be used. For `filter = …`, the planner might read the primary key and filter the rows.
+ */
+export function rangeFrom(start: string, filters: readonly EntityColumn[], values: string[]) {
+  const key = keyOf(filters);
+  return filters.length === 0
+    ? `id >= ${start}`
+    : `(${key}) >= (${[...values, start].join(', ')}) and (${key}) <= (${[...values, INT64_MAX].join(', ')})`;
+}

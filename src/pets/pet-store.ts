@@ -1,0 +1,49 @@
+import { columnsOf } from '../database/columns.js';
+import type { NewPet } from './new-pet.dto.js';
+import { Pet } from './pet.entity.js';
+
+/** The columns that a client sets. */
+export const NEW_PET_COLUMNS = columnsOf(Pet).filter(({ name }) => name !== 'id');
+
+export interface StoredPet {
+  id: string;
+  /** The Pet as JSON text. */
+  json: string;
+}
+
+/** A createPet with an Idempotency-Key. */
+export interface Creation {
+  apiKeyId: string;
+  key: string;
+  /** SHA-256 of the pet's content, in hexadecimal. */
+  bodyHash: string;
+  pet: NewPet;
+}
+
+/** The pet of an Idempotency-Key. */
+export interface CreatedPet extends StoredPet {
+  /** That of the request that created it. */
+  bodyHash: string;
+  /** Whether that was an earlier request. */
+  isReplayed: boolean;
+}
+
+/**
+ * The pets and the Idempotency-Keys of the database. Each engine has a class that extends this. Results are in the order of
+ * what they are for. Rejects with pg's errors. When a promise resolves, what it wrote is committed.
+ */
+export abstract class PetStore {
+  /** @returns `undefined` for a pet that was not stored. */
+  abstract insert(pets: readonly NewPet[]): Promise<(StoredPet | undefined)[]>;
+
+  /**
+   * Stores each pet and a record of its Idempotency-Key: both or neither, and nothing if the key has a record of the last 24
+   * hours. The keys are all different. @returns `undefined` while another transaction records the key.
+   */
+  abstract insertOnce(creations: readonly Creation[]): Promise<(CreatedPet | undefined)[]>;
+
+  abstract find(ids: readonly bigint[]): Promise<(StoredPet | undefined)[]>;
+
+  /** Deletes records of keys that are older than 24 hours, at most 1,000. @returns how many. */
+  abstract deleteOldKeys(): Promise<number>;
+}
