@@ -105,20 +105,14 @@ describe('an API key', () => {
 
   const use = (key: string) => listPets(`Authorization: Bearer ${key}`);
 
-  /**
-   * Uses the key without a pause until it is refused.
-   *
-   * @returns when that was, and when the last request before it was sent: milliseconds since the epoch.
-   */
-  async function refusal(key: string): Promise<{ at: number; lastUse: number | undefined }> {
-    for (let lastUse: number | undefined; ;) {
-      const sentAt = Date.now();
+  /** Uses the key without a pause until it is refused. @returns when it was last sent with success, and now. */
+  async function refusal(key: string): Promise<{ lastUse: number; at: number }> {
+    for (let lastUse = NaN, sentAt = Date.now(); ; lastUse = sentAt, sentAt = Date.now()) {
       const answer = await use(key);
       if (answer.status !== 200) {
         expectError(answer, 401, 'invalid_api_key');
-        return { at: Date.now(), lastUse };
+        return { lastUse, at: Date.now() };
       }
-      lastUse = sentAt;
     }
   }
 

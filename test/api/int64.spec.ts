@@ -1,31 +1,28 @@
 import fc from 'fast-check';
 import { INT64_MAX, INT64_MIN, int64FromDecimal, int64FromJson } from '../../src/int64.js';
 
-const EDGES = [INT64_MIN - 1n, INT64_MIN, INT64_MAX, INT64_MAX + 1n];
 const NO_NUMBERS = ['', ' 1', '1 ', '1\n', ...'- +1 0x1 1n 1_0 ١ １ NaN Infinity'.split(' ')];
 
 it.each([
   [int64FromDecimal, '-0 00 01 -01 1.0 1e0 1. .1 --1'.split(' ')],
   [int64FromJson, []],
 ])('%p reads every int64 exactly, and refuses all else', (read, others) => {
-  const integer = fc.bigInt({ min: -(2n ** 70n), max: 2n ** 70n });
+  const integer = fc.bigInt({ min: -(2n ** 65n), max: 2n ** 65n });
+  const edges = [INT64_MIN - 1n, INT64_MIN, INT64_MAX, INT64_MAX + 1n];
   fc.assert(
-    fc.property(fc.oneof(integer, fc.bigInt({ min: INT64_MIN, max: INT64_MAX })), (value) => {
+    fc.property(integer, (value) => {
       const isInt64 = value >= INT64_MIN && value <= INT64_MAX;
       expect(read(String(value))).toBe(isInt64 ? value : undefined);
     }),
+    { examples: edges.map((edge): [bigint] => [edge]), numRuns: 500 },
   );
-  const edges = EDGES.map((edge) => read(String(edge)));
-  expect(edges).toEqual([undefined, INT64_MIN, INT64_MAX, undefined]);
   expect([...NO_NUMBERS, ...others].filter((text) => read(text) !== undefined)).toEqual([]);
 });
 
 it.each([
-  ['-0', 0n],
   ['-0e5', 0n],
   ['0e-99999', 0n],
   ['1E+2', 100n],
-  ['9007199254740993.0', 9007199254740993n],
   ['0.9223372036854775807e19', INT64_MAX],
   ['-92233720368547758080e-1', INT64_MIN],
   ['9223372036854775807.1', undefined],

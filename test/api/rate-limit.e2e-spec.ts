@@ -31,19 +31,14 @@ describe('the rate limit', () => {
     expect(left(answer)).toEqual([0, Number(answer.headers['retry-after'])]);
   }
 
-  it('lets a key make that many requests a minute, also at once, and says how many are left', async () => {
+  it('lets a key make that many requests a minute, also at once, says how many are left, and begins anew', async () => {
     for (let requests = LIMIT - 1; requests > 0; requests -= 1) {
       const answer = await send();
       expect([answer.status, left(answer)[0]]).toEqual([200, requests]);
     }
-    const answers = await useUp();
-    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
-    answers.filter(({ status }) => status !== 200).forEach(expectRefusal);
-  });
-
-  it('begins anew a minute after the first request', async () => {
-    await useUp();
-    expectRefusal(await send());
+    const [last, ...others] = (await useUp()).toSorted((a, b) => a.status - b.status);
+    expect(last!.status).toBe(200);
+    others.forEach(expectRefusal);
     const now = Date.now();
     jest.spyOn(Date, 'now').mockImplementation(() => now + 60_000);
     expect(left(await send())).toEqual([LIMIT - 1, 60]);
@@ -52,8 +47,6 @@ describe('the rate limit', () => {
   it.each<[number, string, string[]?, string?]>([
     [201, 'POST /v1/pets', [JSON_TYPE], '{"name":"Rex","categoryId":1}'],
     [400, 'GET /v1/pets?limit=0'],
-    [404, 'GET /v1/pets/0'],
-    [415, 'POST /v1/pets', ['Content-Type: text/plain'], 'x'],
   ])('counts what is answered with %i: %s', async (status, line, headers = [], body) => {
     const answer = await send(line, headers, body);
     expect([answer.status, left(answer)[0]]).toEqual([status, LIMIT - 1]);

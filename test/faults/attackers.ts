@@ -31,18 +31,13 @@ function openMany(attacker: Attacker, count: number, bytes?: string | Buffer): v
 const get = (path: string, ...headers: string[]) =>
   [`GET ${path} HTTP/1.1`, 'Host: a', ...headers, '', ''].join('\r\n');
 
-const bearer = ({ key }: Attacker) => `Authorization: Bearer ${key}`;
-
-const post = (attacker: Attacker, body: string) =>
-  `POST /v1/pets HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n${bearer(attacker)}\r\n` +
-  `Content-Length: ${body.length}\r\n\r\n${body}`;
-
+const LISTS = '/v1/pets';
 const BUNDLE = get('/docs/assets/swagger-ui-bundle.js');
 const CHUNKS = '1\r\nx\r\n'.repeat(10_000);
 const CHUNKED = 'POST /v1/pets HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n';
 
-/** Sends the request so many times a second, on one connection that reads the responses. */
-function send(attacker: Attacker, perSecond: number, bytes: string): void {
+/** Sends the request 60 times a second, on one connection that reads the responses. */
+function send(attacker: Attacker, bytes: string, perSecond = 60): void {
   let socket = open(attacker).resume();
   setInterval(() => {
     if (socket.closed) {
@@ -66,91 +61,76 @@ function insist(attacker: Attacker, count: number, bytes: string, more?: string)
 }
 
 const names = (count: number) => Array.from({ length: count }, (_, i) => i.toString(36));
+const members = (count: number) => Object.fromEntries(names(count).map((name) => [name, 1]));
 
-export const ATTACKS: Record<string, (attacker: Attacker) => void> = {
-  '4 connections without a key: 4 assets and 1,600 lists each, unread': (attacker) =>
-    openMany(attacker, 4, BUNDLE.repeat(4) + get('/v1/pets').repeat(1_600)),
-  '40 connections: 12 assets each, unread': (attacker) => openMany(attacker, 40, BUNDLE.repeat(12)),
-  '140 connections: an asset each, unread': (attacker) => openMany(attacker, 140, BUNDLE),
-  '8 connections: 1,000 assets each, unread': (attacker) =>
-    openMany(attacker, 8, BUNDLE.repeat(1_000)),
-  '6,500 connections: an asset each, unread': (attacker) => openMany(attacker, 6_500, BUNDLE),
-  '9,900 connections: an asset and 19 lists without a key each, unread': (attacker) =>
-    openMany(attacker, 9_900, BUNDLE + get('/v1/pets').repeat(19)),
-  '9,900 connections: 20 OpenAPI documents each, unread': (attacker) =>
-    openMany(attacker, 9_900, get('/openapi.json').repeat(20)),
-  '25 a second: a path of 15,500 %': (attacker) =>
-    send(attacker, 25, get(`/${'%'.repeat(15_500)}`)),
-  '25 a second: a path of 5,100 %ff': (attacker) =>
-    send(attacker, 25, get(`/${'%ff'.repeat(5_100)}`)),
-  '25 a second: a path of 3,800 segments': (attacker) =>
-    send(attacker, 25, get(`/v1/pets${'/%41'.repeat(3_800)}`)),
-  '60 a second: a query of 3,600 names': (attacker) =>
-    send(attacker, 60, get(`/v1/pets?${names(3_600).join('&')}`, bearer(attacker))),
-  '60 a second: a query of 2,300 invalid encodings': (attacker) =>
-    send(attacker, 60, get(`/v1/pets?${'%ff=%ff&'.repeat(2_000)}`, bearer(attacker))),
-  '60 a second: a body of 1,500 unknown members': (attacker) =>
-    send(
-      attacker,
-      60,
-      post(attacker, JSON.stringify(Object.fromEntries(names(1_500).map((name) => [name, 1])))),
+/** By what they do; `get` has the key of the attacker in each request, and `post` too. */
+export function attacksOf(attacker: Attacker): Record<string, () => void> {
+  const key = `Authorization: Bearer ${attacker.key}`;
+  const many = (count: number, bytes?: string) => () => openMany(attacker, count, bytes);
+  const often = (bytes: string, perSecond?: number) => () => send(attacker, bytes, perSecond);
+  const without = (count: number, bytes: string, more?: string) => () =>
+    insist(attacker, count, bytes, more);
+  const post = (body: string, length = body.length) =>
+    `POST /v1/pets HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n${key}\r\n` +
+    `Content-Length: ${length}\r\n\r\n${body}`;
+  const page = get(`${LISTS}?limit=100`, key);
+  return {
+    '4 connections without a key: 4 assets and 1,600 lists each, unread': many(
+      4,
+      BUNDLE.repeat(4) + get(LISTS).repeat(1_600),
     ),
-  '60 a second: a name of 1,500 members': (attacker) =>
-    send(
-      attacker,
-      60,
-      post(
-        attacker,
-        JSON.stringify({
-          categoryId: 1,
-          name: Object.fromEntries(names(1_500).map((name) => [name, 1])),
-        }),
-      ),
+    '40 connections: 12 assets each, unread': many(40, BUNDLE.repeat(12)),
+    '140 connections: an asset each, unread': many(140, BUNDLE),
+    '8 connections: 1,000 assets each, unread': many(8, BUNDLE.repeat(1_000)),
+    '6,500 connections: an asset each, unread': many(6_500, BUNDLE),
+    '9,900 connections: an asset and 19 lists without a key each, unread': many(
+      9_900,
+      BUNDLE + get(LISTS).repeat(19),
     ),
-  '60 a second: a body of 4,000 fractions': (attacker) =>
-    send(attacker, 60, post(attacker, `{"a":[${Array(4_000).fill(0.5)}]}`)),
-  '60 a second: 240 header fields': (attacker) =>
-    send(
-      attacker,
-      60,
-      get(
-        '/v1/pets',
-        bearer(attacker),
-        ...names(240).map((name) => `X-${name}: ${'x'.repeat(50)}`),
-      ),
+    '9,900 connections: 20 OpenAPI documents each, unread': many(
+      9_900,
+      get('/openapi.json').repeat(20),
     ),
-  '60 a second: long headers that are parsed': (attacker) =>
-    send(
-      attacker,
-      60,
+    '25 a second: a path of 15,500 %': often(get(`/${'%'.repeat(15_500)}`), 25),
+    '25 a second: a path of 5,100 %ff': often(get(`/${'%ff'.repeat(5_100)}`), 25),
+    '25 a second: a path of 3,800 segments': often(get(LISTS + '/%41'.repeat(3_800)), 25),
+    '60 a second: a query of 3,600 names': often(get(`${LISTS}?${names(3_600).join('&')}`, key)),
+    '60 a second: a query of 2,000 invalid encodings': often(
+      get(`${LISTS}?${'%ff=%ff&'.repeat(2_000)}`, key),
+    ),
+    '60 a second: a body of 1,500 unknown members': often(post(JSON.stringify(members(1_500)))),
+    '60 a second: a name of 1,500 members': often(
+      post(JSON.stringify({ categoryId: 1, name: members(1_500) })),
+    ),
+    '60 a second: a body of 4,000 fractions': often(post(`{"a":[${Array(4_000).fill(0.5)}]}`)),
+    '60 a second: 240 header fields': often(
+      get(LISTS, key, ...names(240).map((name) => `X-${name}: ${'x'.repeat(50)}`)),
+    ),
+    '60 a second: long headers that are parsed': often(
       get(
         '/docs',
         `Accept-Encoding: ${'gzip;q=0.5,'.repeat(700)}`,
         `If-None-Match: ${'"a",'.repeat(1_500)}`,
       ),
     ),
-  '8 connections: chunks of one byte without end': (attacker) =>
-    insist(attacker, 8, CHUNKED, CHUNKS),
-  '64 connections with a key: bodies that never end': (attacker) =>
-    insist(
-      attacker,
-      200,
-      post(attacker, '{"name":"x"}').replace('Content-Length: 12', 'Content-Length: 13'),
+    '8 connections: chunks of one byte without end': without(8, CHUNKED, CHUNKS),
+    '200 connections with a key: bodies that never end': without(200, post('{"name":"x"}', 13)),
+    '6,500 connections of one key: a page of 158 KB each, unread': many(6_500, page),
+    '2,000 connections of one key: 20 pages of 158 KB each, unread': many(2_000, page.repeat(20)),
+    '10,000 connections that send nothing': many(11_000),
+    '10,000 connections: a probe each, then nothing': many(11_000, get('/health/live')),
+    '8 connections: pipelined probes without end': without(
+      8,
+      '',
+      get('/health/live').repeat(1_000),
     ),
-  '6,500 connections of one key: a page of 158 KB each, unread': (attacker) =>
-    openMany(attacker, 6_500, get('/v1/pets?limit=100', bearer(attacker))),
-  '2,000 connections of one key: 20 pages of 158 KB each, unread': (attacker) =>
-    openMany(attacker, 2_000, get('/v1/pets?limit=100', bearer(attacker)).repeat(20)),
-  '10,000 connections that send nothing': (attacker) => openMany(attacker, 11_000),
-  '10,000 connections: a probe each, then nothing': (attacker) =>
-    openMany(attacker, 11_000, get('/health/live')),
-  '8 connections: pipelined probes without end': (attacker) =>
-    insist(attacker, 8, '', get('/health/live').repeat(1_000)),
-  '8 connections of one key: lists without pause': (attacker) =>
-    insist(attacker, 8, '', get('/v1/pets', bearer(attacker)).repeat(10)),
-};
+    '8 connections of one key: lists without pause': without(8, '', get(LISTS, key).repeat(10)),
+  };
+}
+
+export const ATTACKS = Object.keys(attacksOf({ port: 0, key: '' }));
 
 if (import.meta.url === pathToFileURL(process.argv[1]!).href) {
   const [name, port, key] = process.argv.slice(2);
-  ATTACKS[name!]!({ port: Number(port), key: key! });
+  attacksOf({ port: Number(port), key: key! })[name!]!();
 }

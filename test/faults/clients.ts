@@ -128,13 +128,14 @@ export class Creators {
     this.outages.push(performance.now() - since);
   }
 
-  stop(): Promise<unknown> {
+  /**
+   * Ends them, and compares what was acknowledged with what the database at `url` has.
+   *
+   * @param least how many pets are to be acknowledged.
+   */
+  async stop(url: string, least: number): Promise<Figure[]> {
     this.end.abort();
-    return Promise.all(this.clients);
-  }
-
-  /** Compares what was acknowledged with what the database at `url` has. @param least pets. */
-  async figures(url: string, least: number): Promise<Figure[]> {
+    await Promise.all(this.clients);
     const rows = await query(url, 'select id::text, name from pets');
     const stored = new Map(rows.map(({ id, name }) => [id, name]));
     const names = rows.map(({ name }) => name).filter((name) => name !== 'probe');
@@ -162,13 +163,15 @@ export class Creators {
 
 export const most = (numbers: number[]) => Math.round(numbers.reduce((a, b) => Math.max(a, b), 0));
 
-/** The 99th percentile of the response times, in milliseconds. */
-export const p99 = (answers: Answer[]) => percentile(answers, 0.99);
+/** Milliseconds of the longest of responses that must all be served; infinite if one was not. */
+export const longest = (answers: Answer[]) =>
+  most(answers.map((answer) => (isServed(answer) ? answer.ms : Infinity)));
 
-/** Of the response times, in milliseconds. */
-export const median = (answers: Answer[]) => percentile(answers, 0.5);
-
-function percentile(answers: Answer[], share: number): number {
+/** A percentile of the response times, in milliseconds. @param share 0.99 for the 99th. */
+export function percentile(answers: Answer[], share: number): number {
   const sorted = answers.map(({ ms }) => ms).toSorted((a, b) => a - b);
   return Math.round(sorted[Math.floor((sorted.length - 1) * share)] ?? NaN);
 }
+
+/** The 99th. */
+export const p99 = (answers: Answer[]) => percentile(answers, 0.99);

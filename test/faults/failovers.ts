@@ -17,35 +17,27 @@ export async function failovers({ count }: Run): Promise<void> {
     return skip(done, 'PostgreSQL and its clients are not installed');
   }
   let primary = await Postgres.start([], binaries);
-  let standby = primary;
-  let service: Service | undefined;
-  let creators: Creators | undefined;
-  try {
-    await runMigrations(primary.url);
-    const { key } = await administerKeys(primary.url, (keys) => keys.issue('failovers'));
-    standby = await primary.standby();
+  await runMigrations(primary.url);
+  const { key } = await administerKeys(primary.url, (keys) => keys.issue('failovers'));
+  let standby = await primary.standby();
+  await replicate(primary);
+  const hosts = `127.0.0.1:${primary.port},127.0.0.1:${standby.port}`;
+  const service = await Service.start(
+    `postgres://postgres:${primary.password}@${hosts}/postgres?target_session_attrs=read-write`,
+  );
+  const creators = new Creators(service.origin, key);
+  for (let failover = 0; failover < count.failovers; failover += 1) {
+    await wait(500 + Math.random() * 500);
+    await primary.kill();
+    await standby.promote();
+    [primary, standby] = [standby, primary];
+    await creators.recover();
+    await standby.follow(primary);
     await replicate(primary);
-    const hosts = `127.0.0.1:${primary.port},127.0.0.1:${standby.port}`;
-    service = await Service.start(
-      `postgres://postgres:${primary.password}@${hosts}/postgres?target_session_attrs=read-write`,
-    );
-    creators = new Creators(service.origin, key);
-    for (let failover = 0; failover < count.failovers; failover += 1) {
-      await wait(500 + Math.random() * 500);
-      await primary.kill();
-      await standby.promote();
-      [primary, standby] = [standby, primary];
-      await creators.recover();
-      await standby.follow(primary);
-      await replicate(primary);
-    }
-    await creators.stop();
-    note(done, ...(await creators.figures(primary.url, count.failovers * 10)));
-  } finally {
-    await creators?.stop();
-    await service?.kill();
-    await Promise.all([primary.stop(), standby === primary ? undefined : standby.stop()]);
   }
+  note(done, ...(await creators.stop(primary.url, count.failovers * 10)));
+  await service.kill();
+  await Promise.all([primary.stop(), standby.stop()]);
 }
 
 /** Makes commits wait for the standby. Resolves when they do. */

@@ -19,32 +19,31 @@ export function note(done: string, ...figures: Figure[]): void {
     const isJudged = limit !== '' && (areTimesJudged || !['ms', '%'].includes(unit));
     const isHeld = !isJudged || isWithin(value, limit);
     isBroken ||= !isHeld;
-    const shown = typeof value === 'number' ? value.toLocaleString('en', ROUNDED) : value;
+    const shown =
+      typeof value === 'number' ? value.toLocaleString('en', { maximumFractionDigits: 1 }) : value;
     const result = !isJudged ? '' : isHeld ? 'held' : '**broken**';
-    const row = [done, name, `${shown} ${unit}`.trim(), isJudged ? `${limit} ${unit}`.trim() : ''];
-    rows.push([...row, result]);
-    console.error([...row, result].join(' | '));
-  }
-}
-
-const ROUNDED = { maximumFractionDigits: 1 };
-
-function isWithin(value: number | string, limit: string): boolean {
-  const wanted = limit.slice(2).replaceAll(',', '');
-  switch (limit[0]) {
-    case '≤':
-      return Number(value) <= Number(wanted);
-    case '≥':
-      return Number(value) >= Number(wanted);
-    default:
-      return String(value) === wanted;
+    report(
+      done,
+      name,
+      `${shown} ${unit}`.trim(),
+      isJudged ? `${limit} ${unit}`.trim() : '',
+      result,
+    );
   }
 }
 
 /** Notes that something was not done, and why. */
-export function skip(done: string, why: string): void {
-  rows.push([done, `skipped: ${why}`, '', '', '']);
-  console.error(`${done} | skipped: ${why}`);
+export const skip = (done: string, why: string) => report(done, `skipped: ${why}`, '', '', '');
+
+function report(...row: string[]): void {
+  rows.push(row);
+  console.error(row.join(' | '));
+}
+
+function isWithin(value: number | string, limit: string): boolean {
+  const wanted = limit.slice(2).replaceAll(',', '');
+  const [number, bound] = [Number(value), Number(wanted)];
+  return { '≤': number <= bound, '≥': number >= bound }[limit[0]!] ?? String(value) === wanted;
 }
 
 export const allHeld = () => !isBroken;

@@ -4,7 +4,7 @@
  * a figure is beyond its limit.
  */
 import os from 'node:os';
-import { Command, InvalidArgumentError } from 'commander';
+import { Command } from 'commander';
 import { administerKeys } from '../../src/auth/api-keys.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { Postgres } from '../support/postgres.js';
@@ -29,11 +29,11 @@ const PARTS: Record<string, (run: Run) => Promise<void>> = {
 };
 
 const options = new Command('npm run test:faults --')
-  .option('--only <list>', `some of ${Object.keys(PARTS)}`, someParts)
-  .option('--kills <n>', 'of the service and PostgreSQL, in turns (100; short: 3)', wholeNumber)
-  .option('--failovers <n>', 'to the standby (20; short: 1)', wholeNumber)
-  .option('--seconds <n>', 'of every other fault of the database (10; short: 3)', wholeNumber)
-  .option('--minutes <n>', 'of the soak, which runs only if it is named (60)', wholeNumber)
+  .option('--only <list>', `some of ${Object.keys(PARTS)}`, (list) => list.split(','))
+  .option('--kills <n>', 'of the service and PostgreSQL, in turns (100; short: 3)', Number)
+  .option('--failovers <n>', 'to the standby (20; short: 1)', Number)
+  .option('--seconds <n>', 'of every other fault of the database (10; short: 3)', Number)
+  .option('--minutes <n>', 'of the soak, which runs only if it is named (60)', Number)
   .option('--short', 'about a minute, without overload; times and shares have no limits', false)
   .parse()
   .opts<{ only?: string[]; short: boolean } & Partial<Run['count']>>();
@@ -47,6 +47,10 @@ const count = {
 // Overload is judged by times and shares alone.
 const omitted = isShort ? ['overload', 'soak'] : ['soak'];
 const parts = only ?? Object.keys(PARTS).filter((part) => !omitted.includes(part));
+const unknown = parts.filter((part) => !Object.hasOwn(PARTS, part));
+if (unknown.length > 0) {
+  leave(`There is no ${unknown}.`);
+}
 const since = performance.now();
 setTimeout(() => leave('Ended after 90 minutes.'), 90 * 60_000).unref();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
@@ -77,19 +81,4 @@ process.exitCode = allHeld() ? 0 : 1;
 function leave(why: string): never {
   console.error(why);
   process.exit(1);
-}
-
-function wholeNumber(value: string): number {
-  if (!/^[1-9]\d*$/.test(value)) {
-    throw new InvalidArgumentError('It is not a whole number above 0.');
-  }
-  return Number(value);
-}
-
-function someParts(list: string): string[] {
-  const unknown = list.split(',').filter((part) => !Object.hasOwn(PARTS, part));
-  if (unknown.length > 0) {
-    throw new InvalidArgumentError(`There is no ${unknown}.`);
-  }
-  return list.split(',');
 }

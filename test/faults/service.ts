@@ -1,7 +1,7 @@
 /** What a fault run breaks: the built service as a process, and its database. */
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import { ask } from '../support/ask.js';
+import { ask, query } from '../support/ask.js';
 import { freePort } from '../../scripts/free-port.mjs';
 import type { Postgres } from '../support/postgres.js';
 import { Program } from '../support/program.js';
@@ -20,7 +20,7 @@ export interface Run {
 /** What `npm run start:prod` gives to Node. */
 const ARGUMENTS = JSON.parse(read('package.json')).scripts['start:prod'].split(' ').slice(2);
 
-/** The service, built, as production runs it; its log is discarded. */
+/** The service, built, as production runs it; its log is discarded. It ends with this process. */
 export class Service {
   private constructor(
     readonly port: number,
@@ -76,6 +76,11 @@ export class Service {
     await this.program.end('SIGKILL');
   }
 
+  /** How many files and sockets it has open. */
+  async files(): Promise<number> {
+    return (await readdir(`/proc/${this.processId}/fd`)).length;
+  }
+
   /** MiB of resident memory, now or at its peak. @param field of proc(5). */
   async memory(field: 'VmRSS' | 'VmHWM'): Promise<number> {
     const status = await readFile(`/proc/${this.processId}/status`, 'utf8');
@@ -91,3 +96,11 @@ export async function sessions(url: string): Promise<number> {
   );
   return count;
 }
+
+/** Leaves so many pets, with ids from 1, and names from the SQL expression `name`, in which `n` is the id. */
+export const fill = (url: string, count: number, name = `'pet ' || n`) =>
+  query(
+    url,
+    'truncate pets restart identity cascade',
+    `insert into pets (name, category_id) select ${name}, n from generate_series(1, ${count}) as n`,
+  );

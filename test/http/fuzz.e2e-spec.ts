@@ -17,7 +17,6 @@ const text = fc.oneof(
 
 const json = fc.oneof(
   fc.jsonValue().map((value) => Buffer.from(JSON.stringify(value)).toString('latin1')),
-  fc.bigInt().map(String),
   fc.constantFrom('-0.0', '1e400', '1e999999999', '01', 'NaN', '"\\u0000"', '"\\ud800"', "'x'"),
   fc.constantFrom('['.repeat(2_000), `${'{"a":'.repeat(100)}1${'}'.repeat(100)}`, '"\xff"'),
   text,
@@ -25,9 +24,8 @@ const json = fc.oneof(
 
 const body = fc.oneof(
   fc.constant('{"name":"Rex","categoryId":7,"status":"sold"}'),
-  fc.tuple(json, json, json, text, json).map(([name, categoryId, status, key, value]) => {
-    const fields = `"name":${name},"categoryId":${categoryId},"status":${status}`;
-    return `{${fields},${JSON.stringify(key)}:${value}}`;
+  fc.tuple(json, json, json, json).map(([name, categoryId, status, value]) => {
+    return `{"name":${name},"categoryId":${categoryId},"status":${status},"x":${value}}`;
   }),
   json,
 );
@@ -38,21 +36,17 @@ const NAMES =
 const VALUES =
   'application/json text/plain gzip chunked close 4 100-continue websocket https://app.example GET "a-key"';
 
+const wordsOr = (words: string) => fc.oneof(fc.constantFrom(...words.split(' ')), text);
 const headers = fc.array(
-  fc
-    .tuple(
-      fc.oneof(fc.constantFrom(...NAMES.split(' ')), text),
-      fc.oneof(fc.constantFrom(...VALUES.split(' ')), text),
-    )
-    .map(([name, value]) => `${name}: ${value}`),
+  fc.tuple(wordsOr(NAMES), wordsOr(VALUES)).map((header) => header.join(': ')),
   { maxLength: 3 },
 );
 
 const target = fc.oneof(
   fc.constantFrom('/v1/pets', '/v1/pets/1', '/v1/store/orders?limit=20', '/health/ready', '*'),
   fc
-    .tuple(fc.constantFrom('limit', 'status', 'cursor', 'limit[]', '__proto__'), text)
-    .map(([name, value]) => `/v1/pets?${name}=${value}`),
+    .tuple(wordsOr('limit status cursor limit[] __proto__'), text)
+    .map((parameter) => `/v1/pets?${parameter.join('=')}`),
   text.map((path) => `/v1/pets/${path}`),
   text,
 );

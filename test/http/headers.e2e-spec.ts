@@ -107,7 +107,7 @@ describe('static content', () => {
     return connection.answer(method);
   };
 
-  it.each([bundle, '/docs', '/docs/guides/errors', '/openapi.json', '/openapi.yaml'])(
+  it.each([bundle, '/docs', '/openapi.json'])(
     'is gzipped for who accepts it, and has an ETag: %s',
     async (path) => {
       const { headers, text } = await ask('GET', path);
@@ -127,18 +127,17 @@ describe('static content', () => {
     },
   );
 
-  it.each([
-    'Range: bytes=0-9',
-    'Range: bytes=99999999-',
-    'If-Unmodified-Since: Thu, 01 Jan 1970 00:00:00 GMT',
-    'Accept-Encoding: gzip;q=0',
-    'Accept-Encoding: *;q=0',
-  ])('is sent whole and plain in spite of %s', async (header) => {
+  it('is sent whole and plain whatever ranges, dates and refused codings say', async () => {
     const { headers: usual } = await ask('HEAD', bundle);
-    for (const method of ['GET', 'HEAD']) {
-      const { status, headers } = await ask(method, bundle, header);
-      expect(status).toBe(200);
-      expect(headers['content-length']).toBe(usual['content-length']);
+    for (const header of [
+      'Range: bytes=0-9',
+      'Range: bytes=99999999-',
+      'If-Unmodified-Since: Thu, 01 Jan 1970 00:00:00 GMT',
+      'Accept-Encoding: gzip;q=0',
+      'Accept-Encoding: *;q=0',
+    ]) {
+      const { status, headers } = await ask('GET', bundle, header);
+      expect([status, headers['content-length']]).toEqual([200, usual['content-length']]);
     }
   });
 });

@@ -69,29 +69,29 @@ describe('the log', () => {
   });
 
   const idOf = async (...ids: string[]) => {
-    const headers = ids.map((id) => `X-Request-Id: ${id}`);
+    const headers = ids.map((id) => `X-Request-Id: ${id.replace('SECRET', secret())}`);
     headers.push(`Authorization: Bearer ${service.key}`);
     const answer = await exchange(service.port, request('GET /v1/pets', headers));
     expect(requestLines()).toMatchObject([{ request: answer.headers['x-request-id'] }]);
     return answer.headers['x-request-id'];
   };
+  const secret = () => service.key.replace('animalstore_', '');
 
   it.each(['a', 'x'.repeat(128), 'A-Z_a.z~0:9/+=@'])('has the id that was sent: %s', async (id) =>
     expect(await idOf(id)).toBe(id),
   );
 
-  it.each<[string, (key: string) => string[]]>([
-    ['none', () => []],
-    ['one that holds a key', (key) => [`id-${key}`]],
-    ['one that holds a key in capitals', (key) => [key.toUpperCase()]],
-    ['one that holds the secret of its key', (key) => [key.replace('animalstore_', '')]],
-    ['another API key', () => [`id=${newApiKey()}`]],
-    ['129 characters', () => ['x'.repeat(129)]],
-    ['a space', () => ['a b']],
-    ['bytes beyond ASCII', () => ['\xe9']],
-    ['two', () => ['a', 'b']],
-  ])('has an id of its own if the client sends %s', async (_title, idsOf) =>
-    expect(await idOf(...idsOf(service.key))).toMatch(UUID),
+  it.each([
+    [[]],
+    [['id-SECRET']],
+    [['ANIMALSTORE_SECRET']],
+    [[`id=${newApiKey()}`]],
+    [['x'.repeat(129)]],
+    [['a b']],
+    [['\xe9']],
+    [['a', 'b']],
+  ])('has an id of its own in place of %j', async (ids) =>
+    expect(await idOf(...ids)).toMatch(UUID),
   );
 
   it.each([
