@@ -43,7 +43,10 @@ export async function animalStore(args: string[]): Promise<void> {
     const { NODE_ENV, LOG_LEVEL } = process.env;
     // Elsewhere, people read standard error.
     if (args[0] === 'serve' && NODE_ENV === 'production' && LOG_LEVEL !== 'silent') {
-      createLogger('fatal').fatal({ reason }, 'stopped');
+      const logger = createLogger('fatal');
+      logger.fatal({ reason }, 'stopped');
+      // At the exit, the last line of a log whose reader is gone would be tried forever.
+      await new Promise((resolve) => logger.flush(resolve));
     }
     // Ends at once: a connection that the server does not close would otherwise keep the process alive for a minute.
     process.exit(1);

@@ -33,7 +33,7 @@ export async function serve(environment: Environment): Promise<void> {
       // an embedded PostgreSQL.
       if (!isServing && environment.DATABASE_URL !== undefined) {
         logger.info({ reason: signal }, 'stopped');
-        process.exit();
+        logger.flush(() => process.exit());
       }
       stopping.abort(signal);
     });

@@ -158,6 +158,7 @@ describeWith('PostgreSQL', binaries)('the SQL files of docs', () => {
       const init = { method, headers, ...(example && { body: JSON.stringify(example) }) };
       expect((await fetch(new URL(path, base), init)).status).toBe(success);
     }
+    await until('the standby is asked', () => server.log.includes('execute standby-state'));
     await program.end('SIGINT');
     // The last one that it sends.
     await until('all is logged', () => server.log.includes('execute note-key-use'));
