@@ -1,4 +1,4 @@
-import { HealthController } from '../../src/health/health.controller.js';
+import { HealthService } from '../../src/health/health.service.js';
 import { type Answer, expectError } from '../support/answers.js';
 import { serviceOfTests } from '../support/service.js';
 
@@ -49,7 +49,7 @@ it('asks the database once for all probes that come meanwhile', async () => {
   const schema = { findings: async () => [] };
   const host = { httpAdapter: { isStopping: false } };
   const fakes = [{ query }, schema, {}, { states: [] }, host] as unknown;
-  const health = new HealthController(...(fakes as ConstructorParameters<typeof HealthController>));
+  const health = new HealthService(...(fakes as ConstructorParameters<typeof HealthService>));
   await Promise.all([health.ready(), health.ready()]);
   expect(query).toHaveBeenCalledTimes(1);
   await health.ready();
