@@ -68,6 +68,18 @@ describe('the log', () => {
     }
   });
 
+  it('has one for each request of a client that read no response and vanished', async () => {
+    const connection = await RawConnection.open(service.port);
+    const bundle = request('GET /docs/assets/swagger-ui-bundle.js');
+    const list = request('GET /v1/pets', [`Authorization: Bearer ${service.key}`]);
+    // The lists' responses wait for the first ones, which the system does not hold.
+    connection.send(bundle.repeat(8) + list.repeat(4));
+    await until('the first are handled', () => service.admitted() === 0);
+    await service.api.get('/v1/pets').expect(200);
+    connection.vanish();
+    await until('all are there', () => requestLines().length === 13, 5);
+  });
+
   const idOf = async (...ids: string[]) => {
     const headers = ids.map((id) => `X-Request-Id: ${id.replace('SECRET', secret())}`);
     headers.push(`Authorization: Bearer ${service.key}`);

@@ -1,4 +1,5 @@
-import './typescript.js';
+// Lets Node load TypeScript.
+import '@swc-node/register/esm-register';
 
 /** Before all tests: a PostgreSQL for them, unless `TEST_DATABASE_URL` names one, and a database with all migrations. */
 export default async function start() {
