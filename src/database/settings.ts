@@ -31,10 +31,7 @@ export function requiredSettings(engine?: Engine, pooler?: string): Record<strin
 }
 
 /** @throws OperatorError if sessions lack settings: through a pooler, the service cannot change them. */
-export async function requireSettings(
-  dataSource: DataSource,
-  required: Record<string, string>,
-): Promise<void> {
+export async function requireSettings(dataSource: DataSource, required: Record<string, string>) {
   const found = await dataSource.query<{ name: string; setting: string; role: string }[]>(
     `select name, setting, quote_ident(session_user) as role from pg_settings where name = any($1)`,
     [Object.keys(required)],

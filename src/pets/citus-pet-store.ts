@@ -3,13 +3,7 @@ import type { PoolClient } from 'pg';
 import { allEnded, inTransaction, query, type SessionSource } from '../database/statement.js';
 import type { NewPet } from './new-pet.dto.js';
 import { type CreatedPet, type Creation, NEW_PET_COLUMNS, type StoredPet } from './pet-store.js';
-import {
-  NEW_PETS,
-  newPetArguments,
-  PET_JSON,
-  PostgresPetStore,
-  valueOf,
-} from './postgres-pet-store.js';
+import { NEW_PETS, newPetArguments, PET_JSON, PostgresPetStore } from './postgres-pet-store.js';
 
 /** What differs on Citus, which plans each statement anyway, so that none is prepared. docs/citus.md is for operators. */
 @Injectable()
@@ -91,14 +85,10 @@ export function insertOnCitus(count: number): string {
 }
 
 /** Returns new pets as PET_JSON writes them. On Citus, an insert cannot return that: `to_json` is not immutable. */
-async function insertPets(
-  sessions: SessionSource | PoolClient,
-  pets: readonly NewPet[],
-): Promise<StoredPet[]> {
-  type Row = [id: string, json: string];
-  const rows = await query<Row>(sessions, CITUS_STATEMENTS.newPets, newPetArguments(pets));
-  const valuesOf = (pet: NewPet) => NEW_PET_COLUMNS.map((column) => valueOf(pet, column));
-  const values = pets.flatMap((pet, i) => [rows[i]![0], ...valuesOf(pet)]);
+async function insertPets(sessions: SessionSource | PoolClient, pets: readonly NewPet[]) {
+  const columns = newPetArguments(pets);
+  const rows = await query<[id: string, json: string]>(sessions, CITUS_STATEMENTS.newPets, columns);
+  const values = rows.flatMap(([id], i) => [id, ...columns.map((column) => column[i])]);
   await query(sessions, insertOnCitus(pets.length), values);
   return rows.map(([id, json]) => ({ id, json }));
 }
