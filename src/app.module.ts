@@ -14,7 +14,7 @@ import { connectToServe } from './database/connect.js';
 import { ENGINE, engineOf } from './database/engine.js';
 import { ServingPool } from './database/pool.js';
 import { Standbys } from './standbys/standbys.js';
-import { DocsModule } from './docs/docs.module.js';
+import { DocsController } from './docs/docs.controller.js';
 import { IndexController } from './docs/index.controller.js';
 import { ErrorFilter } from './errors/error.filter.js';
 import { AccessLog } from './http/access-log.js';
@@ -67,11 +67,10 @@ export class AppModule {
         PetsModule,
         OrdersModule,
         HealthModule,
-        ...(environment.DOCS === 'on' ? [DocsModule] : []),
         ...(environment.METRICS_PORT === undefined ? [] : [MetricsModule]),
         ...others,
       ],
-      controllers: [IndexController],
+      controllers: [IndexController, ...(environment.DOCS === 'on' ? [DocsController] : [])],
       providers: [
         ...shared,
         ErrorFilter,

@@ -1,5 +1,4 @@
 import { type Type, VersioningType } from '@nestjs/common';
-import type { CorsOptions } from '@nestjs/common/interfaces/external/cors-options.interface.js';
 import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { AppModule, type Resources } from './app.module.js';
@@ -24,7 +23,18 @@ export async function createApp(
   app.enableVersioning({ type: VersioningType.URI });
   app.use(app.get(AccessLog).middleware);
   if (CORS_ORIGINS !== undefined) {
-    app.enableCors(corsFor(CORS_ORIGINS));
+    // The pages of these origins, or of all if it is `*`, may read the responses, errors too. The routes answer OPTIONS.
+    app.enableCors({
+      origin: CORS_ORIGINS.includes('*') ? '*' : CORS_ORIGINS,
+      allowedHeaders: 'Authorization, Content-Type, Idempotency-Key, X-Request-Id, traceparent',
+      // In addition to those that the Fetch standard allows.
+      exposedHeaders:
+        'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id, Idempotent-Replayed, Allow, ' +
+        'WWW-Authenticate, RateLimit, RateLimit-Policy',
+      // Seconds: Chromium's maximum.
+      maxAge: 7_200,
+      preflightContinue: true,
+    });
   }
   app.use(adapter.rejectMalformed);
   return app.init().catch(async (error: unknown) => {
@@ -32,16 +42,3 @@ export async function createApp(
     throw error;
   });
 }
-
-/** Lets the pages of these origins, or of all if it is `*`, read the responses, errors too. The routes answer OPTIONS. */
-const corsFor = (origins: string[]): CorsOptions => ({
-  origin: origins.includes('*') ? '*' : origins,
-  allowedHeaders: 'Authorization, Content-Type, Idempotency-Key, X-Request-Id, traceparent',
-  // In addition to those that the Fetch standard allows.
-  exposedHeaders:
-    'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id, Idempotent-Replayed, Allow, WWW-Authenticate, ' +
-    'RateLimit, RateLimit-Policy',
-  // Seconds: Chromium's maximum.
-  maxAge: 7_200,
-  preflightContinue: true,
-});

@@ -1,9 +1,6 @@
 import { crc32 } from 'node:zlib';
 
-/**
- * Writes bytes as URL-safe text with a checksum, which detects mistyped text without a query of the database. It is no
- * signature. A text does not decode for another `purpose`.
- */
+/** Writes bytes as URL-safe text, with a checksum for typing errors: no signature. Another `purpose` cannot decode it. */
 export function encodeChecked(purpose: string, bytes: Buffer): string {
   const checksum = Buffer.alloc(4);
   checksum.writeUInt32BE(crc32(bytes, crc32(purpose)));

@@ -11,7 +11,8 @@ export function int64FromJson(text: string): bigint | undefined {
   const [, sign, whole = '', fraction = '', exponent = '0'] =
     /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/.exec(text) ?? [];
   const digits = (whole + fraction).replace(/^0+/, '');
-  const significant = withoutTrailingZeros(digits);
+  // Not a regular expression, because its time would be quadratic in the length of a run of zeros.
+  const significant = digits.slice(0, [...digits].findLastIndex((digit) => digit !== '0') + 1);
   if (significant === '') {
     return whole === '' ? undefined : 0n;
   }
@@ -30,15 +31,6 @@ export function numberFromJson(text: string): number | bigint {
     return exact === undefined ? NaN : rounded;
   }
   return exact ?? rounded;
-}
-
-/** Not a regular expression, because its time would be quadratic in the length of a run of zeros. */
-function withoutTrailingZeros(digits: string): string {
-  let end = digits.length;
-  while (digits[end - 1] === '0') {
-    end -= 1;
-  }
-  return digits.slice(0, end);
 }
 
 function inRange(value: bigint): bigint | undefined {

@@ -9,14 +9,11 @@ const hashOf = (key: string) => Buffer.from(hashApiKey(key), 'hex');
 export const administerKeys = <T>(url: string, work: (keys: ApiKeys) => Promise<T>): Promise<T> =>
   administer(url, (dataSource) => work(new ApiKeys(dataSource.getRepository(ApiKey))), [ApiKey]);
 
-/**
- * The operator's actions on keys. On `api_keys`, they need select, insert and update of `revoked_at`. An
- * `id` is an int64 in decimal; a `lifetime` is in milliseconds from now.
- */
+/** The operator's actions on keys: they select, insert, and update `revoked_at`. An `id` is an int64 in decimal. */
 export class ApiKeys {
   constructor(private readonly keys: Repository<ApiKey>) {}
 
-  /** Issues a key, whose text is not stored. Its `name` has 1 to 100 characters. Without `lifetime`, it does not expire. */
+  /** Issues a key with a `name` of 1 to 100 characters. It expires after `lifetime` milliseconds, if that is given. */
   async issue(name: string, lifetime?: number): Promise<{ id: string; key: string }> {
     const key = newApiKey();
     const expiresAt =

@@ -44,10 +44,8 @@ export class BearerGuard extends AuthGuard('bearer') {
  */
 function bearerToken({ headers: { authorization } }: Request): string {
   if (!authorization) {
-    throw new ApiError(
-      'missing_api_key',
-      'An API key is required: send Authorization: Bearer <key>.',
-    );
+    const message = 'An API key is required: send Authorization: Bearer <key>.';
+    throw new ApiError('missing_api_key', message);
   }
   const [, token] = /^bearer +([A-Za-z0-9._~+/-]+=*)$/i.exec(authorization) ?? [];
   if (token === undefined) {

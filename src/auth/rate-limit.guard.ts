@@ -22,15 +22,14 @@ export class RateLimitGuard implements CanActivate {
   }
 
   async canActivate(context: ExecutionContext): Promise<boolean> {
-    const http = context.switchToHttp();
-    const { user } = http.getRequest<Request>();
+    const { user } = context.getArgByIndex<Request>(0);
     if (user === undefined) {
       return true;
     }
     // `consume` rejects with the count if it is over the limit.
     const count = await this.counts.consume(user.keyId).catch((over: RateLimiterRes) => over);
     const seconds = Math.ceil(count.msBeforeNext / 1000);
-    http.getResponse<Response>().set({
+    context.getArgByIndex<Response>(1).set({
       'RateLimit-Policy': this.policy,
       RateLimit: `"default";r=${count.remainingPoints};t=${seconds}`,
     });

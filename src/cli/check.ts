@@ -79,7 +79,6 @@ async function checkSchema(dataSource: DataSource): Promise<Check[]> {
     : findings.map((one) => checkOf(one.about, one.message, one.isError ? 'error' : 'warning'));
 }
 
-/** A check that says what `work` finds, or that it fails. */
 const checkThat = (name: string, work: Promise<string>): Promise<Check> =>
   work.then(
     (message) => checkOf(name, message),

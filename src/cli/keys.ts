@@ -46,10 +46,7 @@ function onKeys<Args extends unknown[]>(work: (keys: ApiKeys, ...args: Args) => 
   };
 }
 
-async function create(
-  keys: ApiKeys,
-  { name, expires }: { name: string; expires?: number },
-): Promise<void> {
+async function create(keys: ApiKeys, { name, expires }: { name: string; expires?: number }) {
   const { id, key } = await keys.issue(name, expires);
   try {
     // Unlike console.log, this throws if the reader is gone or the disk is full.

@@ -38,10 +38,7 @@ function countOf(text: string): number {
   return count;
 }
 
-/**
- * A name is one of each list. Their lengths are coprime, so all pairs occur. 90 % of the pets are available, 9.5 % sold and
- * 0.5 % pending, evenly spread.
- */
+/** A name is one of each list; their lengths are coprime. 90 % of the pets are available, 9.5 % sold and 0.5 % pending. */
 const INSERT = `
   insert into pets (name, category_id, status)
   select trim(names[1 + n % cardinality(names)] || ' ' || bynames[1 + n % cardinality(bynames)]), 1 + n * 7 % 500,

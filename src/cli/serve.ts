@@ -6,12 +6,13 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { isApiKey } from '../api-key.js';
 import { createApp } from '../app.js';
+import type { Resources } from '../app.module.js';
 import { administerKeys, type ApiKeys } from '../auth/api-keys.js';
 import type { Environment } from '../config/environment.js';
 import { VERSION } from '../config/project-root.js';
 import { requireMigrated } from '../schema/migrations.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
-import { createLogger, type Logger } from '../logging/logger.js';
+import { createLogger } from '../logging/logger.js';
 import { MetricsServer } from '../metrics/metrics-server.js';
 import { DATA_FOLDER, onDatabase } from './command.js';
 
@@ -29,8 +30,7 @@ export async function serve(environment: Environment): Promise<void> {
       if (signal === 'SIGHUP' && !stopping.signal.aborted) {
         process.exitCode = 129;
       }
-      // While the process waits for a database, or for the migrations of another process, it has nothing to close, except
-      // an embedded PostgreSQL.
+      // While it waits for a database, or for another process's migrations, it has to close only an embedded PostgreSQL.
       if (!isServing && environment.DATABASE_URL !== undefined) {
         logger.info({ reason: signal }, 'stopped');
         logger.flush(() => process.exit());
@@ -44,7 +44,7 @@ export async function serve(environment: Environment): Promise<void> {
       const key = isEmbedded ? await administerKeys(url, localKey) : undefined;
       if (!stopping.signal.aborted) {
         isServing = true;
-        await serveFrom(url, environment, key, logger, stopping.signal);
+        await serveWith({ environment, databaseUrl: url, logger }, key, stopping.signal);
       }
     });
   } catch (error) {
@@ -67,21 +67,15 @@ async function localKey(keys: ApiKeys): Promise<string> {
   return key;
 }
 
-async function serveFrom(
-  url: string,
-  environment: Environment,
-  key: string | undefined,
-  logger: Logger,
-  stopping: AbortSignal,
-): Promise<void> {
+async function serveWith(resources: Resources, key: string | undefined, stopping: AbortSignal) {
+  const { environment, logger } = resources;
   const { NODE_ENV, HOST, PORT, METRICS_PORT, DRAIN_SECONDS, COMMIT } = environment;
-  const isProduction = NODE_ENV === 'production';
   process.once('uncaughtExceptionMonitor', (err) =>
     logger.fatal({ err, reason: 'error' }, 'stopped'),
   );
   // A mistake in one request, such as a promise that nothing awaits, does not end the others.
   process.on('unhandledRejection', (err) => logger.error({ err }, 'A promise was rejected'));
-  const app = await createApp({ environment, databaseUrl: url, logger });
+  const app = await createApp(resources);
   try {
     await app.listen(PORT, HOST);
     const origin = `http://${HOST.includes(':') ? `[${HOST}]` : HOST}`;
@@ -92,7 +86,7 @@ async function serveFrom(
         : `${origin}:${app.get(MetricsServer, { strict: false }).port}/metrics`;
     const { version: node, pid } = process;
     logger.info({ version: VERSION, commit: COMMIT, node, pid, address, metrics }, 'started');
-    if (!isProduction) {
+    if (NODE_ENV !== 'production') {
       console.log(`Animal Store Service at ${address}`);
       console.log(
         key === undefined

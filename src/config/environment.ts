@@ -21,8 +21,7 @@ function BaseUrl(): PropertyDecorator {
   const message = '$property must be an http(s):// URL that ends in /v1, in ASCII';
   return AllOf(
     MayBeOmitted(),
-    // The characters that a URI may contain unencoded (RFC 3986, section 2), because the value is sent in headers.
-    // Without `@`, so that it has no password.
+    // What a URI may contain unencoded (RFC 3986, section 2), as headers have it. Without `@`, so that it has no password.
     Matches(/^https?:\/\/[\w.~:/[\]!$&'()*+,;=%-]+\/v1$/, { message }),
     Satisfies(URL.canParse, { message }),
   );

@@ -18,8 +18,7 @@ export async function administer<T>(
   work: (dataSource: DataSource) => Promise<T>,
   entities?: DataSourceOptions['entities'],
 ): Promise<T> {
-  const create = () => administrativeDataSource(url, entities);
-  const dataSource = await connect(create, requireFit, 0);
+  const dataSource = await connect(() => administrativeDataSource(url, entities), requireFit, 0);
   try {
     return await work(dataSource);
   } finally {
@@ -29,7 +28,6 @@ export async function administer<T>(
 
 /**
  * The connections that serve requests. Their time-outs are as short as requests need, so this tries for 10 seconds.
- *
  * @throws OperatorError if there is an unexpected pooler, no usable database, or Citus with standbys.
  */
 export async function connectToServe(

@@ -5,12 +5,7 @@ import type { Environment } from '../config/environment.js';
 import type { Engine } from './engine.js';
 import { connectingTo, processIdOf } from './servers.js';
 import { requiredSettings } from './settings.js';
-import {
-  DATABASE_TIMEOUTS,
-  ServingPool,
-  type ServingPoolConfig,
-  STANDBY_TIMEOUTS,
-} from './pool.js';
+import { DATABASE_TIMEOUTS, ServingPool, type ServingPoolConfig } from './pool.js';
 
 /** The name of this service's sessions in `pg_stat_activity` and in PostgreSQL's log. */
 export const APPLICATION_NAME = 'animal-store';
@@ -58,9 +53,9 @@ export function servingDataSource(
 
 /** The sessions that read from the hot standby at `url`, at most `size`. */
 export function standbyPool(url: string, size: number): Pool {
-  const { connection: timeout, use } = STANDBY_TIMEOUTS;
+  const { standby: timeout } = DATABASE_TIMEOUTS;
   const config = connectingTo({ urls: [url], timeout, settings: requiredSettings() });
-  return new ServingPool({ ...LASTING, ...config, max: size, use });
+  return new ServingPool({ ...LASTING, ...config, max: size, use: timeout });
 }
 
 /** Sessions for commands and for the start, whose statements may take long. */

@@ -20,9 +20,8 @@ export async function engineOf(dataSource: DataSource): Promise<Engine> {
     'select groupid from pg_dist_local_group',
   );
   if (groupid !== 0) {
-    throw new OperatorError(
-      'The server of DATABASE_URL is a worker of Citus. Set DATABASE_URL to the coordinator.',
-    );
+    const fault = 'The server of DATABASE_URL is a worker of Citus.';
+    throw new OperatorError(`${fault} Set DATABASE_URL to the coordinator.`);
   }
   return 'citus';
 }

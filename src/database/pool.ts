@@ -21,10 +21,9 @@ export const DATABASE_TIMEOUTS = {
   proof: 250,
   /** Silence on a connection before TCP sends a keep-alive probe. */
   keepAlive: 10_000,
+  /** For a connection to a standby, and for each use of it: short, because the primary then serves the read. */
+  standby: 250,
 } as const;
-
-/** The same for standbys: short, because the primary then serves the read. */
-export const STANDBY_TIMEOUTS = { connection: 250, use: 250 } as const;
 
 export interface ServingPoolConfig extends PoolConfig {
   /** Whether a pooler shares the sessions among its clients. */
@@ -35,10 +34,7 @@ export interface ServingPoolConfig extends PoolConfig {
   isForWrites?: boolean;
 }
 
-/**
- * Ends sessions by their process ids, unless a session that was just opened has the same process id. Only the role that
- * logged in may do this, not a role that it has set.
- */
+/** Ends sessions by process id, unless a new one has it. Only the role that logged in may do this, not one that is set. */
 export const END_SESSIONS = new Statement(
   'end-sessions',
   `

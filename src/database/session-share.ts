@@ -9,14 +9,13 @@ export class SessionShare {
   private readonly inUse = new Set<PoolClient>();
   private readonly waiting: (() => void)[] = [];
   private free: number;
+  readonly config;
 
   constructor(private readonly pool: Pool) {
-    this.free = Math.max((pool as ServingPool).size - 1, 1);
+    const { size, config } = pool as ServingPool;
+    this.free = Math.max(size - 1, 1);
+    this.config = config;
     pool.on('release', (_error, session) => this.inUse.delete(session) && this.pass());
-  }
-
-  get config() {
-    return (this.pool as ServingPool).config;
   }
 
   /** As the pool's. @throws NoSessionError, also if the others of this share are in use for too long. */

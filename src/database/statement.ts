@@ -61,9 +61,10 @@ export async function runForEach<Columns extends unknown[]>(
   sessions: SessionSource | PoolClient,
   statement: Statement,
   columns: unknown[][],
+  requests = columns[0]!.length,
 ): Promise<(Columns | undefined)[]> {
   type Row = [position: number, ...Columns];
-  const rows = await run<Row>(sessions, statement, columns, columns[0]!.length);
+  const rows = await run<Row>(sessions, statement, columns, requests);
   const found: (Columns | undefined)[] = columns[0]!.map(() => undefined);
   for (const [position, ...rest] of rows) {
     found[position - 1] = rest;

@@ -29,7 +29,6 @@ export class StaticContent {
       return;
     }
     this.gzipped ??= promisify(gzip)(this.bytes, { level: 9 });
-    const gzipped = await this.gzipped;
-    response.set('Content-Encoding', 'gzip').send(gzipped);
+    response.set('Content-Encoding', 'gzip').send(await this.gzipped);
   }
 }

@@ -44,11 +44,7 @@ export class EmbeddedPostgres {
     this.lost.catch(() => undefined);
   }
 
-  /**
-   * Starts the server of `folder`, which holds its data, password and log, or joins the one that runs there already.
-   *
-   * @throws OperatorError if PostgreSQL cannot run here.
-   */
+  /** Starts the server of `folder`, which holds its data and log, or joins the one that runs there. @throws OperatorError */
   static async start(folder: string): Promise<EmbeddedPostgres> {
     // pg would send it to this server, for which nobody meant it.
     delete process.env['PGOPTIONS'];
@@ -272,8 +268,7 @@ async function linkLibraries(root: string): Promise<void> {
     await fs.readFile(join(root, 'native', 'pg-symlinks.json'), 'utf8').catch(() => '[]'),
   );
   for (const { source, target } of links) {
-    const link = fs.symlink(relative(dirname(target), source), join(root, target));
-    await link.catch((error: NodeJS.ErrnoException) => {
+    await fs.symlink(relative(dirname(target), source), join(root, target)).catch((error) => {
       if (error.code !== 'EEXIST') {
         throw error;
       }

@@ -4,9 +4,8 @@ const CHALLENGE = 'Bearer realm="animal-store"';
 const RETRY_SOON = { 'Retry-After': '1' };
 
 /**
- * Every code with its HTTP status, and headers of every such response. Codes are stable and never reused. The last code
- * of a status is the one of Nest's own errors with this status, but for those that error.filter.ts names, so put a special
- * code before it.
+ * Every code with its HTTP status, and headers of every such response. Codes are stable and never reused. Put a special
+ * code before the last one of its status, which Nest's own errors get, but for the statuses that error.filter.ts names.
  */
 export const ERRORS = {
   invalid_json: { status: 400 },
@@ -37,14 +36,11 @@ export type ErrorCode = keyof typeof ERRORS;
  * `cause` is for the log. The `headers` are in addition to those of the code.
  */
 export class ApiError extends Error {
-  readonly headers: Readonly<Record<string, string>>;
-
   constructor(
     readonly code: ErrorCode,
     message: string,
-    { cause, headers = {} }: { cause?: unknown; headers?: Record<string, string> } = {},
+    readonly options: { cause?: unknown; headers?: Record<string, string> } = {},
   ) {
-    super(message, { cause });
-    this.headers = headers;
+    super(message, options);
   }
 }

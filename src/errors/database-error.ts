@@ -57,9 +57,6 @@ const SOCKET_ERRORS = /^(ECONNRESET|ECONNABORTED|EPIPE|EPROTO|ERR_SSL|ETIMEDOUT|
 const DRIVER_ERRORS =
   /^(Connection terminated|Client (has encountered a connection error|was closed))/i;
 
-/**
- * Whether PostgreSQL rejected the values of one statement (SQLSTATE classes 22 data and 23 integrity, and P0001, which
- * a trigger raises). Without those values, it may succeed.
- */
+/** Whether PostgreSQL rejected a statement's values: SQLSTATE classes 22 (data), 23 (integrity), and P0001 of triggers. */
 export const isRefusedValue = (error: unknown): boolean =>
   /^(2[23]|P0001)/.test(sqlState(error) ?? '');

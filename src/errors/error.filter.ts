@@ -5,19 +5,14 @@ import {
   type ExceptionFilter,
   HttpException,
   Inject,
-  Injectable,
 } from '@nestjs/common';
 import type { Request, Response } from 'express';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { ApiError, ERRORS } from './api-error.js';
 import { isUnavailable, reasonOf } from './database-error.js';
 
-/**
- * Turns every exception into a response with the body `{code, message, status}`. One that {@link responseTo} does not know
- * becomes `internal_error`, and is only logged.
- */
+/** Turns every exception into a response `{code, message, status}`. One that {@link responseTo} does not know is a 500. */
 @Catch()
-@Injectable()
 export class ErrorFilter implements ExceptionFilter {
   constructor(@Inject(LOGGER) private readonly logger: Logger) {}
 
@@ -64,8 +59,9 @@ const TABLE: Readonly<Record<string, { status: number; headers?: object }>> = ER
 function responseTo(exception: unknown): ReturnType<typeof responseOf> {
   const { statusCode, expose, message } = Object(exception);
   if (exception instanceof ApiError) {
-    const { status, headers } = TABLE[exception.code]!;
-    return { code: exception.code, message, status, headers: { ...headers, ...exception.headers } };
+    const { code, options } = exception;
+    const { status, headers } = TABLE[code]!;
+    return { code, message, status, headers: { ...headers, ...options.headers } };
   }
   if (exception instanceof HttpException) {
     const status = exception.getStatus();

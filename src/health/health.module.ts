@@ -1,12 +1,11 @@
 import { Module } from '@nestjs/common';
-import { SchemaModule } from '../schema/schema.module.js';
+import { SchemaMonitor } from '../schema/schema-monitor.js';
 import { HealthController } from './health.controller.js';
 import { HealthService } from './health.service.js';
 
 @Module({
-  imports: [SchemaModule],
   controllers: [HealthController],
-  providers: [HealthService],
-  exports: [HealthService],
+  providers: [SchemaMonitor, HealthService],
+  exports: [SchemaMonitor, HealthService],
 })
 export class HealthModule {}

@@ -4,7 +4,7 @@ import { DataSource } from 'typeorm';
 import { ServingPool } from '../database/pool.js';
 import { ApiError } from '../errors/api-error.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
-import { SchemaMonitor } from '../schema/schema.module.js';
+import { SchemaMonitor } from '../schema/schema-monitor.js';
 import { Standbys } from '../standbys/standbys.js';
 
 /** Whether this process, and the database's state, tables and rights, can serve listPets, createPet and getPet. */

@@ -1,4 +1,5 @@
-import { type CanActivate, type ExecutionContext, Injectable, SetMetadata } from '@nestjs/common';
+import { type CanActivate, type ExecutionContext, Injectable } from '@nestjs/common';
+import { Reflector } from '@nestjs/core';
 import { parse } from 'lossless-json';
 import { ApiError } from '../errors/api-error.js';
 import { ErrorFilter } from '../errors/error.filter.js';
@@ -6,10 +7,8 @@ import { numberFromJson } from '../int64.js';
 import type { Request } from './express-classes.js';
 import { HttpLimits } from './limits.js';
 
-const JSON_ONLY = 'json-only';
-
 /** The handler rejects `multipart/form-data` with 415. */
-export const JsonOnly = (): MethodDecorator => SetMetadata(JSON_ONLY, true);
+export const JsonOnly = Reflector.createDecorator<void, true>({ transform: () => true });
 
 /**
  * Reads a JSON body into `request.body`, except for GET and HEAD. It is a guard so that the key's guard runs first. It
@@ -37,12 +36,11 @@ export class BodyGuard implements CanActivate {
     const hasBody = transfer !== '' || Number(length) > 0;
     const isForm =
       /^multipart\/form-data[ \t]*;/i.test(type ?? '') &&
-      Reflect.getMetadata(JSON_ONLY, context.getHandler()) === undefined;
+      Reflect.getMetadata(JsonOnly.KEY, context.getHandler()) === undefined;
     if (type === undefined ? hasBody : !isForm && !JSON_IN_UTF8.test(type)) {
-      throw new ApiError(
-        'unsupported_media_type',
-        'The body must be application/json in UTF-8: send Content-Type: application/json.',
-      );
+      const message =
+        'The body must be application/json in UTF-8: send Content-Type: application/json.';
+      throw new ApiError('unsupported_media_type', message);
     }
     if (request.inputError !== undefined) {
       throw request.inputError;

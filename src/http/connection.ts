@@ -43,10 +43,7 @@ export class Connection {
     return true;
   }
 
-  /**
-   * Handles no further requests, and ends the connection after the responses to those so far.
-   * @param respond sends one more response, with which the connection ends.
-   */
+  /** Handles no further requests, and ends after the responses to those so far, or with the one that `respond` sends. */
   endAfterLatest(respond?: () => void): void {
     if (this.isEnding) {
       return;

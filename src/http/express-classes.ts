@@ -43,7 +43,6 @@ export class Response extends ExpressResponse {
     return super.end(...content);
   }
 
-  /** Called when Node emits `close`. */
   noteClosed(): void {
     // A handler whose client has left may not end its response.
     callAll(this.onceEnded);

@@ -63,8 +63,7 @@ export class HttpAdapter extends ExpressAdapter {
         socket.once('error', () => socket.destroy());
         this.respondLast(request as Request, new ApiError('route_not_found', 'No such path.'));
       })
-      // BodyGuard sends 100 (Continue) when it reads the body. If it does not, Node ends the connection. Other expectations
-      // may be ignored.
+      // BodyGuard sends 100 (Continue), or Node ends the connection. Other expectations may be ignored.
       .on('checkContinue', (...exchange) => this.httpServer.emit('request', ...exchange))
       .on('checkExpectation', (...exchange) => this.httpServer.emit('request', ...exchange));
   }
@@ -101,7 +100,7 @@ export class HttpAdapter extends ExpressAdapter {
 
   /** A middleware that rejects what is not HTTP, and a malformed head. */
   readonly rejectMalformed = (request: Request, response: Response, next: NextFunction): void => {
-    const error = request.inputError ?? malformedHead(request, this.limits);
+    const error = request.inputError ?? malformedHead(request, this.limits.headerFields);
     // When the service stops, each connection ends with its next response.
     if (!this.httpServer.listening || error?.code === 'headers_too_large') {
       response.setHeader('Connection', 'close');
@@ -163,12 +162,8 @@ export class HttpAdapter extends ExpressAdapter {
    */
   private rejectInput({ code }: NodeJS.ErrnoException, socket: Socket): void {
     const connection = this.connections.bySocket.get(socket);
-    if (
-      code === 'ECONNRESET' ||
-      !socket.writable ||
-      connection === undefined ||
-      socket.bytesRead === 0
-    ) {
+    const mayRespond = code !== 'ECONNRESET' && socket.writable && socket.bytesRead > 0;
+    if (connection === undefined || !mayRespond) {
       socket.destroy();
       return;
     }
@@ -225,10 +220,7 @@ const NODE_ERRORS: Readonly<Record<string, ConstructorParameters<typeof ApiError
 };
 
 /** The error of a request that Node accepted although its head is malformed; `undefined` if it is not. */
-function malformedHead(
-  { rawHeaders, httpVersion, headers }: Request,
-  { headerFields }: HttpLimits,
-): ApiError | undefined {
+function malformedHead({ rawHeaders, httpVersion, headers }: Request, headerFields: number) {
   if (rawHeaders.length > 2 * headerFields) {
     const message = `A request may have at most ${headerFields} header fields.`;
     return new ApiError('headers_too_large', message);

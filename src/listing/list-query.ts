@@ -24,10 +24,7 @@ export function Cursor(list: string): PropertyDecorator {
   );
 }
 
-/**
- * @returns the body for a page. Adds a `Link` to the next one, if any, with the same limit and filters.
- * @param address that of the list, without a query.
- */
+/** @returns the body for a page. Adds a `Link` to the next one, if any. @param address that of the list, without a query. */
 export function pageResponse(
   response: Response,
   { json, next }: Page,

@@ -14,9 +14,8 @@ export interface WantedPage {
 /** Reads pages of lists. Each engine has a class that extends this. */
 export abstract class PageReader {
   /**
-   * @param filters those of the list that all the pages have.
-   * @returns a function that reads pages: the items of each, in their order, as JSON texts by id. A page may have an id that
-   *   is higher than one that is not committed yet: without it, acknowledged rows would lack.
+   * @returns a function that reads pages with these `filters`: the items of each, as JSON texts by id. A page may have an id
+   *   that is higher than one that is not committed yet: without it, acknowledged rows would lack.
    */
   abstract of(list: List, filters: readonly EntityColumn[]): ReadPages;
 }

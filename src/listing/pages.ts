@@ -60,12 +60,11 @@ export class Pages {
   }
 
   private pageFrom(items: string[], limit: number): Page {
-    const onPage = items.slice(0, limit);
-    const json = `[${onPage.join(',')}]`;
+    const json = `[${items.slice(0, limit).join(',')}]`;
     if (items.length <= limit) {
       return { json };
     }
-    const [, id] = /^\{"id":(-?[0-9]+)/.exec(onPage.at(-1)!)!;
+    const [, id] = /^\{"id":(-?[0-9]+)/.exec(items[limit - 1]!)!;
     return { json, next: this.cursors.after(BigInt(id!)) };
   }
 }

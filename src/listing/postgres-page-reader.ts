@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityColumn } from '../database/columns.js';
 import { SessionShare } from '../database/session-share.js';
-import { run, Statement } from '../database/statement.js';
+import { runForEach, Statement } from '../database/statement.js';
 import { Standbys } from '../standbys/standbys.js';
 import type { List } from './list.js';
 import { keyOf, PageReader, rangeFrom, type ReadPages } from './page-reader.js';
@@ -18,28 +18,23 @@ export class PostgresPageReader extends PageReader {
 
   override of(list: List, filters: readonly EntityColumn[]): ReadPages {
     const statement = pagesStatement(list, filters);
-    return async (pages, requests = pages.length) => {
+    return async (pages, requests) => {
       const values = [
         pages.map(({ start }) => start),
         pages.map(({ size }) => size),
         ...filters.map((_filter, i) => pages.map(({ values: own }) => own[i])),
       ];
       const rows = await this.standbys.read(this.sessions, (server) =>
-        run<[position: number, items: string | null]>(server, statement, values, requests),
+        runForEach<[items: string | null]>(server, statement, values, requests),
       );
-      const items: string[][] = pages.map(() => []);
-      for (const [position, lines] of rows) {
-        items[position - 1] = lines?.split('\n') ?? [];
-      }
-      return items;
+      return rows.map((row) => row?.[0]?.split('\n') ?? []);
     };
   }
 }
 
 /**
  * The statement that reads pages. The parameters are arrays: the id that each page starts at, its size, and a value for
- * each filter. Returns the position of each page, from 1, and its items as lines of JSON (JSON escapes line breaks in
- * strings).
+ * each filter. Returns the position of each page, from 1, and its items as lines: JSON escapes line breaks in strings.
  */
 export function pagesStatement({ table, json }: List, filters: readonly EntityColumn[]): Statement {
   const names = filters.map(({ name }) => name);

@@ -11,10 +11,7 @@ export const LOG_LEVELS = ['silent', 'fatal', 'error', 'warn', 'info', 'debug', 
 
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-export function createLogger(
-  level: LogLevel,
-  stream: DestinationStream = bufferedStandardOutput(),
-): Logger {
+export function createLogger(level: LogLevel, stream = bufferedStandardOutput()): Logger {
   const formatters = { level: (name: string) => ({ level: name }) };
   const timestamp = pino.stdTimeFunctions.isoTime;
   return pino({ level, base: undefined, timestamp, formatters }, stream);

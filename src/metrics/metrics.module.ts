@@ -1,9 +1,8 @@
 import { Module } from '@nestjs/common';
 import { HealthModule } from '../health/health.module.js';
-import { SchemaModule } from '../schema/schema.module.js';
 import { Metrics } from './metrics.js';
 import { MetricsServer } from './metrics-server.js';
 
 /** Imported only if `METRICS_PORT` is set: without it, nothing is measured. */
-@Module({ imports: [HealthModule, SchemaModule], providers: [Metrics, MetricsServer] })
+@Module({ imports: [HealthModule], providers: [Metrics, MetricsServer] })
 export class MetricsModule {}

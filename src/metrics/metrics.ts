@@ -8,7 +8,7 @@ import { AccessLog, type LoggedResponse } from '../http/access-log.js';
 import { TurnGuard } from '../auth/turn.guard.js';
 import { countLostLines } from '../logging/logger.js';
 import { OpenApiDocument, type Operation } from '../openapi/openapi-document.js';
-import { SchemaMonitor } from '../schema/schema.module.js';
+import { SchemaMonitor } from '../schema/schema-monitor.js';
 import { Standbys } from '../standbys/standbys.js';
 
 type Values = number | Record<string, number>;
@@ -143,13 +143,12 @@ export class Metrics implements OnModuleInit {
   }
 
   private readonly observeResponse = (response: LoggedResponse): void => {
-    const { route, status, code = '', ms, key } = response;
+    const { route, method = 'none', status, code = '', ms, key } = response;
     if (status === undefined) {
       return;
     }
     const known = this.operations.get(`${response.method} ${route}`);
     const operation = known?.operationId ?? route ?? 'none';
-    const { method = 'none' } = response;
     this.requests.inc({ operation, method, status, code });
     this.durations.observe({ operation, method }, ms / 1000);
     if (known?.deprecated && key !== undefined) {

@@ -3,9 +3,8 @@ import { ApiError } from '../errors/api-error.js';
 import type { Request } from '../http/express-classes.js';
 
 /**
- * The request's `Idempotency-Key`, if it has one, as a handler's argument: 1 to 255 visible ASCII characters, bare or as
- * a quoted string (RFC 8941, section 3.3.3). A bare key does not begin with `"`. Two headers, which the server joins with
- * a comma and a space, are invalid.
+ * The request's `Idempotency-Key`, if any: 1 to 255 visible ASCII characters, bare or as a quoted string (RFC 8941, section
+ * 3.3.3). A bare key does not begin with `"`. Two headers, which the server joins with a comma and a space, are invalid.
  */
 export const IdempotencyKeyHeader = createParamDecorator((_data, context: ExecutionContext) => {
   const { headers } = context.switchToHttp().getRequest<Request>();

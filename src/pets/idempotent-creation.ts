@@ -52,16 +52,13 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     this.inProgress.set(scopedKey, outcome);
     const created = await outcome;
     if (created === undefined) {
-      throw new ApiError(
-        'idempotency_key_in_use',
-        'The first request with this Idempotency-Key is still in progress; try again.',
-      );
+      const message =
+        'The first request with this Idempotency-Key is still in progress; try again.';
+      throw new ApiError('idempotency_key_in_use', message);
     }
     if (created.bodyHash !== bodyHash) {
-      throw new ApiError(
-        'idempotency_key_reused',
-        'This Idempotency-Key was used for another body.',
-      );
+      const message = 'This Idempotency-Key was used for another body.';
+      throw new ApiError('idempotency_key_reused', message);
     }
     return first === undefined ? created : { ...created, isReplayed: true };
   }

@@ -24,7 +24,6 @@ export class PetsService {
     this.additions = new Batcher((pets) => store.insert(pets));
   }
 
-  /** listPets: the pets that follow `cursor`, by id. */
   list(query: ListPetsQuery): Promise<Page> {
     return this.pages.ask(query);
   }

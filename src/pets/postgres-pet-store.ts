@@ -6,13 +6,7 @@ import { run, runForEach, Statement } from '../database/statement.js';
 import { Standbys } from '../standbys/standbys.js';
 import type { NewPet } from './new-pet.dto.js';
 import { Pet } from './pet.entity.js';
-import {
-  type CreatedPet,
-  type Creation,
-  NEW_PET_COLUMNS,
-  PetStore,
-  type StoredPet,
-} from './pet-store.js';
+import { type CreatedPet, type Creation, NEW_PET_COLUMNS, PetStore } from './pet-store.js';
 
 /** A Pet as JSON text (interface, part 2). */
 export const PET_JSON = jsonOf(columnsOf(Pet));
@@ -136,7 +130,7 @@ export class PostgresPetStore extends PetStore {
     super();
   }
 
-  override async insert(pets: readonly NewPet[]): Promise<(StoredPet | undefined)[]> {
+  override async insert(pets: readonly NewPet[]) {
     type Row = [id: string, json: string];
     const rows = await runForEach<Row>(this.sessions, INSERT_PETS, newPetArguments(pets));
     return rows.map((row) => row && { id: row[0], json: row[1] });
@@ -156,7 +150,7 @@ export class PostgresPetStore extends PetStore {
     });
   }
 
-  override async find(ids: readonly bigint[]): Promise<(StoredPet | undefined)[]> {
+  override async find(ids: readonly bigint[]) {
     const rows = await this.standbys.read(this.sessions, (server) =>
       run<[id: string, json: string]>(server, FIND_PETS, [[...new Set(ids)]], ids.length),
     );

@@ -7,12 +7,7 @@ import { administer, describe } from '../database/connect.js';
 import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { BUSY, OUTDATED, statementsOf, UNDO } from './migration-statements.js';
-import {
-  appliedMigrations,
-  findingsOf,
-  pendingMigrations,
-  requireOneSchema,
-} from './schema-state.js';
+import { appliedMigrations, findingsOf, requireOneSchema } from './schema-state.js';
 
 /** How often a transaction is tried if a table is locked. Between two attempts, requests proceed. */
 const ATTEMPTS = 15;
@@ -24,8 +19,8 @@ const LOOK = 60;
 /** @returns the migrations that are to be applied, oldest first. @throws OperatorError as {@link requireOneSchema}. */
 export async function nextMigrations(dataSource: DataSource): Promise<Migration[]> {
   await requireOneSchema(dataSource);
-  const pending = await pendingMigrations(dataSource);
-  return migrations.filter(({ name }) => pending.includes(name));
+  const applied = await appliedMigrations(dataSource);
+  return migrations.filter(({ name }) => !applied.includes(name));
 }
 
 /** @returns the migration that was applied last, if any. @throws OperatorError if this code does not have it. */
@@ -63,11 +58,7 @@ export async function runMigrations(url: string): Promise<string[]> {
   });
 }
 
-/**
- * Waits while another process migrates. A transaction that waits too long for a table is tried again.
- *
- * @throws OperatorError in the end, which names the sessions that block it, or if there is a pooler.
- */
+/** Waits while another process migrates, and tries again if a table is locked. @throws OperatorError that names who blocks. */
 async function execute(dataSource: DataSource, migration: Migration, way: 'up' | 'down') {
   const statements = await statementsOf(migration, way);
   let told = 'A table is locked by sessions that have ended.';
@@ -136,7 +127,6 @@ const BLOCKERS = `
 
 /**
  * Applies the pending migrations if `MIGRATE_ON_START` is true and there is no pooler, or if the database is embedded.
- *
  * @throws OperatorError if the database cannot be used, or if migrations stay pending that a pet needs.
  */
 export async function requireMigrated(

@@ -14,10 +14,7 @@ export const BOOKKEEPING = `create table if not exists migrations (
 const NOT_OURS =
   "The table migrations is another program's. Create a database for the service, and set DATABASE_URL to it";
 
-/**
- * @returns the names of the applied migrations as they were applied, including those of later versions.
- * @throws OperatorError if the table is another program's.
- */
+/** @returns what is applied, in order, later versions' too. @throws OperatorError if the table is another program's. */
 export async function appliedMigrations(dataSource: DataSource): Promise<string[]> {
   try {
     const sql = 'select name, timestamp from migrations order by id';
@@ -63,7 +60,6 @@ export const OTHER_RIGHTS: readonly string[] = [
   'delete on idempotency_keys',
 ];
 
-/** Something that the database lacks. */
 export interface Finding {
   about: 'schema' | 'migrations' | 'rights';
   /** Whether listPets, createPet or getPet fail because of it. */
@@ -110,14 +106,10 @@ const OPTIONAL = new Set(migrations.filter((one) => one.isOptional).map(({ name 
 
 /**
  * The rights that the role lacks; if migrations are `pending`, which create relations, only those on relations that exist.
- * Policies of row-level security, also those that show all rows, take the right to select (PostgreSQL, section 5.9). Reads
- * only catalogues that PostgreSQL keeps in memory.
+ * Policies of row-level security, also those that show all rows, take the right to select (PostgreSQL, section 5.9).
  */
-async function lackedRights(
-  dataSource: DataSource,
-  pending: boolean,
-): Promise<{ right: string; message: string }[]> {
-  return dataSource.query(
+function lackedRights(dataSource: DataSource, pending: boolean) {
+  return dataSource.query<{ right: string; message: string }[]>(
     `select one as right, one || case when row_security_active(to_regclass(relation))
               then format(' (row-level security could hide rows; run alter role %I bypassrls, or alter table %s disable row level security)',
                           current_user, relation)
@@ -138,9 +130,8 @@ async function lackedRights(
 }
 
 /**
- * Looks for the tables in another schema than the one in which the role creates tables, if that has none.
- *
- * @throws OperatorError if they are there, and statements do not find them or `mayMigrate`.
+ * @throws OperatorError if the tables are in another schema than the one in which the role creates tables, and statements
+ *   do not find them or `mayMigrate`.
  */
 export async function requireOneSchema(dataSource: DataSource, mayMigrate = true): Promise<void> {
   const [found] = await dataSource.query<{ isVisible: boolean; message: string }[]>(

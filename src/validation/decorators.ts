@@ -6,8 +6,7 @@ export const rememberedQueries = new Map<unknown, { unless: string; known: Map<s
 
 /**
  * The pipe validates each query of this class once, because validation takes a sixth of a list's time: requests that send
- * the same query get the same object, which is frozen. Queries with the parameter `unless` are hardly ever sent twice, so
- * they are not remembered.
+ * the same query get the same, frozen object. Queries with the parameter `unless` are hardly ever sent twice.
  */
 export function RememberedWithout(unless: string): ClassDecorator {
   return (query) => void rememberedQueries.set(query, { unless, known: new Map() });

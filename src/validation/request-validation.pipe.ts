@@ -1,11 +1,6 @@
-import {
-  type ArgumentMetadata,
-  Injectable,
-  type ValidationError,
-  ValidationPipe,
-} from '@nestjs/common';
+import { type ArgumentMetadata, Injectable, ValidationPipe } from '@nestjs/common';
 import { type ClassConstructor, plainToInstance } from 'class-transformer';
-import { getMetadataStorage, validate } from 'class-validator';
+import { getMetadataStorage, validate, type ValidationError } from 'class-validator';
 import { ApiError } from '../errors/api-error.js';
 import { rememberedQueries } from './decorators.js';
 
@@ -38,10 +33,16 @@ export class RequestValidationPipe extends ValidationPipe {
     if (known !== undefined) {
       return known;
     }
+    const given = withoutMany(value, metatype);
     if (hasNested(value)) {
-      return super.transform(withoutMany(value, metatype), metadata);
+      return super.transform(given, metadata);
     }
-    const dto = await this.validated(withoutMany(value, metatype), metatype);
+    this.stripProtoKeys(given);
+    const dto = plainToInstance(metatype as ClassConstructor<object>, given);
+    const errors = await validate(dto, this.validatorOptions);
+    if (errors.length > 0) {
+      throw this.exceptionFactory(errors);
+    }
     if (remembered !== undefined && text !== '' && text.length <= REMEMBERED.characters) {
       if (remembered.known.size >= REMEMBERED.queries) {
         remembered.known.clear();
@@ -49,16 +50,6 @@ export class RequestValidationPipe extends ValidationPipe {
       remembered.known.set(text, Object.freeze(dto));
     }
     return dto;
-  }
-
-  private async validated(value: object, metatype: unknown): Promise<object> {
-    this.stripProtoKeys(value);
-    const instance = plainToInstance(metatype as ClassConstructor<object>, value);
-    const errors = await validate(instance, this.validatorOptions);
-    if (errors.length > 0) {
-      throw this.exceptionFactory(errors);
-    }
-    return instance;
   }
 
   /** `field: message` for each invalid field. A field of a nested DTO is its path, such as `items.0.label`. */
@@ -80,19 +71,18 @@ export class RequestValidationPipe extends ValidationPipe {
  * has: unknown names, and objects where a string, a number, a bigint or a boolean is declared, which become empty.
  */
 function withoutMany(value: object, metatype: Function): object {
-  const fields = value as Record<string, unknown>;
-  const names = Object.keys(fields);
-  if (names.length <= FEW && !hasNested(value)) {
+  const hasMany = Object.keys(value).length > FEW;
+  if (!hasMany && !hasNested(value)) {
     return value;
   }
-  const declared = names.length > FEW ? namesOf(metatype) : undefined;
-  const known = declared === undefined ? names : names.filter((name) => declared.has(name));
-  const isUnexpected = (name: string) =>
-    sizeOf(fields[name]) > FEW &&
+  const declared = namesOf(metatype);
+  const known = Object.entries(value).filter(([name]) => !hasMany || declared.has(name));
+  const isUnexpected = (name: string, field: unknown) =>
+    sizeOf(field) > FEW &&
     SCALARS.has(Reflect.getMetadata('design:type', metatype.prototype, name));
-  return known === names && !known.some(isUnexpected)
-    ? value
-    : Object.fromEntries(known.map((name) => [name, isUnexpected(name) ? {} : fields[name]]));
+  return Object.fromEntries(
+    known.map(([name, field]) => [name, isUnexpected(name, field) ? {} : field]),
+  );
 }
 
 const SCALARS = new Set<unknown>([String, Number, BigInt, Boolean]);

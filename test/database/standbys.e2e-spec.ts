@@ -1,7 +1,7 @@
 import { Pool } from 'pg';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { run } from '../../src/database/statement.js';
-import { PRIMARY_POSITION } from '../../src/standbys/standbys.sql.js';
+import { PRIMARY_POSITION } from '../../src/standbys/standbys.js';
 import { runHere } from '../support/command.js';
 import { createGrantedRole, dropGrantedRole, roleOf } from '../support/granted-role.js';
 import { Cursors } from '../../src/listing/cursors.js';

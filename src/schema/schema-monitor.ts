@@ -1,4 +1,4 @@
-import { Inject, Injectable, Module, type OnModuleInit } from '@nestjs/common';
+import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { type Finding, findingsOf } from './schema-state.js';
@@ -30,15 +30,10 @@ export class SchemaMonitor implements OnModuleInit {
       if (reason === '') {
         this.logger.info('The database has everything that the service uses');
       } else {
-        this.logger.warn(
-          { reason },
-          'The database lacks something that no operation on pets needs',
-        );
+        const message = 'The database lacks something that no operation on pets needs';
+        this.logger.warn({ reason }, message);
       }
     }
     return findings;
   }
 }
-
-@Module({ providers: [SchemaMonitor], exports: [SchemaMonitor] })
-export class SchemaModule {}
