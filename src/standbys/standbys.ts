@@ -18,7 +18,7 @@ type PrimaryPosition = [lsn: string | null, timeline: number | null, identity: s
  * An LSN that is not before any acknowledged commit, its timeline, and the identity. A server in recovery has no LSN. With
  * `synchronous_commit = off`, commits are acknowledged before they are flushed.
  */
-const PRIMARY_POSITION = new Statement(
+export const PRIMARY_POSITION = new Statement(
   'primary-position',
   `
   select lsn::text, ('x' || left(pg_walfile_name(lsn), 8))::bit(32)::int,
