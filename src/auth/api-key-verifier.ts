@@ -62,7 +62,6 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
     size: BATCH_LIMITS.waiting,
     // A second lookup is sent only if the first one has no result after the batcher's patience.
     inFlight: 2,
-    enough: Infinity,
   });
   private pause = Promise.resolve();
   private refreshing?: NodeJS.Timeout;
