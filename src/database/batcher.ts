@@ -4,8 +4,6 @@ import { isRefusedValue } from '../errors/database-error.js';
 export const BATCH_LIMITS = {
   /** The maximum number of requests in one statement. */
   size: 256,
-  /** Requests that do not wait for the response to the last batch: meanwhile, this process would be idle. */
-  enough: 24,
   /** Milliseconds after which the next batch does not wait for the response to the last one. */
   patience: 25,
   /** The maximum number of concurrent statements. Each uses a connection. */
@@ -30,8 +28,8 @@ const noStatement = () =>
 /**
  * Runs one statement for all requests that wait, so that no result is older than its request.
  *
- * At the end of a turn of the event loop, they are sent as a batch, if the last batch was answered, or if they are
- * {@link BATCH_LIMITS.enough}: few large batches cost less than many small ones. After {@link BATCH_LIMITS.patience}, its session may hang or wait for a lock, and the
+ * At the end of a turn of the event loop, they are sent as a batch, if the last batch was answered: few large batches
+ * cost less than many small ones. After {@link BATCH_LIMITS.patience}, its session may hang or wait for a lock, and the
  * next batches use other sessions.
  *
  * If PostgreSQL rejects a value, the requests are sent again one by one, so that only the one that has it fails. After
@@ -78,8 +76,8 @@ export class Batcher<Request, Result> {
     while (this.waiting.length > 0 && this.waiting[0]!.since < overdue) {
       this.waiting.shift()!.reject(noStatement());
     }
-    const isDue = this.awaited === undefined || this.waiting.length >= this.limits.enough;
-    if (this.waiting.length === 0 || !isDue || this.inFlight >= this.limits.inFlight) {
+    const maySend = this.awaited === undefined && this.inFlight < this.limits.inFlight;
+    if (this.waiting.length === 0 || !maySend) {
       return;
     }
     const batch = this.waiting.splice(0, this.limits.size);

@@ -112,24 +112,6 @@ describe('Batcher', () => {
     expect(await Promise.all(answers)).toEqual(upTo(6).map(answerTo));
   });
 
-  it('sends 24 requests beside the last batch, and fewer after its response', async () => {
-    const { batcher, calls, sent, drain } = manual();
-    const answers = [batcher.ask(-1)];
-    await turn();
-    answers.push(...upTo(23).map((request) => batcher.ask(request)));
-    await turn();
-    expect(sent).toEqual([[-1]]);
-    answers.push(batcher.ask(23));
-    await turn();
-    expect(sent).toEqual([[-1], upTo(24)]);
-    answers.push(batcher.ask(24));
-    calls[0]!.answer();
-    await turn();
-    expect(sent).toHaveLength(2);
-    await drain();
-    expect(await Promise.all(answers)).toEqual([-1, ...upTo(25)].map(answerTo));
-  });
-
   it('rejects as unavailable what waited longer than 750 ms, and sends what came later', async () => {
     const { batcher, sent, drain } = manual();
     const requests = [batcher.ask(0)];
