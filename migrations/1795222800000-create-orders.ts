@@ -13,6 +13,7 @@ export class CreateOrders1795222800000 implements Migration {
   } as const;
   drops = ['orders'];
   isOptional = true as const;
+  rights = ['select on orders'];
 
   async up(session: SqlSession): Promise<void> {
     await session.query(`

@@ -33,6 +33,8 @@ export interface Migration extends MigrationInterface {
    * warning.
    */
   isOptional?: true;
+  /** The rights on it that the service's role needs, such as `select on orders`, if listPets, createPet and getPet do not. */
+  rights?: readonly string[];
 
   up(session: SqlSession): Promise<void>;
   down(session: SqlSession): Promise<void>;

@@ -5,7 +5,7 @@ import type { NewPet } from './new-pet.dto.js';
 import { type CreatedPet, type Creation, NEW_PET_COLUMNS, type StoredPet } from './pet-store.js';
 import { NEW_PETS, newPetArguments, PET_JSON, PostgresPetStore } from './postgres-pet-store.js';
 
-/** What differs on Citus, which plans each statement anyway, so that none is prepared. docs/citus.md is for operators. */
+/** What differs on Citus, which plans each of these statements anyway, so they are not prepared. docs/citus.md is for operators. */
 @Injectable()
 export class CitusPetStore extends PostgresPetStore {
   /** Returns new pets as PET_JSON writes them. On Citus, an insert cannot return that: `to_json` is not immutable. */

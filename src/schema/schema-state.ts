@@ -52,10 +52,10 @@ export const NEEDED_RIGHTS: readonly string[] = [
   'update on idempotency_keys',
 ];
 
-/** What the service uses besides: to compare migrations, to list orders, to note used keys, to delete old records. */
+/** What the service uses besides: to compare migrations, for optional ones, to note used keys, to delete old records. */
 export const OTHER_RIGHTS: readonly string[] = [
   'select on migrations',
-  'select on orders',
+  ...migrations.flatMap(({ rights = [] }) => rights),
   'update on api_keys',
   'delete on idempotency_keys',
 ];
