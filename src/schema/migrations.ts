@@ -61,10 +61,10 @@ export async function runMigrations(url: string): Promise<string[]> {
 /** Waits while another process migrates, and tries again if a table is locked. @throws OperatorError that names who blocks. */
 async function execute(dataSource: DataSource, migration: Migration, way: 'up' | 'down') {
   const statements = await statementsOf(migration, way);
-  let told = 'A table is locked by sessions that have ended.';
-  const tell = (obstacle?: string) => {
-    if (obstacle && obstacle !== told) {
-      console.error((told = obstacle));
+  let reported = 'A table is locked by sessions that have ended.';
+  const report = (obstacle?: string) => {
+    if (obstacle && obstacle !== reported) {
+      console.error((reported = obstacle));
     }
   };
   for (let attempt = 1; ; await pause(PAUSE)) {
@@ -73,13 +73,13 @@ async function execute(dataSource: DataSource, migration: Migration, way: 'up' |
     try {
       const pid = await processIdOf(session);
       const look = () => dataSource.query<{ blockers?: string }[]>(BLOCKERS, [pid]).catch(() => []);
-      looking = setInterval(async () => tell((await look())[0]?.blockers), LOOK);
+      looking = setInterval(async () => report((await look())[0]?.blockers), LOOK);
       return await runAll(session, statements);
     } catch (error) {
       // If the connection is lost, PostgreSQL has undone it.
       await runAll(session, UNDO).catch(() => {});
       if (sqlState(error) === BUSY) {
-        tell('Another process migrates this database; this one waits for it.');
+        report('Another process migrates this database; this one waits for it.');
         continue;
       }
       // 55P03: a statement waited for a lock longer than `lock_timeout`.
@@ -88,7 +88,7 @@ async function execute(dataSource: DataSource, migration: Migration, way: 'up' |
       }
       if (attempt++ === ATTEMPTS) {
         const message =
-          `Nothing was changed in ${ATTEMPTS} attempts of 300 ms. ${told}\n` +
+          `Nothing was changed in ${ATTEMPTS} attempts of 300 ms. ${reported}\n` +
           'Wait until these sessions end, or end them with pg_terminate_backend(pid). Then run the command again.';
         throw new OperatorError(message, { cause: error });
       }
