@@ -58,6 +58,12 @@ describe('the metrics', () => {
     expect(await added(sample, () => send(line))).toBe(1),
   );
 
+  it('name no route of an operation in place of its operationId: parameters have the names of the document', async () => {
+    await Promise.all(operations().map(({ path, method }) => send(`${method} ${path}`)));
+    const named = (await text()).matchAll(/operation="(\/v1[^"]*)",method="(GET|HEAD|POST)"/g);
+    expect([...new Set([...named].map(([, route, method]) => `${method} ${route}`))]).toEqual([]);
+  });
+
   it('have the errors of the service from the start, so that the first is an increase', async () => {
     const errors = operations().map(({ operationId, method }) =>
       requests(operationId, method, 500, 'internal_error'),
