@@ -14,7 +14,8 @@ type Span = Record<'traceId' | 'spanId' | 'parentSpanId' | 'name', string>;
 
 const CALLER = '00f067aa0ba902b7';
 
-// .ci/test-on-node installs its packages, for the Node of the image.
+// Skipped without the packages of deploy/tracing, which nothing else needs. .ci/test-on-node installs them, and then runs this
+// on the Node of the image.
 (existsSync(join(FOLDER, 'node_modules')) ? describe : describe.skip)('deploy/tracing', () => {
   const project = Project.ofTests();
   const spans: Span[] = [];
