@@ -32,6 +32,9 @@ const corrections = ({ React: { createElement: element, Fragment } }) => ({
   wrapComponents: {
     /** The path of an operation is in a button, which may hold no link. */
     DeepLink: () => (props) => props.text,
+    /** Not before the operation is loaded: the original would fail, and could not be used again. */
+    execute: (Original) => (props) =>
+      props.operation.has('operationId') && element(Original, props),
     /** With a badge that says what is not stable. */
     OperationSummaryPath: (Original, system) => (props) => {
       const operation = system.specSelectors.specJson().getIn(props.specPath);

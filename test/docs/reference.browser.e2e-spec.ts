@@ -206,6 +206,7 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
       await page.keyboard.press('Enter');
       await enterAt('.btn-done');
       await enterAt('[id$=listPets] .opblock-summary-control');
+      await operation('listPets').locator('.execute').waitFor();
       await enterAt('[id$=listPets] .execute');
       await answerOf('listPets').getByText('200').waitFor();
       await enterAt('.models-control');
