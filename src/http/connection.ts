@@ -6,6 +6,8 @@ import type { HttpLimits } from './limits.js';
 export class Connection {
   /** The responses that are not complete, in the order of their requests. */
   readonly open = new Set<Response>();
+  /** `performance.now()` when it moved to the end of the order in which connections were last used. */
+  movedAt = 0;
   private latest?: Response;
   /** Whether it ends after the responses in {@link open}. Further requests are not handled. */
   private isEnding = false;
@@ -103,7 +105,7 @@ export class Connection {
  * has been idle for the longest time is closed: first of those without a request, then of those that no handler works for.
  */
 export class Connections {
-  /** In the order in which they were last used. */
+  /** In the order in which they were last used, by the second: to move one takes longer than to handle its events. */
   readonly bySocket = new Map<Socket, Connection>();
   private readonly withoutRequest = new Set<Connection>();
   private requests = 0;
@@ -130,7 +132,7 @@ export class Connections {
     }
     this.withoutRequest.delete(connection);
     this.requests += 1;
-    response.once('close', () => this.remove(response, connection));
+    response.on('close', () => this.remove(response, connection));
     if (this.requests > this.limits.openRequests) {
       this.makeRoom(1);
     }
@@ -153,11 +155,15 @@ export class Connections {
 
   private remove(response: Response, connection: Connection): void {
     const { socket, open } = connection;
+    if (!open.delete(response)) {
+      return;
+    }
     this.requests -= 1;
-    open.delete(response);
     response.noteClosed();
-    if (this.bySocket.delete(socket)) {
+    const { receivedAt } = response.req;
+    if (receivedAt > connection.movedAt + 1000 && this.bySocket.delete(socket)) {
       this.bySocket.set(socket, connection);
+      connection.movedAt = receivedAt;
     }
     // Its header may have said that the connection stays open.
     if (this.isStopping && open.size === 0) {

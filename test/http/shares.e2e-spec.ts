@@ -43,7 +43,9 @@ describe('of what clients share', () => {
     const [first, second] = [await open(), await open()];
     await expectAlive(first);
     await expectAlive(second);
+    const now = jest.spyOn(performance, 'now').mockReturnValue(performance.now() + 1001);
     await expectAlive(first);
+    now.mockRestore();
     const silent = await open();
     const third = await open();
     await expectClosed(silent);
