@@ -5,7 +5,7 @@ import type { HttpLimits } from './limits.js';
 /** A client's connection: its requests without a complete response, and how it ends. */
 export class Connection {
   /** The responses that are not complete, in the order of their requests. */
-  readonly open = new Set<Response>();
+  readonly open: Response[] = [];
   /** `performance.now()` when it moved to the end of the order in which connections were last used. */
   movedAt = 0;
   private latest?: Response;
@@ -20,7 +20,7 @@ export class Connection {
     void socket.remoteAddress;
     // Node emits no `close` for a response that waits for others of its connection. The log and the guards need it.
     socket.once('close', () =>
-      setImmediate(() => this.open.forEach((waiting) => waiting.emit('close'))),
+      setImmediate(() => [...this.open].forEach((waiting) => waiting.emit('close'))),
     );
   }
 
@@ -34,13 +34,13 @@ export class Connection {
     if (this.isEnding) {
       return false;
     }
-    if (this.open.size >= this.limits.requestsPerConnection) {
+    if (this.open.length >= this.limits.requestsPerConnection) {
       this.stopReading();
       this.endAfterLatest();
       return false;
     }
     this.latest = response;
-    this.open.add(response);
+    this.open.push(response);
     response.onceEnded.push(() => this.boundRest(response.req));
     return true;
   }
@@ -55,7 +55,7 @@ export class Connection {
       this.announceEnd();
     }
     const act = respond ?? (() => this.end());
-    if (this.latest !== undefined && this.open.has(this.latest)) {
+    if (this.latest !== undefined && this.open.includes(this.latest)) {
       this.latest.once('close', () => (this.socket.destroyed ? undefined : act()));
     } else {
       act();
@@ -144,7 +144,7 @@ export class Connections {
     this.isStopping = true;
     this.bySocket.forEach((connection) => connection.announceEnd());
     const destroy = (most: number) =>
-      this.bySocket.forEach(({ open }, socket) => open.size <= most && socket.destroy());
+      this.bySocket.forEach(({ open }, socket) => open.length <= most && socket.destroy());
     const timers = [
       setTimeout(destroy, 50, 0),
       setTimeout(destroy, this.limits.stopTimeout, Infinity),
@@ -155,9 +155,11 @@ export class Connections {
 
   private remove(response: Response, connection: Connection): void {
     const { socket, open } = connection;
-    if (!open.delete(response)) {
+    const position = open.indexOf(response);
+    if (position < 0) {
       return;
     }
+    open.splice(position, 1);
     this.requests -= 1;
     response.noteClosed();
     const { receivedAt } = response.req;
@@ -166,7 +168,7 @@ export class Connections {
       connection.movedAt = receivedAt;
     }
     // Its header may have said that the connection stays open.
-    if (this.isStopping && open.size === 0) {
+    if (this.isStopping && open.length === 0) {
       socket.destroySoon();
     }
   }
@@ -176,7 +178,7 @@ export class Connections {
     for (const candidates of [this.withoutRequest, this.bySocket.values()]) {
       for (const connection of candidates) {
         const { open } = connection;
-        if (open.size >= requests && [...open].every(({ writableEnded }) => writableEnded)) {
+        if (open.length >= requests && open.every(({ writableEnded }) => writableEnded)) {
           this.forget(connection);
           connection.socket.destroy();
           return true;
