@@ -155,11 +155,10 @@ export class Connections {
 
   private remove(response: Response, connection: Connection): void {
     const { socket, open } = connection;
-    const position = open.indexOf(response);
-    if (position < 0) {
+    if (!open.includes(response)) {
       return;
     }
-    open.splice(position, 1);
+    open.splice(open.indexOf(response), 1);
     this.requests -= 1;
     response.noteClosed();
     const { receivedAt } = response.req;

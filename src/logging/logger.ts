@@ -21,9 +21,7 @@ let latest = { at: 0, text: '' };
 /** As pino's function of this name, which formats a date for each line, not each millisecond. */
 function isoTime(): string {
   const at = Date.now();
-  if (at !== latest.at) {
-    latest = { at, text: pino.stdTimeFunctions.isoTime() };
-  }
+  latest = at === latest.at ? latest : { at, text: pino.stdTimeFunctions.isoTime() };
   return latest.text;
 }
 

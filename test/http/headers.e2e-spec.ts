@@ -1,4 +1,5 @@
 import { gzipSync } from 'node:zlib';
+import { StaticContent } from '../../src/docs/static-content.js';
 import { type Answer, exchange, RawConnection, request } from '../support/raw-http.js';
 import { serviceOfTests } from '../support/service.js';
 
@@ -126,6 +127,15 @@ describe('static content', () => {
       }
     },
   );
+
+  it('has another ETag if it differs, though not in length', async () => {
+    const etagOf = async (content: string) => {
+      const response = { req: { acceptsEncodings: () => 'identity' }, set: jest.fn(), send() {} };
+      await new StaticContent(content, 'text').sendTo(response as any);
+      return response.set.mock.lastCall;
+    };
+    expect(await etagOf('a')).not.toEqual(await etagOf('b'));
+  });
 
   it('is sent whole and plain whatever ranges, dates and refused codings say', async () => {
     const { headers: usual } = await ask('HEAD', bundle);

@@ -71,6 +71,17 @@ describe('of what clients share', () => {
     }
   });
 
+  it('requests whose responses are complete take no place', async () => {
+    const unread = openUnread(service, BUNDLE.repeat(5));
+    const other = await open();
+    for (let i = 0; i < 31; i += 1) {
+      await expectAlive(other);
+    }
+    expect(await service.connections()).toBe(2);
+    other.vanish();
+    unread.destroy();
+  });
+
   it('requests get the place of those whose responses are unread the longest', async () => {
     const unread = openUnread(service, BUNDLE.repeat(20));
     const other = await open();
