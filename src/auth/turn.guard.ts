@@ -43,11 +43,8 @@ export class TurnGuard implements CanActivate {
     }
     const response = context.getArgByIndex<Response>(1);
     const name = `${user.keyId} ${method} ${route.path}`;
-    let queue = this.queues.get(name);
-    if (queue === undefined) {
-      queue = { name, running: 0, waiting: new Set() };
-      this.queues.set(name, queue);
-    }
+    const queue = this.queues.get(name) ?? { name, running: 0, waiting: new Set() };
+    this.queues.set(name, queue);
     const share = this.limits.handlers / this.queues.size;
     if (this.running < this.limits.handlers || queue.running < share) {
       this.enter(queue, response);

@@ -10,6 +10,8 @@ export class HttpLimits {
   openRequests = 12_000;
   /** Those of them with an API key; one more is rejected with 503. One key may have half of them. */
   requests = 6_000;
+  /** After which they are: clients that try again at once would leave no time for the others. */
+  rejectionTime = 1_000;
   /** Bytes of responses that clients do not read, beyond the system's buffers; more are rejected as {@link requests}. */
   unreadBytes = 128 * 1024 * 1024;
   /** Requests with an API key that are in their handlers at a time. Further requests wait. */

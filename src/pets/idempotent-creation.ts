@@ -27,8 +27,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
     // Small batches: each request takes a lock, and PostgreSQL has room for only a few thousand locks.
-    const limits = { ...BATCH_LIMITS, size: 64 };
-    this.creations = new Batcher((creations) => store.insertOnce(creations), limits);
+    this.creations = new Batcher((all) => store.insertOnce(all), { ...BATCH_LIMITS, size: 64 });
   }
 
   onModuleInit(): void {

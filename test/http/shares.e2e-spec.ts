@@ -138,7 +138,9 @@ describe('places in handlers', () => {
     one.send(listWith(service.key).repeat(10));
     await until('they came', () => service.admitted() === 2);
     const create = () => service.api.post('/v1/pets').type('text').send('x');
+    const cameAt = performance.now();
     expectError(await create(), 503, 'unavailable', ['overloaded']);
+    expect(performance.now() - cameAt).toBeGreaterThan(990);
     expectError(await create().unset('Authorization'), 401, 'missing_api_key');
     const ofOther = create().set('Authorization', `Bearer ${key}`);
     expectError(await ofOther, 415, 'unsupported_media_type');
