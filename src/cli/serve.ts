@@ -105,7 +105,6 @@ async function serveWith(resources: Resources, key: string | undefined, stopping
     if (DRAIN_SECONDS > 0 && stopping.reason === 'SIGTERM') {
       logger.info({ reason: stopping.reason, seconds: DRAIN_SECONDS }, 'draining');
       (app.getHttpAdapter() as HttpAdapter).isStopping = true;
-      // Ctrl-C ends it.
       await Promise.race([
         wait(DRAIN_SECONDS * 1000, undefined, { ref: false }),
         once(process, 'SIGINT'),

@@ -54,7 +54,6 @@ function faultIn(url: string, allowed: string[]): string | undefined {
     }
   }
   const names = [...parameters.keys()].map((name) => (name === 'ssl' ? 'sslmode' : name));
-  // pg would use only one of them.
   if (new Set(names).size < parameters.size) {
     return 'have each parameter once, and not both ssl and sslmode; sslrootcert=system is sslmode=verify-full';
   }

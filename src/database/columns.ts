@@ -37,6 +37,5 @@ export function jsonOf(columns: readonly EntityColumn[]): string {
     const member = `'${i === 0 ? '{' : ','}"${property}":' || ${json}`;
     return isOptional ? `coalesce(${member}, '')` : member;
   });
-  // Adjacent literals become one.
   return `${members.join(' || ')} || '}'`.replaceAll(`' || '`, '');
 }

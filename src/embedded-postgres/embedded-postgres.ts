@@ -89,7 +89,6 @@ export class EmbeddedPostgres {
     const password = (await fs.readFile(passwordFile(data), 'utf8')).trim();
     const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
     const session = new Client({ connectionString: url, application_name: 'animal-store keeper' });
-    // The server may stop meanwhile. The next query then fails.
     session.on('error', () => undefined);
     const mark = `animal-store.${randomUUID()}`;
     await fs.writeFile(join(data, mark), '');
@@ -154,7 +153,6 @@ async function create(data: string, binaries: string, account: Account): Promise
     await fs.rename(password, passwordFile(cluster));
     await fs.rename(cluster, data);
   } catch (error) {
-    // Another process may have been first.
     if (!existsSync(data)) {
       throw error;
     }
@@ -181,7 +179,6 @@ async function launch(data: string, logFile: string, binaries: string, account: 
     { cwd: data, env: ENVIRONMENT, ...account, stdio: ['ignore', log.fd, log.fd] },
   );
   const [code] = await once(starting, 'exit');
-  // Closes it.
   const logged = await text(log.createReadStream({ start }));
   const failure = reasonIn(logged);
   if (code !== 0 && failure !== undefined && !PASSING.test(logged)) {
@@ -218,7 +215,6 @@ function remedyFor(message: string, folder: string): string {
   const owned = existsSync(folder) ? folder : dirname(folder);
   const remedies: [RegExp, string][] = [
     [/^Cannot find/, 'On Linux with glibc and on macOS, run npm ci --include=optional. '],
-    // The loader of the program is missing.
     [/^spawn .* ENOENT/, 'It needs glibc. '],
     [/^spawn .* EACCES/, 'It needs a folder in which programs may run (not noexec). '],
     [/TCP\/IP sockets/, 'It listens on 127.0.0.1, which this machine lacks. '],
@@ -287,7 +283,6 @@ async function copyForEveryone(root: string): Promise<string> {
       await fs.cp(join(root, 'native'), native, { recursive: true, verbatimSymlinks: true });
       await fs.chmod(native, 0o755);
       await fs.chmod(unfinished, 0o755);
-      // Another process may have been first.
       await fs.rename(unfinished, copy).catch(() => undefined);
     } finally {
       await fs.rm(unfinished, { recursive: true, force: true });

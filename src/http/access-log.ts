@@ -12,7 +12,6 @@ export type LoggedResponse = ReturnType<typeof fieldsOf>;
 /** The fields of a response's line in the log. */
 function fieldsOf(request: Request, response: Response) {
   const { headers, socket } = request;
-  // Without the header, Express takes a microsecond to find the same.
   const ip = (headers['x-forwarded-for'] && request.ip) || '';
   return {
     request: request.id,

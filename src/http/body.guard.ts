@@ -87,7 +87,6 @@ function readBody(request: Request, limits: HttpLimits): Promise<Buffer> {
     const chunks: Buffer[] = [];
     let bytes = 0;
     const fail = (error: ApiError) => {
-      // Node discards the rest.
       request.off('data', take).resume();
       reject(error);
     };

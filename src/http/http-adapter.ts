@@ -14,6 +14,9 @@ export class HttpAdapter extends ExpressAdapter {
   declare protected instance: Express;
   private readonly classes;
   private readonly connections: Connections;
+  /** Requests that wait for a turn of the event loop, and when this turn ends, by `performance.now()`. */
+  private readonly waiting: (() => void)[] = [];
+  private turnEndsAt = Infinity;
 
   /** Readiness is then 503, so that proxies send further requests elsewhere. */
   isStopping = false;
@@ -110,7 +113,6 @@ export class HttpAdapter extends ExpressAdapter {
 
   /** 404, or for a path with routes 405 or the response to OPTIONS (RFC 9110, sections 9.3.7 and 15.5.6). Nest calls it last. */
   override setNotFoundHandler(): void {
-    // Express's types lack it.
     const { router } = this.instance as unknown as {
       router: { listRoutes(): { path: string; methods?: string[] }[] };
     };
@@ -151,7 +153,22 @@ export class HttpAdapter extends ExpressAdapter {
       }
       // Before Express, whose router cannot parse some targets.
       request.url = pathAndQuery(request.url);
-      this.instance(request, response);
+      this.waiting.push(() => this.instance(request, response));
+      this.handleWaiting();
+    }
+  }
+
+  /** A turn of the event loop has an end, because a flood of requests would keep it from all that others wait for. */
+  private handleWaiting(): void {
+    while (this.waiting.length > 0 && performance.now() < this.turnEndsAt) {
+      if (this.turnEndsAt === Infinity) {
+        this.turnEndsAt = performance.now() + this.limits.turnTime;
+        setImmediate(() => {
+          this.turnEndsAt = Infinity;
+          this.handleWaiting();
+        });
+      }
+      this.waiting.shift()!();
     }
   }
 

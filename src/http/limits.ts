@@ -16,6 +16,8 @@ export class HttpLimits {
   unreadBytes = 128 * 1024 * 1024;
   /** Requests with an API key that are in their handlers at a time. Further requests wait. */
   handlers = 128;
+  /** Of one turn of the event loop, for requests that arrive; further ones wait for the next turn. */
+  turnTime = 5;
   /** Bytes of a request body; a longer one is rejected with 413. */
   bodyBytes = 16 * 1024;
   /** Chunks of a request body; one with more is rejected with 413. */

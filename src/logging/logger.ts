@@ -13,16 +13,8 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 
 export function createLogger(level: LogLevel, stream = bufferedStandardOutput()): Logger {
   const formatters = { level: (name: string) => ({ level: name }) };
-  return pino({ level, base: undefined, timestamp: isoTime, formatters }, stream);
-}
-
-let latest = { at: 0, text: '' };
-
-/** As pino's function of this name, which formats a date for each line, not each millisecond. */
-function isoTime(): string {
-  const at = Date.now();
-  latest = at === latest.at ? latest : { at, text: pino.stdTimeFunctions.isoTime() };
-  return latest.text;
+  const timestamp = pino.stdTimeFunctions.isoTime;
+  return pino({ level, base: undefined, timestamp, formatters }, stream);
 }
 
 /** Nest's own messages, and those of modules that use its Logger, in the same log. Nest's `log` becomes `debug`. */

@@ -26,7 +26,6 @@ export async function appliedMigrations(dataSource: DataSource): Promise<string[
     }
     return names;
   } catch (error) {
-    // There is no such table.
     if (sqlState(error) === '42P01') {
       return [];
     }

@@ -1,7 +1,9 @@
 import { connect } from 'node:net';
+import { Controller, Get, Module } from '@nestjs/common';
+import { Public } from '../../src/auth/public.decorator.js';
 import { expectError } from '../support/answers.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
-import { serviceOfTests, type TestService } from '../support/service.js';
+import { serviceOfTests, startService, type TestService } from '../support/service.js';
 import { until } from '../support/until.js';
 
 const LIVE = request('GET /health/live');
@@ -93,6 +95,36 @@ describe('of what clients share', () => {
     other.vanish();
     unread.destroy();
   });
+});
+
+/** In which turn of the event loop each request was handled. */
+const turns: number[] = [];
+let turn = 0;
+
+@Public()
+@Controller('turn')
+class TurnController {
+  @Get()
+  get(): void {
+    turns.push(turn);
+    setImmediate(() => (turn += 1));
+  }
+}
+
+@Module({ controllers: [TurnController] })
+class TurnModule {}
+
+it('requests that arrive at once are handled in several turns of the event loop, in which others are too', async () => {
+  const limits = { turnTime: 0 };
+  const service = await startService({}, undefined, { modules: [TurnModule], limits });
+  const one = await RawConnection.open(service.port);
+  one.send(request('GET /turn').repeat(20));
+  for (let i = 0; i < 20; i += 1) {
+    expect((await one.answer()).status).toBe(200);
+  }
+  expect(new Set(turns).size).toBeGreaterThan(10);
+  one.vanish();
+  await service.stop();
 });
 
 describe('places in handlers', () => {
