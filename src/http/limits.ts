@@ -10,13 +10,13 @@ export class HttpLimits {
   openRequests = 12_000;
   /** Those of them with an API key; one more is rejected with 503. One key may have half of them. */
   requests = 6_000;
-  /** After which they are: clients that try again at once would leave no time for the others. */
+  /** For which such a 503 is held back: clients that try again at once would leave no time for others. */
   rejectionTime = 1_000;
   /** Bytes of responses that clients do not read, beyond the system's buffers; more are rejected as {@link requests}. */
   unreadBytes = 128 * 1024 * 1024;
   /** Requests with an API key that are in their handlers at a time. Further requests wait. */
   handlers = 128;
-  /** Of one turn of the event loop, for requests that arrive; further ones wait for the next turn. */
+  /** For which arriving requests are handled in a turn of the event loop; further ones wait for the next. */
   turnTime = 5;
   /** Bytes of a request body; a longer one is rejected with 413. */
   bodyBytes = 16 * 1024;
