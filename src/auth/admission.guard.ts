@@ -1,4 +1,3 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import { type CanActivate, type ExecutionContext, Injectable } from '@nestjs/common';
 import { ApiError } from '../errors/api-error.js';
 import type { Request, Response } from '../http/express-classes.js';
@@ -22,17 +21,15 @@ export class AdmissionGuard implements CanActivate {
 
   constructor(private readonly limits: HttpLimits) {}
 
-  /** Rejects with ApiError `unavailable`, after {@link HttpLimits.rejectionTime}. */
-  canActivate(context: ExecutionContext): boolean | Promise<never> {
+  /** @throws ApiError `unavailable`. */
+  canActivate(context: ExecutionContext): boolean {
     const { user, socket } = context.getArgByIndex<Request>(0);
     if (user === undefined || socket.destroyed) {
       return true;
     }
     const own = this.byKey.get(user.keyId) ?? { requests: 0, unread: 0 };
     if (this.hasTaken(own, 0.5) || this.hasTaken(this.all, 1)) {
-      return wait(this.limits.rejectionTime).then(() => {
-        throw new ApiError('unavailable', 'The service is overloaded; try again.');
-      });
+      throw new ApiError('unavailable', 'The service is overloaded; try again.');
     }
     this.byKey.set(user.keyId, own);
     const add = (requests: number, unread: number) => {

@@ -8,14 +8,13 @@ interface Queue {
   /** Requests in their handlers. */
   running: number;
   /** Lets in one request each. */
-  waiting: Set<() => void>;
+  waiting: (() => void)[];
 }
 
 /**
- * Lets {@link HttpLimits.handlers} requests with a key into their handlers at a time: with hundreds, throughput falls to two
- * thirds, because more objects survive collections of garbage. Each key has a queue for each operation. The queues take
- * turns, and one may have all places while no other request waits. Requests of a queue that has less than its share go in
- * at once, so that they do not wait for the handlers of others, which may hang, for example if a table is locked.
+ * Lets {@link HttpLimits.handlers} requests with a key into their handlers at a time. Each key has a queue for each
+ * operation. The queues take turns, and one may have all places while no other request waits. Requests of a queue below its
+ * share go in at once: they do not wait for handlers of others, which may hang, for example if a table is locked.
  */
 @Injectable()
 export class TurnGuard implements CanActivate {
@@ -28,7 +27,7 @@ export class TurnGuard implements CanActivate {
   constructor(private readonly limits: HttpLimits) {}
 
   get load(): { running: number; waiting: number } {
-    const waiting = [...this.turns].reduce((sum, queue) => sum + queue.waiting.size, 0);
+    const waiting = [...this.turns].reduce((sum, queue) => sum + queue.waiting.length, 0);
     return { running: this.running, waiting };
   }
 
@@ -43,7 +42,7 @@ export class TurnGuard implements CanActivate {
     }
     const response = context.getArgByIndex<Response>(1);
     const name = `${user.keyId} ${method} ${route.path}`;
-    const queue = this.queues.get(name) ?? { name, running: 0, waiting: new Set() };
+    const queue = this.queues.get(name) ?? { name, running: 0, waiting: [] };
     this.queues.set(name, queue);
     const share = this.limits.handlers / this.queues.size;
     if (this.running < this.limits.handlers || queue.running < share) {
@@ -60,10 +59,12 @@ export class TurnGuard implements CanActivate {
         resolve(true);
       };
       response.onceClosed.push(() => {
-        queue.waiting.delete(letIn);
-        this.forgetUnused(queue);
+        if (queue.waiting.includes(letIn)) {
+          queue.waiting.splice(queue.waiting.indexOf(letIn), 1);
+          this.forgetUnused(queue);
+        }
       });
-      queue.waiting.add(letIn);
+      queue.waiting.push(letIn);
       this.turns.add(queue);
     });
   }
@@ -84,20 +85,17 @@ export class TurnGuard implements CanActivate {
       if (this.running >= this.limits.handlers) {
         return;
       }
-      const [letIn, another] = queue.waiting;
+      const letIn = queue.waiting.shift();
       this.turns.delete(queue);
-      if (another !== undefined) {
+      if (queue.waiting.length > 0) {
         this.turns.add(queue);
       }
-      if (letIn !== undefined) {
-        queue.waiting.delete(letIn);
-        letIn();
-      }
+      letIn?.();
     }
   }
 
   private forgetUnused({ name, running, waiting }: Queue): void {
-    if (running === 0 && waiting.size === 0) {
+    if (running === 0 && waiting.length === 0) {
       this.queues.delete(name);
     }
   }

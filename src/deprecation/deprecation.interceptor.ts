@@ -15,11 +15,11 @@ export class DeprecationInterceptor implements NestInterceptor {
   private readonly headers;
 
   constructor(environment: Environment) {
-    this.headers = deprecationHeaders(environment);
+    this.headers = new Map(Object.entries(deprecationHeaders(environment)));
   }
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    context.switchToHttp().getResponse<Response>().set(this.headers);
+    context.switchToHttp().getResponse<Response>().setHeaders(this.headers);
     return next.handle();
   }
 }

@@ -39,7 +39,6 @@ export class AccessLog {
   constructor(@Inject(LOGGER) private readonly logger: Logger) {}
 
   readonly middleware = (request: Request, response: Response, next: NextFunction): void => {
-    request.receivedAt = performance.now();
     const { headers } = request;
     request.id = requestId(headers);
     headers['x-forwarded-for'] &&= `${headers['x-forwarded-for']}`.replaceAll(WITH_PORT, '$1$2');

@@ -42,8 +42,8 @@ export class BodyGuard implements CanActivate {
         'The body must be application/json in UTF-8: send Content-Type: application/json.';
       throw new ApiError('unsupported_media_type', message);
     }
-    if (request.inputError !== undefined) {
-      throw request.inputError;
+    if (request.bodyError !== undefined) {
+      throw request.bodyError;
     }
     // Others that do not end in chunked are malformed, so Node's parser has rejected them (RFC 9112, section 6.3).
     const isCoded = transfer.includes(',') && /chunked$/i.test(transfer);
@@ -63,7 +63,7 @@ export class BodyGuard implements CanActivate {
         request.res!.writeContinue();
       }
       if (isForm) {
-        request.onInputError = (error) => this.errors.catch(error, context);
+        request.onBodyError = (error) => this.errors.catch(error, context);
       } else {
         request.body = parseJson(await readBody(request, this.limits), this.limits);
       }
@@ -97,7 +97,7 @@ function readBody(request: Request, limits: HttpLimits): Promise<Buffer> {
         fail(tooLarge(limits));
       }
     };
-    request.onInputError = fail;
+    request.onBodyError = fail;
     request
       .on('data', take)
       .once('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)))

@@ -8,7 +8,10 @@ export class Connection {
   readonly open: Response[] = [];
   /** `performance.now()` when it moved to the end of the order in which connections were last used. */
   movedAt = 0;
-  private latest?: Response;
+  /** Of the API key of its latest complete request; `undefined` if that had no valid one, and `null` before the first. */
+  keyId: string | null | undefined = null;
+  /** To its latest request, until both are complete. Kept longer, it would survive collections of garbage. */
+  latest?: Response = undefined;
   /** Whether it ends after the responses in {@link open}. Further requests are not handled. */
   private isEnding = false;
 
@@ -87,7 +90,7 @@ export class Connection {
       return;
     }
     let left = this.limits.discardedBytes;
-    request.on('data', ({ length }: Buffer) => {
+    request.pause().on('data', ({ length }: Buffer) => {
       // The work for a chunk does not depend on its size.
       left -= Math.max(length, 256);
       if (left < 0) {
@@ -97,6 +100,9 @@ export class Connection {
       request.pause();
       setTimeout(() => request.resume(), 1);
     });
+    // Node would remove the listener and read on without limit if nothing had been read when the response is sent.
+    request.read();
+    request.resume();
   }
 }
 
@@ -161,7 +167,11 @@ export class Connections {
     open.splice(open.indexOf(response), 1);
     this.requests -= 1;
     response.noteClosed();
-    const { receivedAt } = response.req;
+    const { receivedAt, user, complete } = response.req;
+    connection.keyId = user?.keyId;
+    if (connection.latest === response && complete) {
+      connection.latest = undefined;
+    }
     if (receivedAt > connection.movedAt + 1000 && this.bySocket.delete(socket)) {
       this.bySocket.set(socket, connection);
       connection.movedAt = receivedAt;

@@ -18,13 +18,15 @@ export class Request extends ExpressRequest {
   /** The client's `X-Request-Id` if it is well-formed and contains no API key, otherwise a generated one. */
   id = '';
   /** `performance.now()` when its headers had arrived, in milliseconds. */
-  receivedAt = 0;
+  receivedAt = performance.now();
   /** Whose API key it has: `api_keys.id`, an int64 in decimal. The guard sets it. */
   override user?: { keyId: string } = undefined;
-  /** Why Node rejects its input: its head, or what has arrived of its body. */
-  inputError?: ApiError = undefined;
-  /** Called with {@link inputError}, while the body is read. */
-  onInputError?: (error: ApiError) => void = undefined;
+  /** Why Node rejects its head. */
+  headError?: ApiError = undefined;
+  /** Why Node rejects its body. */
+  bodyError?: ApiError = undefined;
+  /** Called with {@link bodyError}, while the body is read. */
+  onBodyError?: (error: ApiError) => void = undefined;
 }
 
 Object.setPrototypeOf(Request.prototype, express.request);

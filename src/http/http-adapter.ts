@@ -6,6 +6,7 @@ import { ApiError } from '../errors/api-error.js';
 import { Connections } from './connection.js';
 import { classesFor, JsonText, type Request, type Response } from './express-classes.js';
 import type { HttpLimits } from './limits.js';
+import { RequestQueue } from './request-queue.js';
 import { parseQuery, pathAndQuery } from './request-target.js';
 
 /** Nest's ExpressAdapter, on a server of Node with this service's limits. */
@@ -14,9 +15,7 @@ export class HttpAdapter extends ExpressAdapter {
   declare protected instance: Express;
   private readonly classes;
   private readonly connections: Connections;
-  /** Requests that wait for a turn of the event loop, and when this turn ends, by `performance.now()`. */
-  private readonly waiting: (() => void)[] = [];
-  private turnEndsAt = Infinity;
+  private readonly queue: RequestQueue;
 
   /** Readiness is then 503, so that proxies send further requests elsewhere. */
   isStopping = false;
@@ -35,6 +34,7 @@ export class HttpAdapter extends ExpressAdapter {
     super(app);
     this.classes = classesFor(app);
     this.connections = new Connections(limits);
+    this.queue = new RequestQueue(limits, (response) => this.instance(response.req, response));
   }
 
   override initHttpServer(): void {
@@ -59,6 +59,7 @@ export class HttpAdapter extends ExpressAdapter {
     this.httpServer.maxHeadersCount = limits.headerFields + 1;
     this.httpServer
       .on('connection', (socket: Socket) => this.connections.accept(socket))
+      .on('connection', () => this.queue.noteAccepted())
       .on('request', (request, response) => this.handle(request as Request, response as Response))
       .on('clientError', (error, socket) => this.rejectInput(error, socket as Socket))
       .on('connect', (request, socket) => {
@@ -103,7 +104,7 @@ export class HttpAdapter extends ExpressAdapter {
 
   /** A middleware that rejects what is not HTTP, and a malformed head. */
   readonly rejectMalformed = (request: Request, response: Response, next: NextFunction): void => {
-    const error = request.inputError ?? malformedHead(request, this.limits.headerFields);
+    const error = request.headError ?? malformedHead(request, this.limits.headerFields);
     // When the service stops, each connection ends with its next response.
     if (!this.httpServer.listening || error?.code === 'headers_too_large') {
       response.setHeader('Connection', 'close');
@@ -153,22 +154,7 @@ export class HttpAdapter extends ExpressAdapter {
       }
       // Before Express, whose router cannot parse some targets.
       request.url = pathAndQuery(request.url);
-      this.waiting.push(() => this.instance(request, response));
-      this.handleWaiting();
-    }
-  }
-
-  /** A turn of the event loop has an end, because a flood of requests would keep it from all that others wait for. */
-  private handleWaiting(): void {
-    while (this.waiting.length > 0 && performance.now() < this.turnEndsAt) {
-      if (this.turnEndsAt === Infinity) {
-        this.turnEndsAt = performance.now() + this.limits.turnTime;
-        setImmediate(() => {
-          this.turnEndsAt = Infinity;
-          this.handleWaiting();
-        });
-      }
-      this.waiting.shift()!();
+      this.queue.add(response, connection.keyId);
     }
   }
 
@@ -191,8 +177,8 @@ export class HttpAdapter extends ExpressAdapter {
       const request = new this.classes.IncomingMessage(socket);
       this.respondLast(Object.assign(request, { method: undefined }), error);
     } else {
-      arriving.inputError ??= error;
-      arriving.onInputError?.(error);
+      arriving.bodyError ??= error;
+      arriving.onBodyError?.(error);
       connection.endAfterLatest();
     }
   }
@@ -201,7 +187,7 @@ export class HttpAdapter extends ExpressAdapter {
   private respondLast(request: Request, error: ApiError): void {
     const { socket } = request;
     const connection = this.connections.bySocket.get(socket)!;
-    request.inputError = error;
+    request.headError = error;
     // CONNECT has another form of target, which Express cannot parse.
     request.url = '/';
     connection.endAfterLatest(() => {

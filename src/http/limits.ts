@@ -10,14 +10,12 @@ export class HttpLimits {
   openRequests = 12_000;
   /** Those of them with an API key; one more is rejected with 503. One key may have half of them. */
   requests = 6_000;
-  /** For which such a 503 is held back: clients that try again at once would leave no time for others. */
-  rejectionTime = 1_000;
   /** Bytes of responses that clients do not read, beyond the system's buffers; more are rejected as {@link requests}. */
   unreadBytes = 128 * 1024 * 1024;
   /** Requests with an API key that are in their handlers at a time. Further requests wait. */
   handlers = 128;
-  /** For which arriving requests are handled in a turn of the event loop; further ones wait for the next. */
-  turnTime = 5;
+  /** Requests that a turn of the event loop begins to handle, or as many as bring those in progress to {@link handlers}. */
+  requestsPerTurn = 8;
   /** Bytes of a request body; a longer one is rejected with 413. */
   bodyBytes = 16 * 1024;
   /** Chunks of a request body; one with more is rejected with 413. */

@@ -52,18 +52,21 @@ export function bufferedStandardOutput(): DestinationStream {
   const output = new sonicBoom.SonicBoom({
     fd: 1,
     sync: false,
+    contentMode: 'buffer',
     minLength: 4096,
     // What waits while standard output accepts nothing. Further lines are dropped.
     maxLength: 12 * 1024 * 1024,
     periodicFlush: 1000,
     retryEAGAIN: () => performance.now() < endOfTries,
   });
+  // As text, SonicBoom would copy what it holds for each line. Its types do not know buffers.
+  const write = (line: string) => void output.write(Buffer.from(line) as unknown as string);
   const reportLost = () => {
     const known = lostLines;
     if (known > reported) {
       const lines = known - reported;
       const line = { level: 'warn', time: new Date(), lines, msg: 'Lines of the log were lost' };
-      output.write(`${JSON.stringify(line)}\n`);
+      write(`${JSON.stringify(line)}\n`);
       // Otherwise there was no room for this line, which then counts as lost, too.
       reported = lostLines === known ? known : reported;
     }
@@ -88,5 +91,5 @@ export function bufferedStandardOutput(): DestinationStream {
     end();
     output.flush(done);
   };
-  return { write: (line) => void output.write(line), flush } as DestinationStream;
+  return { write, flush } as DestinationStream;
 }

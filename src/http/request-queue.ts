@@ -1,0 +1,59 @@
+import type { Connection } from './connection.js';
+import type { Response } from './express-classes.js';
+import type { HttpLimits } from './limits.js';
+
+/** Requests that wait. A turn of the event loop handles some of them, so that it has time for responses and connections. */
+export class RequestQueue {
+  /** By {@link Connection.keyId}, in the order of their turns. */
+  private readonly queues = new Map<Connection['keyId'], Response[]>();
+  /** Those whose responses have not ended. */
+  private inProgress = 0;
+  private hasAccepted = false;
+
+  constructor(
+    private readonly limits: HttpLimits,
+    private readonly handle: (response: Response) => void,
+  ) {}
+
+  /** @param keyId of the request's connection: neither a key nor clients without one keep others waiting. */
+  add(response: Response, keyId: Connection['keyId']): void {
+    if (this.queues.size === 0) {
+      setImmediate(this.handleSome);
+    }
+    const queue = this.queues.get(keyId) ?? [];
+    queue.push(response);
+    this.queues.set(keyId, queue);
+  }
+
+  /** The event loop accepts one connection a turn, so this turn is short if others wait. */
+  noteAccepted(): void {
+    this.hasAccepted = true;
+  }
+
+  private readonly handleSome = (): void => {
+    const { handlers, requestsPerTurn } = this.limits;
+    let left = this.hasAccepted ? 1 : Math.max(requestsPerTurn, handlers - this.inProgress);
+    this.hasAccepted = false;
+    // A queue that is set again comes again.
+    for (const [keyId, queue] of this.queues) {
+      if (left-- === 0) {
+        break;
+      }
+      const response = queue.shift()!;
+      this.queues.delete(keyId);
+      if (queue.length > 0) {
+        this.queues.set(keyId, queue);
+      }
+      if (!response.req.socket.destroyed) {
+        this.inProgress += 1;
+        response.onceEnded.push(this.noteEnded);
+        this.handle(response);
+      }
+    }
+    if (this.queues.size > 0) {
+      setImmediate(this.handleSome);
+    }
+  };
+
+  private readonly noteEnded = () => (this.inProgress -= 1);
+}
