@@ -80,7 +80,6 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
     await this.refresh();
   }
 
-  /** The caller of a remembered key; `undefined` if the key is not remembered. */
   recall(key: string): Caller | undefined {
     const entry = this.remembered.get(hashApiKey(key));
     if (entry === undefined || entry.trustedUntil <= performance.now()) {
@@ -136,7 +135,6 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
     }
   }
 
-  /** @returns those of the keys that are valid, by their hashes. */
   private async findValid(hashes: string[]): Promise<Map<string, ValidKey>> {
     const askedAt = performance.now();
     type Row = [id: string, hash: string, expiresIn: string | null];

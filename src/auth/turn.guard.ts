@@ -4,10 +4,8 @@ import { HttpLimits } from '../http/limits.js';
 
 /** The requests of one key for one operation. */
 interface Queue {
-  name: string;
-  /** Requests in their handlers. */
   running: number;
-  /** Lets in one request each. */
+  /** Each lets in one request, unless its client has left. */
   waiting: (() => void)[];
 }
 
@@ -18,18 +16,11 @@ interface Queue {
  */
 @Injectable()
 export class TurnGuard implements CanActivate {
-  private running = 0;
-  /** Those that are in use. */
+  readonly load = { running: 0, waiting: 0 };
+  /** Those in use, in the order of their turns. */
   private readonly queues = new Map<string, Queue>();
-  /** Those in which requests wait, in the order of their turns. */
-  private readonly turns = new Set<Queue>();
 
   constructor(private readonly limits: HttpLimits) {}
-
-  get load(): { running: number; waiting: number } {
-    const waiting = [...this.turns].reduce((sum, queue) => sum + queue.waiting.length, 0);
-    return { running: this.running, waiting };
-  }
 
   canActivate(context: ExecutionContext): boolean | Promise<boolean> {
     const { user, method, route, socket } = context.getArgByIndex<Request>(0);
@@ -40,61 +31,53 @@ export class TurnGuard implements CanActivate {
       // Nobody would get the response, so the handler is not called.
       return new Promise(() => {});
     }
-    const response = context.getArgByIndex<Response>(1);
     const name = `${user.keyId} ${method} ${route.path}`;
-    const queue = this.queues.get(name) ?? { name, running: 0, waiting: [] };
+    const queue = this.queues.get(name) ?? { running: 0, waiting: [] };
     this.queues.set(name, queue);
+    const enter = () => {
+      this.load.running += 1;
+      queue.running += 1;
+      context.getArgByIndex<Response>(1).onceEnded.push(() => {
+        this.load.running -= 1;
+        queue.running -= 1;
+        this.forgetUnused(name, queue);
+        this.letNextIn();
+      });
+    };
     const share = this.limits.handlers / this.queues.size;
-    if (this.running < this.limits.handlers || queue.running < share) {
-      this.enter(queue, response);
+    if (this.load.running < this.limits.handlers || queue.running < share) {
+      enter();
       return true;
     }
-    return this.wait(queue, response);
-  }
-
-  private wait(queue: Queue, response: Response): Promise<boolean> {
+    this.load.waiting += 1;
     return new Promise((resolve) => {
-      const letIn = () => {
-        this.enter(queue, response);
-        resolve(true);
-      };
-      response.onceClosed.push(() => {
-        if (queue.waiting.includes(letIn)) {
-          queue.waiting.splice(queue.waiting.indexOf(letIn), 1);
-          this.forgetUnused(queue);
+      queue.waiting.push(() => {
+        this.load.waiting -= 1;
+        if (!socket.destroyed) {
+          enter();
+          resolve(true);
         }
       });
-      queue.waiting.push(letIn);
-      this.turns.add(queue);
-    });
-  }
-
-  private enter(queue: Queue, response: Response): void {
-    this.running += 1;
-    queue.running += 1;
-    response.onceEnded.push(() => {
-      this.running -= 1;
-      queue.running -= 1;
-      this.forgetUnused(queue);
-      this.letNextIn();
     });
   }
 
   private letNextIn(): void {
-    for (const queue of this.turns) {
-      if (this.running >= this.limits.handlers) {
+    for (const [name, queue] of this.queues) {
+      if (this.load.waiting === 0 || this.load.running >= this.limits.handlers) {
         return;
       }
       const letIn = queue.waiting.shift();
-      this.turns.delete(queue);
-      if (queue.waiting.length > 0) {
-        this.turns.add(queue);
+      if (letIn !== undefined) {
+        // Its next turn comes after those of others.
+        this.queues.delete(name);
+        this.queues.set(name, queue);
+        letIn();
+        this.forgetUnused(name, queue);
       }
-      letIn?.();
     }
   }
 
-  private forgetUnused({ name, running, waiting }: Queue): void {
+  private forgetUnused(name: string, { running, waiting }: Queue): void {
     if (running === 0 && waiting.length === 0) {
       this.queues.delete(name);
     }

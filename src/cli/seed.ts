@@ -7,8 +7,7 @@ import { onCommandDatabase } from './command.js';
 
 const MOST = 100_000_000;
 
-/** Pets of one statement. */
-const CHUNK = 10_000;
+const PETS_PER_STATEMENT = 10_000;
 
 export function addSeed(program: Command): void {
   program
@@ -52,8 +51,8 @@ async function seed(dataSource: DataSource, count: number): Promise<void> {
   await dataSource.transaction(async (session) => {
     // The role may have a short time-out, for requests.
     await session.query('set local statement_timeout = 0');
-    for (let done = 0; done < count; done += CHUNK) {
-      await session.query(INSERT, [done, Math.min(done + CHUNK, count)]);
+    for (let done = 0; done < count; done += PETS_PER_STATEMENT) {
+      await session.query(INSERT, [done, Math.min(done + PETS_PER_STATEMENT, count)]);
     }
   });
   console.log(`Created ${count} pets.`);

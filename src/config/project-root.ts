@@ -4,7 +4,6 @@ import { dirname, join } from 'node:path';
 /** The folder of `package.json`. It is the same for the source and for the build. */
 export const PROJECT_ROOT = rootAbove(import.meta.dirname);
 
-/** The version in `package.json`. */
 export const VERSION: string = JSON.parse(
   readFileSync(join(PROJECT_ROOT, 'package.json'), 'utf8'),
 ).version;

@@ -41,7 +41,6 @@ export class Batcher<Request, Result> {
   private isScheduled = false;
   /** The last batch, while the next one waits for its response. */
   private awaited: Waiting<Request, Result>[] | undefined;
-  /** Runs from the last batch on. */
   private patience?: NodeJS.Timeout;
 
   /** @param run returns the results in the order of the requests. PostgreSQL promises no order of rows. */

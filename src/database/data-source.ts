@@ -51,7 +51,6 @@ export function servingDataSource(
   return dataSource(ServingPool, config, entities);
 }
 
-/** The sessions that read from the hot standby at `url`, at most `size`. */
 export function standbyPool(url: string, size: number): Pool {
   const { standby: timeout } = DATABASE_TIMEOUTS;
   const config = connectingTo({ urls: [url], timeout, settings: requiredSettings() });

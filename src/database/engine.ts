@@ -26,7 +26,6 @@ export async function engineOf(dataSource: DataSource): Promise<Engine> {
   return 'citus';
 }
 
-/** A provider of `token`: an instance of the engine's class. */
 export const forEngine = <T>(token: Abstract<T>, classes: Record<Engine, Type<T>>): Provider => ({
   provide: token,
   useFactory: (engine: Engine, module: ModuleRef) => module.create(classes[engine]),

@@ -57,7 +57,6 @@ export class ServingPool extends Pool {
   private readonly deadlines = new WeakMap<PoolClient, NodeJS.Timeout>();
   /** The process ids of the closed sessions that PostgreSQL may not have ended. */
   private readonly abandoned = new Set<number>();
-  /** The most sessions that it may have. */
   readonly size = this.options.max;
   /** Runs from the last session on that could not be opened. */
   private reopening?: NodeJS.Timeout;

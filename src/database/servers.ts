@@ -17,7 +17,6 @@ export interface Sessions {
   timeout: number;
   /** Settings of the sessions; missing if a pooler is expected. */
   settings?: Record<string, string>;
-  /** Whether the sessions must accept writes. */
   isForWrites?: boolean;
 }
 

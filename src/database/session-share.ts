@@ -49,7 +49,6 @@ export class SessionShare {
     });
   }
 
-  /** Gives a session's place to the next one that waits. */
   private pass(): void {
     const next = this.waiting.shift();
     if (next === undefined) {

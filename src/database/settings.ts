@@ -3,7 +3,6 @@ import { OperatorError } from '../errors/operator-error.js';
 import type { Engine } from './engine.js';
 import { DATABASE_TIMEOUTS } from './pool.js';
 
-/** Settings of the sessions that serve requests. */
 const SERVING = {
   // PostgreSQL would compile each batch, which takes 100 ms for a statement of 1 ms.
   jit: 'off',

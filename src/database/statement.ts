@@ -12,7 +12,6 @@ export class Statement {
   ) {}
 }
 
-/** A pool, or a share of it. */
 export interface SessionSource {
   connect(): Promise<PoolClient>;
   /** Whether a pooler shares its sessions among clients, whose prepared statements would collide. */

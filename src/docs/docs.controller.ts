@@ -26,7 +26,6 @@ const ASSET_HEADERS = { 'Cache-Control': 'public, max-age=3600' };
 @Public()
 @Controller('docs')
 export class DocsController {
-  /** By path. */
   private readonly contents = new Map<string, StaticContent>();
 
   constructor() {

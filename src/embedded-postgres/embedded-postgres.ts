@@ -186,7 +186,6 @@ async function launch(data: string, logFile: string, binaries: string, account: 
   }
 }
 
-/** The first error in what PostgreSQL's programs wrote, with its detail. */
 function reasonIn(output: string): string | undefined {
   const [, error, detail] =
     /(?:FATAL|PANIC|error): +(.+)(?:\n.*(?:DETAIL|HINT): +(.+?)\.?$)?/m.exec(output) ?? [];

@@ -11,7 +11,6 @@ export function reasonOf(error: unknown): string {
     : String(message || code || error);
 }
 
-/** The SQLSTATE of an error raised by PostgreSQL; else `undefined`. */
 export function sqlState(error: unknown): string | undefined {
   const { code } = Object(error);
   return typeof code === 'string' && /^(?=.*[0-9])[0-9A-Z]{5}$/.test(code) ? code : undefined;

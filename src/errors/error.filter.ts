@@ -41,7 +41,6 @@ export class ErrorFilter implements ExceptionFilter {
     response.json({ code, message, status });
   }
 
-  /** Logs an error of the service with its stack, and a 503 with its reason. */
   private log(exception: unknown, status: number, response: Response): void {
     const request = response.getHeader('X-Request-Id');
     if (status === 503) {

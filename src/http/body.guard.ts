@@ -134,7 +134,6 @@ export function parseJson(bytes: Uint8Array, { jsonDepth }: HttpLimits): unknown
 /** In JSON without it, JSON.parse rounds no number. */
 const MAY_BE_ROUNDED = /[0-9](?:[.eE]|[0-9]{15})/;
 
-/** Whether arrays and objects are nested in more than so many `levels`. */
 const isDeeper = (value: unknown, levels: number): boolean =>
   value instanceof Object &&
   (levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1)));

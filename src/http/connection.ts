@@ -8,7 +8,7 @@ export class Connection {
   readonly open: Response[] = [];
   /** `performance.now()` when it moved to the end of the order in which connections were last used. */
   movedAt = 0;
-  /** Of the API key of its latest complete request; `undefined` if that had no valid one, and `null` before the first. */
+  /** Of the API key of its latest complete request; `undefined` if that had no valid one; `null` for its first request. */
   keyId: string | null | undefined = null;
   /** To its latest request, until both are complete. Kept longer, it would survive collections of garbage. */
   latest?: Response = undefined;
@@ -41,6 +41,9 @@ export class Connection {
       this.stopReading();
       this.endAfterLatest();
       return false;
+    }
+    if (this.open.length > 0) {
+      this.keyId = this.keyId ?? undefined;
     }
     this.latest = response;
     this.open.push(response);
@@ -130,7 +133,6 @@ export class Connections {
     socket.once('close', () => this.forget(connection));
   }
 
-  /** @returns the connection of a request that is to be handled. */
   add({ socket }: Request, response: Response): Connection | undefined {
     const connection = this.bySocket.get(socket);
     if (connection?.add(response) !== true) {

@@ -13,7 +13,6 @@ const ExpressRequest = IncomingMessage as unknown as new (socket: Socket) => exp
 
 const ExpressResponse = ServerResponse as unknown as new (request: Request) => express.Response;
 
-/** A request, with what this service adds to Express's. */
 export class Request extends ExpressRequest {
   /** The client's `X-Request-Id` if it is well-formed and contains no API key, otherwise a generated one. */
   id = '';

@@ -59,7 +59,7 @@ export class HttpAdapter extends ExpressAdapter {
     this.httpServer.maxHeadersCount = limits.headerFields + 1;
     this.httpServer
       .on('connection', (socket: Socket) => this.connections.accept(socket))
-      .on('connection', () => this.queue.noteAccepted())
+      .on('connection', () => (this.queue.hasAccepted = true))
       .on('request', (request, response) => this.handle(request as Request, response as Response))
       .on('clientError', (error, socket) => this.rejectInput(error, socket as Socket))
       .on('connect', (request, socket) => {
@@ -140,7 +140,6 @@ export class HttpAdapter extends ExpressAdapter {
     });
   }
 
-  /** Resolves when all connections are closed. */
   override close(): Promise<void> {
     this.isStopping = true;
     return this.connections.stop(super.close());

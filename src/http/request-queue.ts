@@ -6,9 +6,11 @@ import type { HttpLimits } from './limits.js';
 export class RequestQueue {
   /** By {@link Connection.keyId}, in the order of their turns. */
   private readonly queues = new Map<Connection['keyId'], Response[]>();
-  /** Those whose responses have not ended. */
+  private waiting = 0;
+  /** Requests whose responses have not ended. */
   private inProgress = 0;
-  private hasAccepted = false;
+  /** Whether a connection was accepted in this turn, which is short then: each of those that wait takes a turn. */
+  hasAccepted = false;
 
   constructor(
     private readonly limits: HttpLimits,
@@ -17,22 +19,20 @@ export class RequestQueue {
 
   /** @param keyId of the request's connection: neither a key nor clients without one keep others waiting. */
   add(response: Response, keyId: Connection['keyId']): void {
-    if (this.queues.size === 0) {
+    if (this.waiting === 0) {
       setImmediate(this.handleSome);
     }
+    this.waiting += 1;
     const queue = this.queues.get(keyId) ?? [];
     queue.push(response);
     this.queues.set(keyId, queue);
   }
 
-  /** The event loop accepts one connection a turn, so this turn is short if others wait. */
-  noteAccepted(): void {
-    this.hasAccepted = true;
-  }
-
   private readonly handleSome = (): void => {
-    const { handlers, requestsPerTurn } = this.limits;
-    let left = this.hasAccepted ? 1 : Math.max(requestsPerTurn, handlers - this.inProgress);
+    const { handlers, requestsPerTurn, openRequests } = this.limits;
+    // New connections bring requests: with too many, which take memory, a turn is not short.
+    const isShort = this.hasAccepted && this.waiting < openRequests;
+    let left = isShort ? 1 : Math.max(requestsPerTurn, handlers - this.inProgress);
     this.hasAccepted = false;
     // A queue that is set again comes again.
     for (const [keyId, queue] of this.queues) {
@@ -40,6 +40,7 @@ export class RequestQueue {
         break;
       }
       const response = queue.shift()!;
+      this.waiting -= 1;
       this.queues.delete(keyId);
       if (queue.length > 0) {
         this.queues.set(keyId, queue);
@@ -50,7 +51,7 @@ export class RequestQueue {
         this.handle(response);
       }
     }
-    if (this.queues.size > 0) {
+    if (this.waiting > 0) {
       setImmediate(this.handleSome);
     }
   };

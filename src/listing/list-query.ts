@@ -8,7 +8,6 @@ import type { Page } from './pages.js';
 
 export const DEFAULT_LIMIT = 20;
 
-/** The property is a `limit`. */
 export const Limit = () => WholeNumber(1, 100, ', sent once, in plain digits');
 
 /** The property is a `cursor` of the list of that name, as the id that it was made of, or omitted. */

@@ -9,13 +9,11 @@ export interface PageQuery {
   cursor?: bigint;
 }
 
-/** A list: the rows of a table, by id. */
 export interface List {
   /** Its table, and what the DTO gives to `Cursor`. */
   readonly table: string;
   /** A row as JSON, in SQL. It begins with `id`. */
   readonly json: string;
-  /** The columns by which it may be filtered. */
   readonly filters: readonly EntityColumn[];
 }
 
@@ -43,6 +41,5 @@ export function listOf(entity: Function, query: Function): List {
   };
 }
 
-/** @returns `undefined` if the query does not have the filter. */
 export const filterValue = (query: PageQuery, { property }: EntityColumn) =>
   query[property as keyof PageQuery];

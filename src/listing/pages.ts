@@ -8,7 +8,6 @@ import type { PageReader, WantedPage } from './page-reader.js';
 export interface Page {
   /** A JSON array of the items, in the order of their ids. */
   json: string;
-  /** The cursor of the next page; `undefined` on the last page. */
   next?: string;
 }
 

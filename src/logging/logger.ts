@@ -34,7 +34,6 @@ export function nestLogger(logger: Logger): LoggerService {
 
 let lostLines = 0;
 
-/** How many lines of the log were lost since the process started. */
 export const countLostLines = (): number => lostLines;
 
 /** Milliseconds for which the process tries to write the last lines if standard output does not accept them. */

@@ -2,7 +2,6 @@ import { columnsOf } from '../database/columns.js';
 import type { NewPet } from './new-pet.dto.js';
 import { Pet } from './pet.entity.js';
 
-/** The columns that a client sets. */
 export const NEW_PET_COLUMNS = columnsOf(Pet).filter(({ name }) => name !== 'id');
 
 export interface StoredPet {
@@ -11,7 +10,6 @@ export interface StoredPet {
   json: string;
 }
 
-/** A createPet with an Idempotency-Key. */
 export interface Creation {
   apiKeyId: string;
   key: string;
@@ -20,7 +18,6 @@ export interface Creation {
   pet: NewPet;
 }
 
-/** The pet of an Idempotency-Key. */
 export interface CreatedPet extends StoredPet {
   /** That of the request that created it. */
   bodyHash: string;

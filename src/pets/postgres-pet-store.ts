@@ -8,7 +8,6 @@ import type { NewPet } from './new-pet.dto.js';
 import { Pet } from './pet.entity.js';
 import { type CreatedPet, type Creation, NEW_PET_COLUMNS, PetStore } from './pet-store.js';
 
-/** A Pet as JSON text (interface, part 2). */
 export const PET_JSON = jsonOf(columnsOf(Pet));
 
 const COLUMNS = NEW_PET_COLUMNS.map(({ name }) => name).join(', ');
@@ -23,11 +22,9 @@ function valueOf(pet: NewPet, { property, type }: EntityColumn): unknown {
 export const newPetArguments = (pets: readonly NewPet[]) =>
   NEW_PET_COLUMNS.map((column) => pets.map((pet) => valueOf(pet, column)));
 
-/** The parameters for {@link newPetArguments}, from `$first` on. */
 const parametersFrom = (first: number) =>
   NEW_PET_COLUMNS.map(({ type }, i) => `$${first + i}::${type}[]`).join(', ');
 
-/** The ids and the JSON of the pets whose ids are in `$1`. */
 export const FIND_PETS = new Statement(
   'pets-by-id',
   `

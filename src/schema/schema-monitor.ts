@@ -6,7 +6,6 @@ import { type Finding, findingsOf } from './schema-state.js';
 /** Compares the database with what this code needs, and logs what no operation on pets needs once for each change. */
 @Injectable()
 export class SchemaMonitor implements OnModuleInit {
-  /** How many warnings the last look found. */
   warnings = 0;
   private logged = '';
 

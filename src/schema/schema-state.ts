@@ -3,7 +3,6 @@ import { MIGRATION_NAMES, migrations } from '../../migrations/index.js';
 import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 
-/** Creates TypeORM's table of migrations. */
 export const BOOKKEEPING = `create table if not exists migrations (
   id serial not null,
   timestamp bigint not null,

@@ -15,7 +15,6 @@ export function RememberedWithout(unless: string): ClassDecorator {
 /** The property may be omitted. Unlike class-validator's `@IsOptional`, this does not accept `null`. */
 export const MayBeOmitted = () => ValidateIf((_object, value) => value !== undefined);
 
-/** `test` holds for the property's value. */
 export const Satisfies = (test: (value: any) => boolean, options: ValidationOptions) =>
   ValidateBy({ name: 'satisfies', validator: { validate: (value) => test(value) } }, options);
 

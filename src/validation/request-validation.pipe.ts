@@ -87,7 +87,6 @@ function withoutMany(value: object, metatype: Function): object {
 
 const SCALARS = new Set<unknown>([String, Number, BigInt, Boolean]);
 
-/** The properties that a DTO declares. */
 const namesOf = (metatype: Function): Set<string> =>
   new Set([
     ...Object.keys(new (metatype as ClassConstructor<object>)()),

@@ -4,35 +4,54 @@ import { HttpLimits } from '../../src/http/limits.js';
 import { RequestQueue } from '../../src/http/request-queue.js';
 
 const limits = Object.assign(new HttpLimits(), { handlers: 10, requestsPerTurn: 2 });
+const handled: string[] = [];
+const ends: (() => void)[] = [];
+let queue: RequestQueue;
 
-function queueOf(responses: number) {
-  const handled: Response[] = [];
-  const queue = new RequestQueue(limits, (response) => handled.push(response));
-  const all = Array.from({ length: responses }, () => {
-    const response = { req: { socket: { destroyed: false } }, onceEnded: [] };
-    queue.add(response as unknown as Response, undefined);
-    return response;
+beforeEach(() => {
+  handled.length = 0;
+  queue = new RequestQueue(limits, ({ statusMessage, onceEnded }) => {
+    handled.push(statusMessage);
+    ends.push(...onceEnded);
   });
-  return { all, handled };
+});
+
+/** Requests of a connection, by name. */
+function arrive(names: string[], keyId?: string | null): { destroyed: boolean } {
+  const socket = { destroyed: false };
+  for (const statusMessage of names) {
+    const response = { statusMessage, req: { socket }, onceEnded: [] };
+    queue.add(response as unknown as Response, keyId);
+  }
+  return socket;
 }
 
+const times = (count: number, name: string) => Array<string>(count).fill(name);
+
 it('a turn of the event loop handles a few requests if many are in progress, and else as many as may be', async () => {
-  const { handled } = queueOf(15);
+  arrive(times(15, 'any'));
   await turn();
   expect(handled).toHaveLength(10);
   await turn();
   expect(handled).toHaveLength(12);
-  for (const { onceEnded } of handled) {
-    onceEnded.forEach((act) => act());
-  }
+  ends.forEach((end) => end());
   await turn();
   expect(handled).toHaveLength(15);
 });
 
+it('keys, requests without one, and first requests of connections take turns', async () => {
+  arrive(times(5, 'without'));
+  arrive(times(2, 'of a key'), '1');
+  arrive(times(1, 'first'), null);
+  await turn();
+  const rest = ['of a key', 'without', 'without', 'without', 'without'];
+  expect(handled).toEqual(['without', 'of a key', 'first', 'without', ...rest.slice(0, 4)]);
+});
+
 it('a request whose client has left is not handled, and not in progress', async () => {
-  const { all, handled } = queueOf(20);
-  all.slice(0, 10).forEach(({ req }) => (req.socket.destroyed = true));
+  arrive(times(10, 'left')).destroyed = true;
   await turn();
+  arrive(times(10, 'any'));
   await turn();
-  expect(handled).toEqual(all.slice(10));
+  expect(handled).toEqual(times(10, 'any'));
 });

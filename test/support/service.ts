@@ -11,7 +11,7 @@ import { administerKeys, ApiKeys } from '../../src/auth/api-keys.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { poolOf } from '../../src/database/data-source.js';
-import { AccessLog } from '../../src/http/access-log.js';
+import { AccessLog } from '../../src/logging/access-log.js';
 import { TurnGuard } from '../../src/auth/turn.guard.js';
 import { HttpLimits } from '../../src/http/limits.js';
 import { createLogger } from '../../src/logging/logger.js';

@@ -4,12 +4,11 @@ import { isIP } from 'node:net';
 import { Inject, Injectable } from '@nestjs/common';
 import type { NextFunction } from 'express';
 import { KEY_PREFIX } from '../api-key.js';
-import { LOGGER, type Logger } from '../logging/logger.js';
-import type { Request, Response } from './express-classes.js';
+import { LOGGER, type Logger } from './logger.js';
+import type { Request, Response } from '../http/express-classes.js';
 
 export type LoggedResponse = ReturnType<typeof fieldsOf>;
 
-/** The fields of a response's line in the log. */
 function fieldsOf(request: Request, response: Response) {
   const { headers, socket } = request;
   const ip = (headers['x-forwarded-for'] && request.ip) || '';
@@ -33,7 +32,6 @@ function fieldsOf(request: Request, response: Response) {
 /** Gives each request its id and each response its common headers, and logs the response when it has ended. */
 @Injectable()
 export class AccessLog {
-  /** Called with the log fields of each response. */
   observe?: (response: LoggedResponse) => void = undefined;
 
   constructor(@Inject(LOGGER) private readonly logger: Logger) {}
