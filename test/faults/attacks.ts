@@ -17,31 +17,24 @@ const ATTACKERS = fileURLToPath(new URL('attackers.ts', import.meta.url));
 const SHORT =
   /4 connections without|%ff|3,600|1,500 unknown|one byte|never end|6,500.*158|send nothing/;
 
-export async function attacks({ postgres: { url }, key, isShort, count }: Run): Promise<void> {
+export async function attacks(run: Run): Promise<void> {
+  const { url } = run.postgres;
   await fill(url, 1_000, `repeat('🐾', 255)`);
   const attacker = await administerKeys(url, (keys) => keys.issue('attacker'));
-  for (const name of ATTACKS) {
-    const isChosen = SHORT.test(name);
-    for (const proxy of isShort || !isChosen ? [undefined] : [undefined, ...PROXIES]) {
-      if (isChosen || !isShort) {
-        await attack({ url, name, key, attackersKey: attacker.key, seconds: count.seconds, proxy });
-      }
+  for (const name of Object.keys(ATTACKS).filter((each) => !run.isShort || SHORT.test(each))) {
+    const proxies = run.isShort || !SHORT.test(name) ? [] : PROXIES;
+    for (const proxy of [undefined, ...proxies]) {
+      await attack(run, attacker.key, name, proxy);
     }
   }
 }
 
-interface Attack {
-  url: string;
-  name: string;
-  key: string;
-  attackersKey: string;
-  seconds: number;
-  /** What is attacked in place of the service itself. */
-  proxy: ProxyName | undefined;
-}
-
-async function attack({ url, name, key, attackersKey, seconds, proxy: via }: Attack) {
-  const service = await Service.start(url, { env: { TRUST_PROXY: via === undefined ? '' : '1' } });
+/** @param via what is attacked in place of the service itself. */
+async function attack(run: Run, attackersKey: string, name: string, via?: ProxyName) {
+  const { postgres, key, count } = run;
+  const service = await Service.start(postgres.url, {
+    env: { TRUST_PROXY: via === undefined ? '' : '1' },
+  });
   const proxy = via && (await Proxy.start(via, [service.port, service.port]));
   const { origin, port } = proxy ?? service;
   const path = '/v1/pets';
@@ -60,7 +53,7 @@ async function attack({ url, name, key, attackersKey, seconds, proxy: via }: Att
     new Stream(origin, 100, () => ({ path, key, agent: false })),
   ];
   const live = new Stream(origin, 200, () => ({ path: '/health/live', agent: false }));
-  await wait(seconds * 1000);
+  await wait(count.seconds * 1000);
   const all = (await Promise.all(others.map((stream) => stream.stop()))).flat();
   const lives = await live.stop();
   await attackers.end('SIGKILL');
@@ -75,11 +68,7 @@ async function attack({ url, name, key, attackersKey, seconds, proxy: via }: Att
     ['of them failed', lives.filter((answer) => !isServed(answer)).length, '= 0'],
     ['memory', await service.memory('VmHWM'), '≤ 512', 'MiB'],
     // A proxy keeps connections.
-    [
-      'open files afterwards, more than before',
-      (await service.files()) - before,
-      via ? '' : '≤ 20',
-    ],
+    ['more open files afterwards', (await service.files()) - before, via ? '' : '≤ 20'],
   );
   await proxy?.stop();
   await service.kill();
