@@ -1,6 +1,7 @@
 /** Clients of the service that go on after errors, and remember what they were told. */
 import { Agent } from 'node:http';
 import { setTimeout as wait } from 'node:timers/promises';
+import type { Answer as Response } from '../support/answers.js';
 import { query } from '../support/ask.js';
 import { type Message, transmit } from '../support/send.js';
 import type { Figure } from './report.js';
@@ -16,10 +17,7 @@ export interface Question extends Message {
 }
 
 /** Without a status, no response came. */
-export interface Answer {
-  status?: number;
-  headers?: Record<string, any>;
-  text?: string;
+export interface Answer extends Partial<Response> {
   /** When the request was sent: `performance.now()`. */
   at: number;
   ms: number;

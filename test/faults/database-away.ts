@@ -4,13 +4,13 @@
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { chown, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chown, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Client } from 'pg';
 import { query } from '../support/ask.js';
 import type { Postgres } from '../support/postgres.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 import { until } from '../support/until.js';
 import {
   type Answer,
@@ -77,14 +77,13 @@ const FAULTS: Fault[] = [
       const holder = new Client({ connectionString: url });
       await holder.connect();
       await holder.query('begin; lock table pets in access exclusive mode');
-      let pid = 0;
-      await until('a session waits', async () => {
-        const [waiting] = await query(
+      const waiting = () =>
+        query(
           url,
           `select pid from pg_stat_activity where application_name = 'animal-store' and wait_event_type = 'Lock'`,
         );
-        return (pid = waiting?.pid) !== undefined;
-      });
+      await until('a session waits', async () => (await waiting()).length > 0);
+      const [{ pid }] = await waiting();
       process.kill(pid, 'SIGSTOP');
       await holder.end();
       return () => process.kill(pid, 'SIGCONT');
@@ -124,10 +123,9 @@ export async function setStandbyNames(url: string, names: string): Promise<void>
 
 /** Fills the disk of the tables, a small one that is made for them, but not that of the log: PostgreSQL would stop. */
 async function fillDisk({ postgres: { url } }: Parts) {
-  const folder = await mkdtemp(join(tmpdir(), 'animal-store-disk-'));
+  const folder = await temporaryFolder();
   const mount = ['-t', 'tmpfs', '-o', 'size=32m', 'tmpfs', folder];
   if (spawnSync('mount', mount).status !== 0) {
-    await rm(folder, { recursive: true });
     return 'a small disk cannot be mounted: that takes root';
   }
   const [{ data }] = await query(url, `select current_setting('data_directory') as data`);
@@ -146,7 +144,6 @@ async function fillDisk({ postgres: { url } }: Parts) {
     await rm(join(folder, 'filler'));
     await query(url, 'alter table pets set tablespace pg_default', 'drop tablespace small');
     unmount();
-    await rm(folder, { recursive: true });
   };
 }
 
@@ -155,29 +152,27 @@ const LIBFAKETIME = ['x86_64', 'aarch64']
   .map((machine) => `/usr/lib/${machine}-linux-gnu/faketime/libfaketime.so.1`)
   .find((file) => existsSync(file));
 
-export async function databaseAway({ postgres, key, count }: Run): Promise<void> {
-  const folder = await mkdtemp(join(tmpdir(), 'animal-store-clock-'));
-  const clock = join(folder, 'clock');
+export async function databaseAway(run: Run): Promise<void> {
+  const { postgres } = run;
+  const clock = join(await temporaryFolder(), 'clock');
   await writeFile(clock, '+0');
-  const env = LIBFAKETIME && {
-    LD_PRELOAD: LIBFAKETIME,
+  const env = {
+    LD_PRELOAD: LIBFAKETIME ?? '',
     FAKETIME_TIMESTAMP_FILE: clock,
     FAKETIME_CACHE_DURATION: '1',
     FAKETIME_DONT_FAKE_MONOTONIC: '1',
   };
-  const service = await Service.start(postgres.url, { env: env || {} });
+  const service = await Service.start(postgres.url, { env });
   for (const fault of FAULTS) {
-    await endure(fault, { postgres, clock, service }, key, count.seconds * 1_000);
+    await endure(fault, { postgres, clock, service }, run);
   }
   await service.kill();
-  await rm(folder, { recursive: true });
 }
 
 async function endure(
   { name, begin, mayFail = {}, isUnready = false }: Fault,
   parts: Parts,
-  key: string,
-  milliseconds: number,
+  { key, count }: Run,
 ): Promise<void> {
   const { origin } = parts.service;
   const kinds = Object.entries(KINDS);
@@ -193,7 +188,7 @@ async function endure(
     await stopAll();
     return skip(name, end);
   }
-  await wait(milliseconds);
+  await wait(count.seconds * 1_000);
   await end();
   const ended = performance.now();
   const isBack = async () => {

@@ -43,8 +43,6 @@ export async function failovers({ count }: Run): Promise<void> {
 /** Makes commits wait for the standby. Resolves when they do. */
 async function replicate({ url }: Postgres): Promise<void> {
   await setStandbyNames(url, `'*'`);
-  await until('commits wait for the standby', async () => {
-    const rows = await query(url, `select from pg_stat_replication where sync_state = 'sync'`);
-    return rows.length === 1;
-  });
+  const inSync = () => query(url, `select from pg_stat_replication where sync_state = 'sync'`);
+  await until('commits wait for the standby', async () => (await inSync()).length === 1);
 }

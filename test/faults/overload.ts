@@ -14,9 +14,6 @@ const ENOUGH = 64;
 /** Percent of the peak. */
 const LEAST_SHARE = 80;
 
-/** MiB. */
-const MOST_MEMORY = 512;
-
 export interface Load {
   service: Service;
   key: string;
@@ -53,13 +50,13 @@ export async function overload({ postgres, key }: Run): Promise<void> {
     ['creates', 10 * ENOUGH],
     ...[2_000, 5_000, 8_000].map((many) => ['lists', many] as const),
   ] as const) {
-    await crowd({ ...peak, kind }, { ...peak, kind, service: spared }, connections);
+    await crowd({ ...peak, kind }, spared, connections);
   }
   await Promise.all([service.kill(), spared.kill()]);
 }
 
-/** @param spared the peak of a service that has no load, with which this one is compared afterwards. */
-async function crowd(peak: Load, spared: Load, connections: number): Promise<void> {
+/** @param spared has no load; this one's peak is compared with that one's afterwards. */
+async function crowd(peak: Load, spared: Service, connections: number): Promise<void> {
   const isServable = connections <= 10 * ENOUGH;
   const { origin } = peak.service;
   const answers: Answer[] = [];
@@ -81,7 +78,7 @@ async function crowd(peak: Load, spared: Load, connections: number): Promise<voi
   const [afterwards, unharmed] = await inTurns(
     2,
     () => wrk(peak),
-    () => wrk(spared),
+    () => wrk({ ...peak, service: spared }),
   );
   const served = answers.filter(isServed);
   const worst = (of: keyof Result) => most(crowds.map((one) => one[of]));
@@ -95,7 +92,7 @@ async function crowd(peak: Load, spared: Load, connections: number): Promise<voi
     ['p99 of 50 new clients per second', p99(served), limit('≤ 1,000'), 'ms'],
     ['share of them rejected', (1 - served.length / answers.length) * 100, limit('≤ 50'), '%'],
     ['longest response of /health/live', longest(lives), '', 'ms'],
-    ['memory', await peak.service.memory('VmHWM'), `≤ ${MOST_MEMORY}`, 'MiB'],
+    ['memory', await peak.service.memory('VmHWM'), '≤ 512', 'MiB'],
     [
       'peak afterwards in percent of that of a service without overload',
       share(afterwards, unharmed),

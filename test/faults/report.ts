@@ -11,39 +11,36 @@ export function judgeNoTimes(): void {
 }
 
 /** Its limit begins with `=`, `≤` or `≥`, as in `≤ 5,000`. Its unit is `ms`, `%` or `MiB`, if it has one. */
-export type Figure = [name: string, value: number | string, limit?: string, unit?: string];
+export type Figure = [name: string, value: number, limit?: string, unit?: string];
 
 /** Notes what was measured when something was done. */
 export function note(done: string, ...figures: Figure[]): void {
   for (const [name, value, limit = '', unit = ''] of figures) {
-    const isJudged = limit !== '' && (areTimesJudged || !['ms', '%'].includes(unit));
-    const isHeld = !isJudged || isWithin(value, limit);
-    isBroken ||= !isHeld;
-    const shown =
-      typeof value === 'number' ? value.toLocaleString('en', { maximumFractionDigits: 1 }) : value;
-    const result = !isJudged ? '' : isHeld ? 'held' : '**broken**';
-    report(
-      done,
-      name,
-      `${shown} ${unit}`.trim(),
-      isJudged ? `${limit} ${unit}`.trim() : '',
-      result,
-    );
+    const shown = value.toLocaleString('en', { maximumFractionDigits: 1 });
+    const result = `${shown} ${unit}`.trim();
+    if (limit === '' || (!areTimesJudged && ['ms', '%'].includes(unit))) {
+      report(done, name, result);
+    } else {
+      const isHeld = isWithin(value, limit);
+      isBroken ||= !isHeld;
+      report(done, name, result, `${limit} ${unit}`.trim(), isHeld ? 'held' : '**broken**');
+    }
   }
 }
 
 /** Notes that something was not done, and why. */
-export const skip = (done: string, why: string) => report(done, `skipped: ${why}`, '', '', '');
+export const skip = (done: string, why: string) => report(done, `skipped: ${why}`);
 
-function report(...row: string[]): void {
+function report(done: string, measured: string, result = '', limit = '', isHeld = ''): void {
+  const row = [done, measured, result, limit, isHeld];
   rows.push(row);
   console.error(row.join(' | '));
 }
 
-function isWithin(value: number | string, limit: string): boolean {
-  const wanted = limit.slice(2).replaceAll(',', '');
-  const [number, bound] = [Number(value), Number(wanted)];
-  return { '≤': number <= bound, '≥': number >= bound }[limit[0]!] ?? String(value) === wanted;
+function isWithin(value: number, limit: string): boolean {
+  const bound = Number(limit.slice(2).replaceAll(',', ''));
+  const compared = { '=': value === bound, '≤': value <= bound, '≥': value >= bound };
+  return compared[limit[0] as keyof typeof compared];
 }
 
 export const allHeld = () => !isBroken;

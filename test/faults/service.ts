@@ -68,22 +68,18 @@ export class Service {
     return `http://127.0.0.1:${this.port}`;
   }
 
-  get processId(): number {
-    return this.program.processId!;
-  }
-
   async kill(): Promise<void> {
     await this.program.end('SIGKILL');
   }
 
   /** How many files and sockets it has open. */
   async files(): Promise<number> {
-    return (await readdir(`/proc/${this.processId}/fd`)).length;
+    return (await readdir(`/proc/${this.program.processId}/fd`)).length;
   }
 
   /** MiB of resident memory, now or at its peak. @param field of proc(5). */
   async memory(field: 'VmRSS' | 'VmHWM'): Promise<number> {
-    const status = await readFile(`/proc/${this.processId}/status`, 'utf8');
+    const status = await readFile(`/proc/${this.program.processId}/status`, 'utf8');
     return Math.round(Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(status)?.[1]) / 1024);
   }
 }

@@ -1,6 +1,7 @@
 /** Half of the peak for an hour, with clients that come and go or misbehave: nothing that the process holds grows. */
 import { connect } from 'node:net';
 import { freePort } from '../../scripts/free-port.mjs';
+import { request } from '../support/raw-http.js';
 import { create, Stream } from './clients.js';
 import { type Load, wrk } from './overload.js';
 import { type Figure, note } from './report.js';
@@ -87,7 +88,7 @@ const kinds = (key: string) => [
 /** Asks for more lists than all buffers hold, and reads none of them. */
 function readNothing({ port }: Service, key: string): void {
   const socket = connect(port, '127.0.0.1').on('error', () => {});
-  const headers = `Host: test\r\nAuthorization: Bearer ${key}\r\n\r\n`;
-  socket.pause().write(`GET /v1/pets?limit=100 HTTP/1.1\r\n${headers}`.repeat(300));
+  const list = request('GET /v1/pets?limit=100', [`Authorization: Bearer ${key}`]);
+  socket.pause().write(list.repeat(300));
   setTimeout(() => socket.destroy(), 60_000).unref();
 }
