@@ -1,5 +1,4 @@
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import type { Ids } from './program.js';
@@ -10,9 +9,8 @@ export function ordinaryAccount(): Ids | undefined {
     console.warn('Not run as another account: only root can.');
     return undefined;
   }
-  const [, uid, gid] =
-    /^nobody:[^:]*:(\d+):(\d+):/m.exec(readFileSync('/etc/passwd', 'utf8')) ?? [];
-  const ids = { uid: Number(uid), gid: Number(gid) };
+  // Those of nobody.
+  const ids = { uid: 65_534, gid: 65_534 };
   const typeorm = join(PROJECT_ROOT, 'node_modules/typeorm/package.json');
   const reading = spawnSync(process.execPath, ['-p', `require(${JSON.stringify(typeorm)})`], ids);
   if (reading.status !== 0) {

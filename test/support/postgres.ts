@@ -10,8 +10,6 @@ import { temporaryFolder } from './temporary-folder.js';
 
 const ENVIRONMENT = { PATH: process.env['PATH'], LC_ALL: 'C', TZ: 'UTC' };
 
-const PASSWORD = 'superuser-password';
-
 /** @returns the folder of the installed PostgreSQL's server; `undefined` without it or its clients. */
 export async function systemBinaries(): Promise<string | undefined> {
   // Where Debian has the server's programs, by major version.
@@ -25,7 +23,7 @@ export async function systemBinaries(): Promise<string | undefined> {
 
 /** A new server, on a port and in a folder that it keeps. Its superuser is `postgres`. */
 export class Postgres {
-  readonly password = PASSWORD;
+  readonly password = 'superuser-password';
   private program!: Program;
   private logBefore = '';
 
@@ -44,7 +42,7 @@ export class Postgres {
   static async start(settings: string[] = [], binaries?: string): Promise<Postgres> {
     const server = await Postgres.inNewFolder(settings, binaries);
     const passwordFile = join(server.folder, 'password');
-    await writeFile(passwordFile, PASSWORD);
+    await writeFile(passwordFile, server.password);
     const access = ['--username=postgres', `--pwfile=${passwordFile}`, '--auth=scram-sha-256'];
     await server.run('initdb', ...access, '--encoding=UTF8', '--locale=C', '--no-sync');
     await server.launch();
@@ -57,10 +55,8 @@ export class Postgres {
     const found = binaries ?? (await findBinaries(account));
     const server = new Postgres(await freePort(), folder, found, account, settings);
     await mkdir(server.data, { mode: 0o700 });
-    const { uid, gid } = account;
-    if (uid !== undefined && gid !== undefined) {
-      await chown(server.data, uid, gid);
-    }
+    // -1: as it is.
+    await chown(server.data, account.uid ?? -1, account.gid ?? -1);
     return server;
   }
 
@@ -76,8 +72,7 @@ export class Postgres {
     for (const entry of await readdir(this.data)) {
       await rm(join(this.data, entry), { recursive: true });
     }
-    const copy = ['-R', '-X', 'stream', '--checkpoint=fast', '-d', primary.url];
-    await this.run('pg_basebackup', ...copy);
+    await this.run('pg_basebackup', '-R', '--checkpoint=fast', '-d', primary.url);
     await this.launch();
   }
 
@@ -117,7 +112,7 @@ export class Postgres {
 
   /** Of the database `postgres`, as the superuser. */
   get url(): string {
-    return `postgres://postgres:${PASSWORD}@127.0.0.1:${this.port}/postgres`;
+    return `postgres://postgres:${this.password}@127.0.0.1:${this.port}/postgres`;
   }
 
   private get data(): string {

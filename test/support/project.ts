@@ -44,9 +44,8 @@ export class Project {
     await mkdir(temporary);
     await chmod(temporary, 0o1777);
     await chmod(folder, mode);
-    if (ids.uid !== undefined && ids.gid !== undefined) {
-      await chown(folder, ids.uid, ids.gid);
-    }
+    // -1: as it is.
+    await chown(folder, ids.uid ?? -1, ids.gid ?? -1);
   }
 
   /** Takes one of the packages away from its programs. */

@@ -1,13 +1,10 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename } from 'node:path';
 import { lexer, type Tokens } from 'marked';
-import { PROJECT_ROOT } from '../../src/config/project-root.js';
+import { inFolder, read } from './documents.js';
 
-const FOLDER = join(PROJECT_ROOT, 'docs/guides');
+export const GUIDES = inFolder('docs/guides').map((file) => basename(file, '.md'));
 
-export const GUIDES = readdirSync(FOLDER).map((file) => file.replace('.md', ''));
-
-export const readGuide = (name: string) => readFileSync(join(FOLDER, `${name}.md`), 'utf8');
+export const readGuide = (name: string) => read(`docs/guides/${name}.md`);
 
 export interface Sample {
   language: string;
