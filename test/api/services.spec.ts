@@ -1,21 +1,23 @@
+import { INT64_MIN } from '../../src/int64.js';
 import type { PageReader } from '../../src/listing/page-reader.js';
 import { createLogger } from '../../src/logging/logger.js';
-import { OrdersService } from '../../src/orders/orders.service.js';
 import { IdempotentCreation } from '../../src/pets/idempotent-creation.js';
+import type { NewPet } from '../../src/pets/new-pet.dto.js';
 import type { PetStore } from '../../src/pets/pet-store.js';
 import { PetsService } from '../../src/pets/pets.service.js';
 
 const REX = { name: 'Rex', categoryId: 1n, status: 'available' } as const;
+const MAX = { ...REX, name: 'Max' };
 
 /** A store that has these methods. Another one that is called fails the test. */
 const storeWith = (methods: Partial<PetStore>) => methods as PetStore;
 
-/** A reader of lists that have as many items as are wanted. */
+/** A reader of lists that have as many items as are wanted. Each says on which page of the read it is. */
 function fakeReader() {
   const reads: unknown[] = [];
   const of: PageReader['of'] = (list, filters) => async (pages) => {
     reads.push([list.table, filters.map(({ name }) => name), pages]);
-    return pages.map(({ size }) => Array.from({ length: size }, (_, i) => `{"id":${i}}`));
+    return pages.map(({ size }, page) => Array<string>(size).fill(`{"id":7,"page":${page}}`));
   };
   return { reads, of };
 }
@@ -33,54 +35,46 @@ describe('PetsService', () => {
     expect(batches).toEqual([3]);
   });
 
-  it('finds a pet, and no other', async () => {
-    const rex = { id: '1', json: '{"id":1}' };
-    const find: PetStore['find'] = async (ids) => ids.map((id) => (id === 1n ? rex : undefined));
-    const service = new PetsService(storeWith({ find }), fakeReader());
-    expect(await service.get(1n)).toBe(rex);
-    for (const id of [2n, undefined]) {
-      await expect(service.get(id)).rejects.toMatchObject({ code: 'pet_not_found' });
-    }
+  it('reads each page once for all who want it, and gives each request its own', async () => {
+    const { reads, of } = fakeReader();
+    const service = new PetsService(storeWith({}), { of });
+    const sold = { limit: 2, status: 'sold' } as const;
+    const pending = { limit: 2, status: 'pending' } as const;
+    const queries = [sold, { ...sold, cursor: 7n }, { ...sold, limit: 1 }, pending, sold];
+    const pages = await Promise.all(queries.map((query) => service.list(query)));
+    const shown = pages.map(({ json }) => JSON.parse(json).map(({ page }: any) => page));
+    expect(shown).toEqual([[0, 0], [1, 1], [2], [3, 3], [0, 0]]);
+    expect(pages[4]).toBe(pages[0]);
+    const first = { start: INT64_MIN, size: 3, values: ['sold'] };
+    const others = [{ start: 8n }, { size: 2 }, { values: ['pending'] }];
+    const byStatus = [first, ...others.map((difference) => ({ ...first, ...difference }))];
+    expect(reads).toEqual([['pets', ['status'], byStatus]]);
   });
-
-  it('reads a page once for all who want it, and the next one only if more follow', async () => {
-    const reader = fakeReader();
-    const service = new PetsService(storeWith({}), reader);
-    const [page, same] = await Promise.all([
-      service.list({ limit: 2, status: 'sold' }),
-      service.list({ limit: 2, status: 'sold' }),
-    ]);
-    expect(same).toBe(page);
-    expect(page).toEqual({ json: '[{"id":0},{"id":1}]', next: expect.any(String) });
-    expect(reader.reads).toEqual([
-      ['pets', ['status'], [{ start: expect.any(BigInt), size: 3, values: ['sold'] }]],
-    ]);
-  });
-});
-
-it('OrdersService reads orders', async () => {
-  const reader = fakeReader();
-  await new OrdersService(reader).list({ limit: 1, cursor: 7n });
-  expect(reader.reads).toEqual([['orders', [], [{ start: 8n, size: 2, values: [] }]]]);
 });
 
 describe('IdempotentCreation', () => {
-  const creationWith = (insertOnce: PetStore['insertOnce']) =>
-    new IdempotentCreation(storeWith({ insertOnce }), createLogger('silent'));
+  /** What creates pets with keys, and how many of them each statement has. */
+  function creations() {
+    const sizes: number[] = [];
+    const insertOnce: PetStore['insertOnce'] = async (all) => {
+      sizes.push(all.length);
+      return all.map(({ bodyHash }) => ({ id: '1', json: '{}', bodyHash, isReplayed: false }));
+    };
+    const creation = new IdempotentCreation(storeWith({ insertOnce }), createLogger('silent'));
+    return { sizes, create: (key: string, pet: NewPet) => creation.create('1', key, pet) };
+  }
 
-  it('gives twins the same pet, which is replayed to the second', async () => {
-    const creation = creationWith(async ([first]) => [
-      { id: '1', json: '{}', bodyHash: first!.bodyHash, isReplayed: false },
-    ]);
-    const twins = [creation.create('1', 'k', REX), creation.create('1', 'k', REX)];
-    expect((await Promise.all(twins)).map(({ isReplayed }) => isReplayed)).toEqual([false, true]);
+  it('gives twins the same pet, replayed to the second, and rejects one with another body', async () => {
+    const { create } = creations();
+    const [first, second, other] = [REX, REX, MAX].map((pet) => create('key', pet));
+    await expect(other).rejects.toMatchObject({ code: 'idempotency_key_reused' });
+    const pet = await first!;
+    expect([pet.isReplayed, await second]).toEqual([false, { ...pet, isReplayed: true }]);
   });
 
-  it.each([
-    [undefined, 'idempotency_key_in_use'],
-    [{ id: '1', json: '{}', bodyHash: 'another', isReplayed: true }, 'idempotency_key_reused'],
-  ])('rejects a key with the outcome %j', async (outcome, code) => {
-    const rejected = creationWith(async () => [outcome]).create('1', 'k', REX);
-    await expect(rejected).rejects.toMatchObject({ code });
+  it('takes at most 64 locks with a statement', async () => {
+    const { sizes, create } = creations();
+    await Promise.all(Array.from({ length: 100 }, (_, n) => create(`${n}`, REX)));
+    expect(sizes).toEqual([64, 36]);
   });
 });
