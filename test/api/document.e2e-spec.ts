@@ -80,14 +80,13 @@ describe('the OpenAPI document', () => {
   });
 
   const [HERE, THERE] = ['https://a.test/v1', 'https://b.test/v1'];
-  const [PRODUCTION, STAGING] = ['production', 'staging'].map((it) => ({
-    DEPLOYMENT_ENVIRONMENT: it,
-  }));
+  const PRODUCTION = { NODE_ENV: 'production', DATABASE_URL: 'postgres://db.test/animals' };
+  const STAGING = { ...PRODUCTION, DEPLOYMENT_ENVIRONMENT: 'staging', STAGING_BASE_URL: THERE };
   it.each<[Record<string, string>, string[]]>([
     [{ PUBLIC_BASE_URL: HERE }, [`Development ${HERE}`]],
     [{ ...PRODUCTION, STAGING_BASE_URL: THERE }, ['Production /v1', `Staging ${THERE}`]],
-    [{ ...STAGING, PUBLIC_BASE_URL: THERE, STAGING_BASE_URL: THERE }, [`Staging ${THERE}`]],
-    [{ ...STAGING, STAGING_BASE_URL: THERE }, ['Staging /v1']],
+    [{ PUBLIC_BASE_URL: THERE, STAGING_BASE_URL: THERE }, [`Staging ${THERE}`]],
+    [STAGING, ['Staging /v1']],
   ])('names each server once, after the environment that it is: %j', (variables, expected) => {
     const { content, yaml } = documentIn(variables);
     expect(content.servers.map(({ url, description }: any) => `${description} ${url}`)).toEqual(
@@ -127,24 +126,21 @@ describe('the OpenAPI document', () => {
   });
 
   it('has the errors of the code, each at its status, and no others', () => {
-    const errors: Record<string, number> = {};
-    const responses: [at: string, response: any][] = [
+    const responses: [status: string, response: any][] = [
       ...OPERATIONS.flatMap((one) => Object.entries(one.responses)),
       ['404', DOCUMENT['x-route-not-found']],
       ['405', DOCUMENT['x-method-not-allowed']],
     ];
-    for (const [at, response] of responses.filter(([status]) => status >= '400')) {
+    const errors = responses.flatMap(([at, response]) => {
       const content = resolved<any>(response).content['application/json'];
-      const codes: string[] = resolved<any>(content.schema).allOf[1].properties.code.enum;
-      const examples: [string, number][] = codes.map((code) => [code, Number(at)]);
-      expect(examplesOf(content).map((one: any) => [one.code, Number(one.status)])).toEqual(
-        examples,
-      );
-      Object.assign(errors, Object.fromEntries(examples));
-    }
-    expect(errors).toEqual(
-      Object.fromEntries(Object.entries(ERRORS).map(([code, { status }]) => [code, status])),
-    );
+      const codes: string[] = resolved<any>(content.schema).allOf?.[1].properties.code.enum ?? [];
+      const expected = codes.map((code) => ({ code, status: Number(at) }));
+      expect(at < '400' ? [] : examplesOf(content)).toMatchObject(expected);
+      return expected.map(({ code, status }) => [code, { status }]);
+    });
+    const documented = Object.fromEntries(errors);
+    expect(ERRORS).toMatchObject(documented);
+    expect(Object.keys(ERRORS).toSorted()).toEqual(Object.keys(documented).toSorted());
   });
 
   const QUERY = OPERATIONS.flatMap(({ operationId, path, parameters }) =>
@@ -189,15 +185,11 @@ describe('the OpenAPI document', () => {
     },
   );
 
-  const isAccepted = (body: object) => validateSync(plainToInstance(NewPet, body)).length === 0;
-  const isDocumented = (body: object) => faultsBySchema(NEW_PET, body).length === 0;
-
   it('has in NewPet the names that the service accepts, and no others', () => {
-    const names = [' a ', ' \n\u3000', 'a\0'];
-    for (let code = 0; code < 0x1_0000; code += 1) {
-      names.push(String.fromCodePoint(code));
-    }
-    const differing = names
+    const characters = Array.from({ length: 0x1_0000 }, (_, code) => String.fromCodePoint(code));
+    const isAccepted = (body: object) => validateSync(plainToInstance(NewPet, body)).length === 0;
+    const isDocumented = (body: object) => faultsBySchema(NEW_PET, body).length === 0;
+    const differing = [' a ', ' \n\u3000', 'a\0', ...characters]
       // Schemas cannot speak of lone surrogates.
       .filter((name) => name.isWellFormed())
       .map((name) => ({ name, categoryId: 1n }))
@@ -206,23 +198,13 @@ describe('the OpenAPI document', () => {
   });
 });
 
-async function redocly(source: string): Promise<object[]> {
+it("docs/openapi.yaml keeps Redocly's recommended rules", async () => {
   const config = await createConfig({ extends: ['recommended'] });
-  return lintFromString({ source, config });
-}
+  expect(await lintFromString({ source: read('docs/openapi.yaml'), config })).toEqual([]);
+});
 
-async function spectral(source: string): Promise<object[]> {
+it("docs/openapi.yaml keeps Spectral's rules for OpenAPI", async () => {
   const linter = new spectralCore.Spectral();
   linter.setRuleset({ extends: [[oas as RulesetDefinition, 'recommended']] });
-  return linter.run(parseYaml(source));
-}
-
-it.each([
-  ["Redocly's recommended rules", redocly],
-  ["Spectral's rules for OpenAPI", spectral],
-])('%s are kept by the OpenAPI document, and not by one with errors', async (_title, lint) => {
-  const source = read('docs/openapi.yaml');
-  expect(await lint(source)).toEqual([]);
-  const faulty = source.replace('operationId: getPet', 'operationId: listPets');
-  expect(await lint(faulty.replace(/^ +license: .*\n/m, ''))).not.toEqual([]);
+  expect(await linter.run(parseYaml(read('docs/openapi.yaml')))).toEqual([]);
 });

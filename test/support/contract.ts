@@ -1,20 +1,9 @@
-import type { Server, ServerResponse } from 'node:http';
+import type { OutgoingHttpHeaders, Server, ServerResponse } from 'node:http';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { parse } from 'lossless-json';
 import { parse as parseYaml } from 'yaml';
 import { read } from './documents.js';
-
-/** A response as the service sends it. */
-export interface SentAnswer {
-  method: string;
-  /** The request's path, with or without its query; empty if there was no request. */
-  path: string;
-  status: number;
-  /** Names in lower case. */
-  headers: Record<string, string>;
-  text: string;
-}
 
 interface Response {
   headers: Record<string, { required?: boolean; schema: { type: string } }>;
@@ -37,30 +26,31 @@ export const DOCUMENT = parseYaml(read('docs/openapi.yaml'), {
     typeof value === 'bigint' && Number.isSafeInteger(Number(value)) ? Number(value) : value,
 });
 
+/** The operations of one of the document's paths, by their methods in lower case. */
+const operationsAt = (item: object) =>
+  Object.entries<any>(item).filter(([, { operationId }]) => operationId !== undefined);
+
 /** @returns the document's operations, each with its examples as a request; `success` is the status of the response. */
 export function operations() {
   return Object.entries<object>(DOCUMENT.paths).flatMap(([template, item]) =>
-    Object.entries(item)
-      .filter(([, operation]) => operation.operationId !== undefined)
-      .map(([method, { operationId, responses, parameters = [], requestBody }]) => {
-        const examples = (place: string): [string, string][] =>
-          parameters
-            .map(resolved)
-            .filter((one: any) => one.in === place && one.example !== undefined)
-            .map(({ name, example }: any) => [name, String(example)]);
-        const path = `${BASE}${template}`;
-        return {
-          operationId: String(operationId),
-          method: method.toUpperCase(),
-          success: Number(Object.keys(responses).find((status) => status.startsWith('2'))),
-          path: examples('path').reduce(
-            (text, [name, one]) => text.replace(`{${name}}`, one),
-            path,
-          ),
-          headers: Object.fromEntries(examples('header')),
-          body: requestBody?.content['application/json'].example,
-        };
-      }),
+    operationsAt(item).map(([method, { operationId, responses, parameters = [], requestBody }]) => {
+      const examples = (place: string): [string, string][] =>
+        parameters
+          .map(resolved)
+          .filter((one: any) => one.in === place && one.example !== undefined)
+          .map(({ name, example }: any) => [name, String(example)]);
+      return {
+        operationId: String(operationId),
+        method: method.toUpperCase(),
+        success: Number(Object.keys(responses).find((status) => status.startsWith('2'))),
+        path: examples('path').reduce(
+          (path, [name, one]) => path.replace(`{${name}}`, one),
+          `${BASE}${template}`,
+        ),
+        headers: Object.fromEntries(examples('header')),
+        body: requestBody?.content['application/json'].example,
+      };
+    }),
   );
 }
 
@@ -122,8 +112,10 @@ function checkable(schema: unknown): unknown {
   };
 }
 
-/** @returns how a response differs from the document. */
-export function faultsOf({ method, path: target, status, headers, text }: SentAnswer): string[] {
+/** @returns how a response with the body `text` differs from the document. */
+function faultsOf(method: string, target: string, sent: ServerResponse, text: string): string[] {
+  const { statusCode: status } = sent;
+  const headers = sent.getHeaders();
   // Letters mean the same percent-encoded (RFC 3986, section 6.2.2).
   const path = target.split('?')[0]!.replace(/%(?:[46][1-9a-f]|[57][0-9a])/gi, decodeURIComponent);
   const item = pathItem(path);
@@ -159,9 +151,7 @@ export function allowOf(methods: string[]): string {
 
 /** @returns the methods that the document has for a path. */
 export const methodsOf = (path: string): string[] =>
-  Object.entries<any>(pathItem(path)).flatMap(([method, { operationId }]) =>
-    operationId === undefined ? [] : method.toUpperCase(),
-  );
+  operationsAt(pathItem(path)).map(([method]) => method.toUpperCase());
 
 function pathItem(path: string) {
   const template = Object.keys(DOCUMENT.paths).find((candidate) =>
@@ -170,7 +160,7 @@ function pathItem(path: string) {
   return template && DOCUMENT.paths[template];
 }
 
-function headerFaults(response: Response, sent: Record<string, string>): string[] {
+function headerFaults(response: Response, sent: OutgoingHttpHeaders): string[] {
   const unknown = new Set(Object.keys(sent).filter((name) => !UNNAMED.test(name)));
   const faults = Object.entries(response.headers).flatMap(([name, header]) => {
     const { required, schema } = resolved(header);
@@ -201,8 +191,8 @@ export function resolved<Part>(part: Part | { $ref: string }): Part {
 export const examplesOf = ({ example, examples }: any): any =>
   examples === undefined ? [example] : Object.values<any>(examples).map(({ value }) => value);
 
-function contentFaults(response: Response, sent: Record<string, string>, text: string): string[] {
-  const type = sent['content-type']?.split(';')[0] ?? '';
+function contentFaults(response: Response, sent: OutgoingHttpHeaders, text: string): string[] {
+  const type = String(sent['content-type'] ?? '').split(';')[0]!;
   if (response.content === undefined) {
     return type === '' && text === '' ? [] : ['the document has no body'];
   }
@@ -222,22 +212,10 @@ const bodyFaults = (schema: object, text: string): string[] =>
  */
 export function holdToDocument(server: Server): string[] {
   const faults: string[] = [];
-  const check = (method: string, path: string, status: number, sent: object, text: string) => {
-    const headers = Object.fromEntries(
-      Object.entries(sent).map(([name, value]) => [name.toLowerCase(), String(value)]),
-    );
-    faults.push(...faultsOf({ method, path, status, headers, text }));
-  };
   server.prependListener('request', ({ method, url }, response: ServerResponse) => {
-    const { writeHead, write, end } = response;
-    let sent = {};
+    const { write, end } = response;
     let text = '';
     Object.assign(response, {
-      writeHead(...args: any[]) {
-        const written = writeHead.apply(response, args as never);
-        sent = { ...response.getHeaders(), ...args.at(-1) };
-        return written;
-      },
       write(...args: any[]) {
         text += args[0];
         return write.apply(response, args as never);
@@ -247,7 +225,7 @@ export function holdToDocument(server: Server): string[] {
         // Node calls `writeHead` in it.
         const ended = end.apply(response, args as never);
         if (response.headersSent) {
-          check(method!, url!, response.statusCode, sent, text);
+          faults.push(...faultsOf(method!, url!, response, text));
         }
         return ended;
       },
