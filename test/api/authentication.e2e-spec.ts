@@ -51,7 +51,7 @@ describe('the Authorization header', () => {
     expect401(await listPets(header), true);
   });
 
-  it.each([
+  it.each<[headers: string[], words?: string]>([
     [['Authorization: Bearer\tKEY']],
     [['Authorization: Bearer']],
     [['Authorization: Bearer: KEY']],
@@ -66,17 +66,13 @@ describe('the Authorization header', () => {
     [['Authorization:', VALID]],
     [[VALID, 'Authorization:']],
     [['Authorization: Basic x', VALID]],
-  ])('is refused as %j', async (headers) => {
-    expect401(await listPets(...headers), false);
+    [['Authorization: KEY'], 'scheme Bearer is missing'],
+    [['Authorization: BearerKEY'], 'scheme Bearer is missing'],
+    [['Authorization: Basic dXNlcjpwYXNz'], 'scheme Bearer is missing'],
+    [['Authorization: bearer_x'], 'scheme Bearer is missing'],
+  ])('is refused as %j', async (headers, words = '') => {
+    expect401(await listPets(...headers), false, [words]);
   });
-
-  it.each(['KEY', 'BearerKEY', 'Basic dXNlcjpwYXNz', 'bearer_x'])(
-    'is refused as %j, because the scheme Bearer is missing',
-    async (credential) => {
-      const answer = await listPets(`Authorization: ${credential}`);
-      expect401(answer, false, ['scheme Bearer is missing']);
-    },
-  );
 
   const JSON_TYPE = ['Content-Type: application/json'];
   const BODY = '{"name":"Rex","categoryId":1,"access_token":"KEY"}';
