@@ -38,6 +38,8 @@ const create = (body?: string, ...headers: string[]) =>
 const expectStatus = async (status: number) =>
   expect((await connection.answer()).status).toBe(status);
 
+const of10 = (bytes: string) => bytes.replace('HTTP/1.1', 'HTTP/1.0');
+
 /** @returns the next response, with which the service ends the connection. */
 async function lastAnswer() {
   const answer = await connection.answer();
@@ -121,29 +123,23 @@ describe('a connection', () => {
     expect(await idle.rest()).toBe('');
   });
 
-  it.each([
-    ['a request with Upgrade', () => create(REX, 'Upgrade: h2c', 'Connection: Upgrade')],
-    [
-      'HTTP/1.0 with chunks',
-      () => create(undefined, CHUNKED).replace('1.1', '1.0') + chunksOf(REX),
-    ],
-  ])('ends with the response to %s, and handles nothing after it', async (_title, bytes) => {
-    const count = async () => (await service.query('select from pets')).length;
-    const before = await count();
-    connection.send(bytes() + create(REX) + list());
-    expect((await lastAnswer()).status).toBe(201);
-    expect(await count()).toBe(before + 1);
-  });
-
-  it.each([
-    ['of HTTP/1.0, which needs no Host', () => `GET /v1/pets HTTP/1.0\r\n${authorization}\r\n\r\n`],
-    ['whose client says so', () => list('Connection: close')],
+  it.each<[string, () => string, creates: number]>([
+    ['a request with Upgrade', () => create(REX, 'Upgrade: h2c', 'Connection: Upgrade'), 1],
+    ['chunks in HTTP/1.0', () => of10(create(undefined, CHUNKED)) + chunksOf(REX), 1],
+    ['HTTP/1.0, which needs no Host', () => of10(list()).replace('Host: test\r\n', ''), 0],
     // HTTP/1.0 has no 100 (Continue).
-    ['of HTTP/1.0', () => create(REX, 'Expect: 100-continue').replace('HTTP/1.1', 'HTTP/1.0')],
-  ])('%s ends after its response', async (_title, bytes) => {
-    connection.send(bytes());
-    expect((await lastAnswer()).status).toBeLessThan(202);
-  });
+    ['HTTP/1.0 that expects it', () => of10(create(REX, 'Expect: 100-continue')), 1],
+    ['a client that says so', () => list('Connection: close'), 0],
+  ])(
+    'ends with the response to %s, and handles nothing after it',
+    async (_title, bytes, creates) => {
+      const count = async () => (await service.query('select from pets')).length;
+      const before = await count();
+      connection.send(bytes() + create(REX) + list());
+      expect((await lastAnswer()).status).toBe(200 + creates);
+      expect(await count()).toBe(before + creates);
+    },
+  );
 
   it.each([
     ['amid the headers', () => 'GET /v1/pets HTTP/1.1\r\nHost: te'],
@@ -171,9 +167,6 @@ describe('a body that nobody reads', () => {
     [401, 'POST /v1/pets', () => []],
     [413, 'POST /v1/pets', () => [authorization, JSON_TYPE]],
     [415, 'POST /v1/pets', () => [authorization]],
-    [404, 'POST /no', () => []],
-    [405, 'PUT /v1/pets', () => []],
-    [204, 'OPTIONS /v1/pets', () => []],
   ])(
     'does not keep its client from %i to %s, nor from the next response, if it has at most 1 MiB',
     async (status, line, headers) => {
@@ -223,14 +216,14 @@ describe('a request that is not well-formed HTTP', () => {
   /** A createPet with these header lines and these bytes for a body. */
   const post = (headers: string[], body: string) => create(undefined, ...headers) + body;
 
-  it.each<[string, () => string | Buffer, string[]?]>([
+  it.each<[string, () => string | Buffer, end?: 'cut short']>([
     ['garbage', () => 'hello\r\n\r\n'],
     ['a TLS greeting', () => Buffer.from('1603010200010001fc0303', 'hex')],
     ['an HTTP/2 preface', () => 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
     ['an unknown method', () => `FOO /v1/pets HTTP/1.1\r\n${HOST}`],
     ['a bare CR in a header', () => `GET /v1/pets HTTP/1.1\r\nX: a\rb\r\n${HOST}`],
-    ['LF alone after the request line', () => `GET /v1/pets HTTP/1.1\n${HOST}`, ['CR LF']],
-    ['LF alone after a header', () => 'GET /v1/pets HTTP/1.1\r\nHost: test\n\r\n', ['CR LF']],
+    ['LF alone after the request line', () => `GET /v1/pets HTTP/1.1\n${HOST}`],
+    ['LF alone after a header', () => 'GET /v1/pets HTTP/1.1\r\nHost: test\n\r\n'],
     ['a Content-Length that is no number', () => post(['Content-Length: abc'], '{}')],
     ['two Content-Lengths', () => post(['Content-Length: 2\r\nContent-Length: 2'], '{}')],
     ['a Content-Length beside chunks', () => post([`Content-Length: 2\r\n${CHUNKED}`], '{}')],
@@ -238,27 +231,23 @@ describe('a request that is not well-formed HTTP', () => {
     ['a chunk longer than its size', () => post([CHUNKED], '1\r\n{}\r\n0\r\n\r\n')],
     ['gzip, whose end is unknown', () => post(['Transfer-Encoding: gzip'], '0\r\n\r\n')],
     ['gzip of chunks', () => post(['Transfer-Encoding: chunked, gzip'], '0\r\n\r\n')],
-  ])('gets 400 with the headers of every response: %s', async (_title, bytes, words = []) => {
+    ['a body cut short', () => post(['Content-Length: 100'], '{"name":'), 'cut short'],
+    ['a chunk cut short', () => post([CHUNKED], '64\r\n{"na'), 'cut short'],
+    ['chunks without the last', () => post([CHUNKED], '2\r\n{}\r\n'), 'cut short'],
+    ['headers cut short', () => 'GET /v1/pets HTTP/1.1\r\nHost: te', 'cut short'],
+  ])('gets 400 with the headers of every response: %s', async (_title, bytes, end = '') => {
     connection.send(bytes());
+    if (end === 'cut short') {
+      connection.halfClose();
+    }
     const answer = await lastAnswer();
-    expectError(answer, 400, 'invalid_request', words);
+    expectError(answer, 400, 'invalid_request');
     expect(answer.headers).toMatchObject({
       date: expect.stringMatching(/ GMT$/),
       'cache-control': 'no-store',
       'x-content-type-options': 'nosniff',
       'x-request-id': expect.any(String),
     });
-  });
-
-  it.each<[string, () => string]>([
-    ['a body', () => post(['Content-Length: 100'], '{"name":')],
-    ['a chunk', () => post([CHUNKED], '64\r\n{"na')],
-    ['chunks without the last', () => post([CHUNKED], '2\r\n{}\r\n')],
-    ['headers', () => 'GET /v1/pets HTTP/1.1\r\nHost: te'],
-  ])('gets 400 if it is cut short: %s', async (_title, bytes) => {
-    connection.send(bytes());
-    connection.halfClose();
-    expectError(await lastAnswer(), 400, 'invalid_request');
   });
 
   it.each([
@@ -311,8 +300,7 @@ describe('a request that is not well-formed HTTP', () => {
   });
 
   it.each([
-    ['one long header', [`X: ${'x'.repeat(headerBytes)}`]],
-    ['many', Array<string>(100).fill(`X: ${'x'.repeat(headerBytes / 100)}`)],
+    ['many headers', Array<string>(100).fill(`X: ${'x'.repeat(headerBytes / 100)}`)],
     ['a long target', [], 'x'.repeat(headerBytes)],
     // Host is one more.
     ['too many fields, however small', Array<string>(headerFields).fill('a:')],
@@ -329,6 +317,6 @@ describe('a request that is not well-formed HTTP', () => {
     await expectStatus(200);
     await expectStatus(200);
     connection.send(request('GET /health/live', [`${longest}x`]));
-    expectError(await connection.answer(), 431, 'headers_too_large');
+    expectError(await lastAnswer(), 431, 'headers_too_large');
   });
 });

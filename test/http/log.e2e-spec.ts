@@ -4,6 +4,7 @@ import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { until } from '../support/until.js';
 import { serviceOfTests } from '../support/service.js';
 
+const JSON_TYPE = 'Content-Type: application/json';
 const FORGED = '{"level":"fatal","forged":true}';
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
@@ -59,7 +60,7 @@ describe('the log', () => {
   it('has one line for a client that vanished amid its body', async () => {
     for (const key of [service.key, newApiKey()]) {
       service.log.length = 0;
-      const headers = [`Authorization: Bearer ${key}`, 'Content-Type: application/json'];
+      const headers = [`Authorization: Bearer ${key}`, JSON_TYPE];
       const connection = await RawConnection.open(service.port);
       connection.send(request('POST /v1/pets', headers, '{"name":"Rex"}').slice(0, -1));
       connection.vanish();
@@ -120,52 +121,38 @@ describe('the log', () => {
     expect(traceIdOf(traceparent)).toBe(trace),
   );
 
-  it('holds no key and nothing of a query, a path, a body or a malformed header', async () => {
-    const secret = 'needle-in-a-haystack';
+  it('holds no key and nothing of a query, a path, a body or a malformed header, nor a line of a client', async () => {
+    const forged = `\n${FORGED}\n`;
+    const encoded = encodeURIComponent(forged);
     for (const key of [service.key, newApiKey(), 'not-a-key-but-a-secret']) {
       service.log.length = 0;
-      const headers = [`Authorization: Bearer ${key}`, 'Content-Type: application/json'];
-      const body = JSON.stringify({ name: secret, categoryId: secret, access_token: key });
+      const headers = [`Authorization: Bearer ${key}`, JSON_TYPE];
+      const list = (...others: string[]) => request('GET /v1/pets', [...others, ...headers]);
+      const body = JSON.stringify({ name: FORGED, categoryId: FORGED, access_token: key });
       const all = [
-        request(`GET /v1/pets?access_token=${key}&cursor=${secret}`, headers),
-        request(`GET /v1/pets/${secret}`, headers),
-        request(`PUT /${key}/${secret}`, headers),
-        request('GET /v1/pets', [`X-Request-Id: ${secret} ${key}`, ...headers]),
-        request('GET /v1/pets', [`traceparent: ${key}`, `X-Forwarded-For: ${key}`, ...headers]),
+        request(`GET /v1/pets?access_token=${key}&limit=${encoded}`, headers),
+        request(`GET /v1/pets/${encoded}`, headers),
+        request(`PUT /${key}/${encoded}`, headers),
         request('POST /v1/pets', headers, body),
-        request('POST /v1/pets', headers, `${body}x`),
+        request('POST /v1/pets', headers, body + forged),
+        list(`traceparent: ${key}`, `X-Forwarded-For: ${key}`),
+        list(`traceparent: a\r\n ${FORGED}`, `X-Forwarded-For: \n ${FORGED}`),
+        ...[` ${key}`, ' ', '\r\n ', '\n ', '\n'].map((end) =>
+          list(`X-Request-Id: a${end}${FORGED}`),
+        ),
         request('GET /v1/pets', [`Authorization: Basic ${key}`]),
-        request('GET /v1/pets', [`Authorization: ${key} ${secret}`]),
-        `${key} ${secret}\r\n\r\n`,
+        request('GET /v1/pets', [`Authorization: ${key}\r\n ${FORGED}`]),
+        `${key} ${forged}\r\n\r\n`,
       ];
       for (const bytes of all) {
         await exchange(service.port, bytes);
       }
       expect(requestLines()).toHaveLength(all.length);
-      expect(service.log.join('')).not.toContain(key);
-      expect(service.log.join('')).not.toContain(secret);
-    }
-  });
-
-  it('cannot be given a line by a client', async () => {
-    const headers = [`Authorization: Bearer ${service.key}`, 'Content-Type: application/json'];
-    const encoded = encodeURIComponent(`\n${FORGED}\n`);
-    for (const bytes of [
-      request(`GET /v1/pets?limit=${encoded}`, headers),
-      request(`PUT /v1/pets/${encoded}`, headers),
-      request('POST /v1/pets', headers, `\n${FORGED}\n`),
-      ...['X-Forwarded-For: ', 'traceparent: a\r', 'X-Request-Id: a', 'X-Request-Id: a\r'].map(
-        (header) => request('GET /v1/pets', [`${header}\n ${FORGED}`, ...headers]),
-      ),
-      request('GET /v1/pets', [`X-Request-Id: a\n${FORGED}`, ...headers]),
-      request('GET /v1/pets', [`Authorization: Bearer a\r\n ${FORGED}`]),
-      `${FORGED}\n${FORGED}\r\n\r\n`,
-    ]) {
-      await exchange(service.port, bytes);
-    }
-    for (const line of service.log) {
-      expect(line).toMatch(/^[^\n\r]+\n$/);
-      expect(JSON.parse(line)).not.toHaveProperty('forged');
+      for (const line of service.log) {
+        expect(line).toMatch(/^[^\n\r]+\n$/);
+        expect(line).not.toContain(key);
+        expect(line).not.toContain('forged');
+      }
     }
   });
 });
