@@ -2,25 +2,8 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Client } from 'pg';
 import { PETS } from '../../src/pets/pets.service.js';
 import { storesOn } from '../support/stores.js';
-import {
-  createMigratedDatabase,
-  dropDatabase,
-  startService,
-  type TestService,
-} from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 import { until } from '../support/until.js';
-
-let url: string;
-let locker: Client;
-beforeAll(async () => {
-  url = await createMigratedDatabase();
-  locker = new Client({ connectionString: url });
-  await locker.connect();
-});
-afterAll(async () => {
-  await locker.end();
-  await dropDatabase(url);
-});
 
 const EVERY = 10;
 const SECONDS = 1.5;
@@ -36,12 +19,15 @@ function clientsOf(paths: (() => unknown)[]) {
 }
 
 describe.each([10, 2])('with %d sessions', (size) => {
-  let service: TestService;
+  let locker: Client;
+  // Before its database is dropped.
+  afterAll(() => locker.end());
+  const service = serviceOfTests({ DATABASE_POOL_SIZE: String(size) });
   beforeAll(async () => {
-    service = await startService({ DATABASE_POOL_SIZE: String(size) }, url);
-    await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
+    locker = new Client({ connectionString: service.databaseUrl });
+    await locker.connect();
+    await create().expect(201);
   });
-  afterAll(() => service.stop());
 
   const create = () => service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 });
   let keys = 0;
@@ -87,7 +73,7 @@ describe.each([10, 2])('with %d sessions', (size) => {
   });
 
   it('each statement of a batch counts on Citus', async () => {
-    const { dataSource, pool, reader } = await storesOn(url, 'citus', size);
+    const { dataSource, pool, reader } = await storesOn(service.databaseUrl, 'citus', size);
     await locker.query(`begin; lock table pets in access exclusive mode`);
     const pages = Array.from({ length: 50 }, (_, i) => ({ start: BigInt(i), size: 1, values: [] }));
     const batch = reader.of(PETS, [])(pages);
