@@ -52,12 +52,10 @@ describeWith('PostgreSQL', BINARIES)('a primary and its standby', () => {
   });
 
   const create = () => service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 });
-  const setReadOnly = ({ url }: Postgres, state: 'on' | 'off') =>
-    query(
-      url,
-      `alter system set default_transaction_read_only = ${state}`,
-      'select pg_reload_conf()',
-    );
+  const setReadOnly = ({ url }: Postgres, state: 'on' | 'off') => {
+    const setting = `alter system set default_transaction_read_only = ${state}`;
+    return query(url, setting, 'select pg_reload_conf()');
+  };
   const portInUse = async () => (await service.query('select inet_server_port() as port'))[0].port;
 
   it('a start finds the one that takes writes', async () => {
@@ -75,7 +73,7 @@ describeWith('PostgreSQL', BINARIES)('a primary and its standby', () => {
       const sql = `select pg_last_wal_replay_lsn() >= '${lsn}' as "isEqual"`;
       return (await ask(standby.url, sql)).isEqual;
     });
-    await ask(standby.url, 'select pg_promote()');
+    await standby.promote();
     const sessions = await Promise.all(Array.from({ length: 5 }, () => service.pool.connect()));
     sessions.forEach((session) => session.release());
     expect(service.pool.idleCount).toBe(5);

@@ -86,12 +86,8 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
       return all.reduce((sum, one) => sum + one.get(sample)!, 0);
     };
 
-    const follow = (standby: Postgres, conninfo: string) =>
-      ask(
-        standby.url,
-        `alter system set primary_conninfo = '${conninfo}'`,
-        'select pg_reload_conf()',
-      );
+    const follow = ({ url }: Postgres, conninfo: string) =>
+      ask(url, `alter system set primary_conninfo = '${conninfo}'`, 'select pg_reload_conf()');
     const pets = async () => (await onPrimary('select count(*)::int from pets')).count;
     const create = async (service: TestService): Promise<number> => {
       const answer = await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 });
@@ -225,7 +221,7 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
         return (await ask(ahead.url, sql)).hasAll;
       });
       await primary.stop();
-      await ask(next.url, 'select pg_promote()');
+      await next.promote();
       const conninfo = `host=127.0.0.1 port=${next.port} user=postgres password=${primary.password}`;
       await follow(ahead, conninfo);
       let id = 0;
@@ -239,10 +235,8 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
       for (let i = 0; i < 20; i += 1) {
         await expectListed(service, id);
       }
-      const { body } = await service.api.get(
-        `/v1/pets?cursor=${new Cursors('pets').after(BigInt(id))}`,
-      );
-      expect(body).toEqual([]);
+      const cursor = new Cursors('pets').after(BigInt(id));
+      await service.api.get(`/v1/pets?cursor=${cursor}`).expect(200, []);
     });
   });
 });
