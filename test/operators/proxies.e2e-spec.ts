@@ -14,11 +14,12 @@ import { expectError } from '../support/answers.js';
 import { query } from '../support/ask.js';
 import { describeWith } from '../support/describe-with.js';
 import { freePort } from '../../scripts/free-port.mjs';
+import { areInstalled } from '../support/program.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { Project, type Service } from '../support/project.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 import { until } from '../support/until.js';
-import { checkHaproxy, configurationOf, PROXIES, Proxy } from '../support/proxy.js';
+import { checkHaproxy, configurationOf, PROXIES, Proxy, type ProxyName } from '../support/proxy.js';
 
 /** Two HTTP servers in place of the service's processes, which count what comes. */
 class Stubs {
@@ -89,8 +90,12 @@ describe('the limits of the proxies let the service respond first', () => {
   });
 });
 
-describe('two processes of the service', () => {
+/** Each may be missing on a developer's machine. */
+const both = describeWith('haproxy and nginx', areInstalled(...PROXIES));
+
+both('two processes of the service', () => {
   const project = Project.ofTests();
+  const proxies = {} as Record<ProxyName, Proxy>;
   let DATABASE_URL: string;
   let key: string;
   let ports: [number, number];
@@ -100,7 +105,11 @@ describe('two processes of the service', () => {
     ({ key } = await administerKeys(DATABASE_URL, (keys) => keys.issue('test')));
     ports = [await freePort(), await freePort()];
     services = await Promise.all([serve(ports[0]), serve(ports[1])]);
+    for (const name of PROXIES) {
+      proxies[name] = await Proxy.start(name, ports);
+    }
   });
+  afterAll(() => Promise.all(Object.values(proxies).map((proxy) => proxy.stop())));
 
   const serve = (port: number) =>
     project.serve({
@@ -112,110 +121,109 @@ describe('two processes of the service', () => {
       DRAIN_SECONDS: '5',
     });
 
-  describe.each(PROXIES)('behind %s', (name) => {
-    describeWith(name)('as deploy/ configures it', () => {
-      let proxy: Proxy;
-      beforeAll(async () => void (proxy = await Proxy.start(name, ports)));
-      afterAll(() => proxy.stop());
+  /** Lists, or creates an animal; again after 409, as the guides say: a killed process may have begun to create it. */
+  async function send(name: ProxyName, method: string, more = {}, body?: string): Promise<number> {
+    const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
+    const response = await fetch(`${proxies[name].origin}/v1/pets?limit=100`, {
+      method,
+      headers: { ...headers, 'X-Request-Id': name, ...more },
+      ...(body !== undefined && { body }),
+    });
+    await response.arrayBuffer();
+    return response.status === 409 ? send(name, method, more, body) : response.status;
+  }
 
-      it('have the address of the client in their log, whatever it says itself', async () => {
-        const headers = { 'X-Forwarded-For': '203.0.113.7' };
-        httpRequest(`${proxy.origin}/docs`, { localAddress: '127.0.0.9', headers }).end();
-        await Promise.any(services.map(({ program }) => program.says(/"client":"127\.0\.0\.9"/)));
-      });
+  describe.each(PROXIES)('behind %s as deploy/ configures it', (name) => {
+    it('have the address of the client in their log, whatever it says itself', async () => {
+      const headers = { 'X-Forwarded-For': '203.0.113.7' };
+      const localAddress = { haproxy: '127.0.0.8', nginx: '127.0.0.9' }[name];
+      httpRequest(`${proxies[name].origin}/docs`, { localAddress, headers }).end();
+      const line = new RegExp(`"client":"${localAddress}"`);
+      await Promise.any(services.map(({ program }) => program.says(line)));
+    });
 
-      const POST = ['Authorization: Bearer KEY', 'Content-Type: application/json'];
-      const LONG_BODY = request('POST /v1/pets', POST, ' '.repeat(20_000));
-      const LONG_HEADER = request('GET /', [`X-Long: ${'x'.repeat(17_000)}`]);
-      it.each([
-        ['a request without Host', 'GET / HTTP/1.1\r\n\r\n', 400, 'invalid_request'],
-        ['a body over 16 KiB', LONG_BODY, 413, 'payload_too_large'],
-        ['headers over 16 KiB', LONG_HEADER, 431, 'headers_too_large'],
-      ] as const)("reject %s with the service's error", async (_what, bytes, status, code) => {
-        expectError(await exchange(proxy.port, bytes.replace('KEY', key)), status, code);
-      });
+    const POST = ['Authorization: Bearer KEY', 'Content-Type: application/json'];
+    const LONG_BODY = request('POST /v1/pets', POST, ' '.repeat(20_000));
+    const LONG_HEADER = request('GET /', [`X-Long: ${'x'.repeat(17_000)}`]);
+    it.each([
+      ['a request without Host', 'GET / HTTP/1.1\r\n\r\n', 400, 'invalid_request'],
+      ['a body over 16 KiB', LONG_BODY, 413, 'payload_too_large'],
+      ['headers over 16 KiB', LONG_HEADER, 431, 'headers_too_large'],
+    ] as const)("reject %s with the service's error", async (_what, bytes, status, code) => {
+      expectError(await exchange(proxies[name].port, bytes.replace('KEY', key)), status, code);
+    });
 
-      /** Lists, or creates an animal; again after 409, as the guides say: a killed process may have begun to create it. */
-      async function send(method: string, more = {}, body?: string): Promise<number> {
-        const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
-        const response = await fetch(`${proxy.origin}/v1/pets?limit=100`, {
-          method,
-          headers: { ...headers, ...more },
-          ...(body !== undefined && { body }),
-        });
-        await response.arrayBuffer();
-        return response.status === 409 ? send(method, more, body) : response.status;
+    it('serve others while a client leaves, time and again, without the body that it announced', async () => {
+      const head = request('POST /v1/pets', [...POST, 'Content-Length: 9']);
+      const body = '{"name":"Rex","categoryId":1}';
+      for (let n = 0; n < 5; n += 1) {
+        const connection = await RawConnection.open(proxies[name].port);
+        connection.send(head);
+        connection.vanish();
+        const created = Array.from({ length: 4 }, () => send(name, 'POST', {}, body));
+        expect(await Promise.all(created)).toEqual([201, 201, 201, 201]);
       }
-
-      /**
-       * Has clients list and create while `stop` ends a process and another one takes its place, and
-       * expects that each response is 2xx and that each animal was created once.
-       */
-      async function underLoad(
-        headersOf: (pet: string) => Record<string, string>,
-        index: 0 | 1,
-        stop: () => Promise<unknown>,
-      ): Promise<void> {
-        const statuses: number[] = [];
-        const names: string[] = [];
-        let isOver = false;
-        const clients = Array.from({ length: 8 }, async () => {
-          while (!isOver) {
-            const pet = randomUUID();
-            names.push(pet);
-            const body = JSON.stringify({ name: pet, categoryId: 1 });
-            statuses.push(await send('POST', headersOf(pet), body), await send('GET'));
-            // Leaves CPU time for a process to start.
-            await wait(20);
-          }
-        });
-        const more = async () => {
-          const enough = statuses.length + 50;
-          await until('more requests have responses', () => statuses.length >= enough);
-        };
-        try {
-          await more();
-          await stop();
-          await more();
-          services[index] = await serve(ports[index]);
-          await services[index].program.says(/"route":"\/v1\/pets"/);
-          await more();
-        } finally {
-          isOver = true;
-        }
-        await Promise.all(clients);
-        expect(statuses.filter((status) => status < 200 || status > 299)).toEqual([]);
-        const rows = await query(DATABASE_URL, 'select name from pets');
-        const created = rows.map((row) => row.name).filter((pet) => names.includes(pet));
-        expect(created.toSorted()).toEqual(names.toSorted());
-      }
-
-      it('serve others while a client leaves, time and again, without the body that it announced', async () => {
-        const head = request('POST /v1/pets', [...POST, 'Content-Length: 9']);
-        const body = '{"name":"Rex","categoryId":1}';
-        for (let n = 0; n < 5; n += 1) {
-          const connection = await RawConnection.open(proxy.port);
-          connection.send(head);
-          connection.vanish();
-          const created = Array.from({ length: 4 }, () => send('POST', {}, body));
-          expect(await Promise.all(created)).toEqual([201, 201, 201, 201]);
-        }
-      });
-
-      const withKey = (pet: string) => ({ 'Idempotency-Key': pet });
-      // nginx learns that a process stops when it does not respond: a request on its way then must be sent again.
-      const restarting = { haproxy: () => ({}), nginx: withKey }[name];
-
-      it('respond with 2xx to all requests while one is restarted', () =>
-        underLoad(restarting, 0, async () => {
-          const signal = name === 'haproxy' ? 'SIGTERM' : 'SIGINT';
-          expect((await services[0].program.end(signal)).code).toBe(0);
-        }));
-
-      it('respond with 2xx to all requests that may be repeated while one is killed', () =>
-        underLoad(withKey, 1, () => services[1].program.end('SIGKILL')));
     });
   });
+
+  /**
+   * Has clients of both proxies list and create while `signal` ends a process and another one takes its place, and
+   * expects that each response is 2xx and that each animal was created once. @returns how the process ended.
+   */
+  async function underLoad(
+    withKey: readonly ProxyName[],
+    index: 0 | 1,
+    signal: NodeJS.Signals,
+  ): Promise<number | null> {
+    const statuses: Record<ProxyName, number[]> = { haproxy: [], nginx: [] };
+    const names: string[] = [];
+    let isOver = false;
+    const clients = Array.from({ length: 8 }, async (_, n) => {
+      const name = PROXIES[n % 2]!;
+      while (!isOver) {
+        const pet = randomUUID();
+        names.push(pet);
+        const headers = withKey.includes(name) ? { 'Idempotency-Key': pet } : {};
+        const body = JSON.stringify({ name: pet, categoryId: 1 });
+        statuses[name].push(await send(name, 'POST', headers, body), await send(name, 'GET'));
+        // Leaves CPU time for a process to start.
+        await wait(20);
+      }
+    });
+    const more = async () => {
+      const enough = PROXIES.map((name) => [name, statuses[name].length + 50] as const);
+      await until('more requests have responses', () =>
+        enough.every(([name, count]) => statuses[name].length >= count),
+      );
+    };
+    let code: number | null;
+    try {
+      await more();
+      ({ code } = await services[index].program.end(signal));
+      await more();
+      services[index] = await serve(ports[index]);
+      const { program } = services[index];
+      await Promise.all(PROXIES.map((name) => program.says(new RegExp(`"${name}"`))));
+      await more();
+    } finally {
+      isOver = true;
+    }
+    await Promise.all(clients);
+    for (const all of Object.values(statuses)) {
+      expect(all.filter((status) => status < 200 || status > 299)).toEqual([]);
+    }
+    const rows = await query(DATABASE_URL, 'select name from pets');
+    const created = rows.map((row) => row.name).filter((pet) => names.includes(pet));
+    expect(created.toSorted()).toEqual(names.toSorted());
+    return code;
+  }
+
+  // nginx learns that a process stops when it does not respond: a request on its way then must be sent again.
+  it('respond with 2xx to all requests while one is restarted', async () =>
+    expect(await underLoad(['nginx'], 0, 'SIGTERM')).toBe(0));
+
+  it('respond with 2xx to all requests that may be repeated while one is killed', async () =>
+    expect(await underLoad(PROXIES, 1, 'SIGKILL')).toBeNull());
 });
 
 describe.each(PROXIES)('servers that close connections without a response, behind %s', (name) => {
