@@ -5,7 +5,7 @@ import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
 import { ask, query } from '../support/ask.js';
 import { catalog } from '../support/catalog.js';
 import { runHere } from '../support/command.js';
-import { describeWith } from '../support/describe-with.js';
+import { describeWith, itWith } from '../support/describe-with.js';
 import { psql } from '../support/psql.js';
 import { revertToOrders } from '../support/revert-to-orders.js';
 import {
@@ -21,6 +21,8 @@ const databaseBy = async (create: () => Promise<string>) => {
   urls.push(await create());
   return urls.at(-1)!;
 };
+const newDatabase = () => databaseBy(createDatabase);
+const newMigratedDatabase = () => databaseBy(createMigratedDatabase);
 const nameOf = (url: string) => new URL(url).pathname.slice(1);
 const alterDatabase = (url: string, how: string) =>
   onServer(`alter database ${nameOf(url)} ${how}`);
@@ -42,33 +44,8 @@ async function print(DATABASE_URL: string, command = 'migrate sql'): Promise<str
 afterAll(() => Promise.all(urls.map(dropDatabase)));
 
 describeWith('psql')('the script of migrate sql, run by psql', () => {
-  it('changes what migrate run and migrate revert change, up, down and up again', async () => {
-    const [byScript, byCommand] = [
-      await databaseBy(createDatabase),
-      await databaseBy(createDatabase),
-    ];
-    const empty = await catalog(byCommand);
-    expect(psql(byScript, await print(byScript))).toBe(0);
-    expect(await runMigrations(byCommand)).toEqual(MIGRATION_NAMES);
-    const migrated = await catalog(byCommand);
-    expect(migrated['columns']!.length).toBeGreaterThan(10);
-    expect(await state(byScript)).toEqual(await state(byCommand));
-    expect(await print(byScript)).toBe('-- No migration is pending.\n');
-    for (const name of MIGRATION_NAMES.toReversed()) {
-      const script = await print(byScript, 'migrate sql --revert');
-      expect(script).toContain(`Down migration of ${name}`);
-      expect(psql(byScript, script)).toBe(0);
-      expect(await revertMigration(byCommand)).toBe(name);
-      expect(await state(byScript)).toEqual(await state(byCommand));
-    }
-    expect(await print(byScript, 'migrate sql --revert')).toBe('-- No migration is applied.\n');
-    expect(await catalog(byCommand)).toEqual(empty);
-    await runMigrations(byCommand);
-    expect(await catalog(byCommand)).toEqual(migrated);
-  });
-
   it('says what each migration does, leaves out those that are applied, and changes nothing once others are or a table is locked', async () => {
-    const url = await databaseBy(createMigratedDatabase);
+    const url = await newMigratedDatabase();
     await revertToOrders(url);
     await revertMigration(url);
     const script = await print(url);
@@ -99,7 +76,7 @@ describeWith('psql')('the script of migrate sql, run by psql', () => {
   });
 
   it('changes nothing if another role runs it than the owner of the tables, or in another schema', async () => {
-    const url = await databaseBy(createDatabase);
+    const url = await newDatabase();
     const owner = `${nameOf(url)} "owner`;
     const quoted = `"${owner.replace('"', '""')}"`;
     await query(
@@ -155,8 +132,6 @@ const [INDEX, TABLE] = LATER.map(({ name }) => name) as [string, string];
 
 describe('a migration that builds an index concurrently', () => {
   const own = [...MIGRATION_NAMES];
-  let url: string;
-  let holder: Client;
   beforeAll(() => {
     (migrations as Migration[]).push(...LATER);
     MIGRATION_NAMES.push(INDEX, TABLE);
@@ -165,28 +140,52 @@ describe('a migration that builds an index concurrently', () => {
     (migrations as Migration[]).splice(-2);
     MIGRATION_NAMES.splice(-2);
   });
-  beforeEach(async () => {
-    url = await databaseBy(createMigratedDatabase);
-    // Too short for an index.
-    await alterDatabase(url, `set statement_timeout = '300ms'`);
-    holder = new Client({ connectionString: url, application_name: 'report' });
-    await holder.connect();
-    await holder.query('set statement_timeout = 0');
-  });
-  afterEach(() => holder.end());
+
+  itWith('psql')(
+    'does by the script of migrate sql, as all others do, what it does by migrate run and migrate revert, up, down and up again',
+    async () => {
+      const [byScript, byCommand] = [await newDatabase(), await newDatabase()];
+      const empty = await catalog(byCommand);
+      const script = await print(byScript);
+      const [, between] = script.split(`: ${INDEX}\n`);
+      expect(between!.split(`: ${TABLE}\n`)[0]).not.toContain('\nbegin ');
+      expect(psql(byScript, script)).toBe(0);
+      expect(await runMigrations(byCommand)).toEqual(MIGRATION_NAMES);
+      const migrated = await state(byCommand);
+      expect(migrated.schema['columns']!.length).toBeGreaterThan(10);
+      expect(await state(byScript)).toEqual(migrated);
+      expect(await print(byScript)).toBe('-- No migration is pending.\n');
+      for (const name of MIGRATION_NAMES.toReversed()) {
+        const revert = await print(byScript, 'migrate sql --revert');
+        expect(revert).toContain(`Down migration of ${name}`);
+        expect(psql(byScript, revert)).toBe(0);
+        expect(await revertMigration(byCommand)).toBe(name);
+        expect(await state(byScript)).toEqual(await state(byCommand));
+      }
+      expect(await print(byScript, 'migrate sql --revert')).toBe('-- No migration is applied.\n');
+      expect(await catalog(byCommand)).toEqual(empty);
+      await runMigrations(byCommand);
+      expect(await catalog(byCommand)).toEqual(migrated.schema);
+    },
+  );
 
   const add = (category: number) =>
     `insert into pets (name, category_id) values ('Rex', ${category})`;
-  const isValid = async () => {
+  const isValid = async (url: string) => {
     const sql = `select indisvalid from pg_index where indexrelid = to_regclass('one_pet')`;
     return (await ask(url, sql))?.indisvalid;
   };
 
   it('waits for transactions and blocks no writes; two commands at once run it once, beside others', async () => {
+    const url = await newMigratedDatabase();
+    // Too short for an index.
+    await alterDatabase(url, `set statement_timeout = '300ms'`);
+    const holder = new Client({ connectionString: url, application_name: 'report' });
+    await holder.connect();
     const told = jest.spyOn(console, 'error').mockImplementation(() => {});
     const tells = (pattern: RegExp) =>
       until(`it says ${pattern}`, () => told.mock.calls.some(([text]) => pattern.test(text)));
-    await holder.query(`begin; ${add(1)}`);
+    await holder.query(`set statement_timeout = 0; begin; ${add(1)}`);
     const runs = [runMigrations(url), runMigrations(url)];
     await tells(/^Waits for pid \d+, report, idle in transaction/);
     await tells(/^Another process migrates this database/);
@@ -197,31 +196,17 @@ describe('a migration that builds an index concurrently', () => {
     await holder.query('commit');
     expect((await Promise.all(runs)).flat()).toEqual([INDEX, TABLE]);
     told.mockRestore();
-    expect([await applied(url), await isValid()]).toEqual([[...own, INDEX, TABLE], true]);
+    await holder.end();
+    expect([await applied(url), await isValid(url)]).toEqual([[...own, INDEX, TABLE], true]);
   });
 
   it('is not recorded if its rows violate it; the next run drops what was left, and builds it again', async () => {
+    const url = await newMigratedDatabase();
     await query(url, add(1), add(1));
     await expect(runMigrations(url)).rejects.toThrow('could not create unique index');
-    expect([await applied(url), await isValid()]).toEqual([own, false]);
+    expect([await applied(url), await isValid(url)]).toEqual([own, false]);
     await query(url, 'update pets set category_id = id');
     expect(await runMigrations(url)).toEqual([INDEX, TABLE]);
-    expect(await isValid()).toBe(true);
-  });
-
-  it('is printed and reverted, beside others that are in transactions', async () => {
-    const byScript = await databaseBy(createMigratedDatabase);
-    const script = await print(byScript);
-    const [, between] = script.split(`: ${INDEX}\n`);
-    expect(between!.split(`: ${TABLE}\n`)[0]).not.toContain('\nbegin ');
-    await runMigrations(url);
-    expect(psql(byScript, script)).toBe(0);
-    expect(await state(byScript)).toEqual(await state(url));
-    for (const name of [TABLE, INDEX]) {
-      expect(psql(byScript, await print(byScript, 'migrate sql --revert'))).toBe(0);
-      expect(await revertMigration(url)).toBe(name);
-      expect(await state(byScript)).toEqual(await state(url));
-    }
-    expect([await applied(url), await isValid()]).toEqual([own, undefined]);
+    expect(await isValid(url)).toBe(true);
   });
 });
