@@ -57,21 +57,19 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
   const project = Project.ofTests();
   /** Debian's PostgreSQL. */
   let server: Postgres;
-  /** Two embedded ones, of a later major version. */
-  let fresh: Postgres;
-  let upgraded: Postgres;
+  /** An embedded one, of a later major version. */
+  let other: Postgres;
   beforeAll(async () => {
     for (const file of ['docs/roles.sql', 'docs/grants.sql']) {
       await cp(join(PROJECT_ROOT, file), join(project.folder, file));
     }
     const settings = ['shared_preload_libraries=pg_stat_statements', 'log_statement=all'];
-    [server, fresh, upgraded] = await Promise.all([
+    [server, other] = await Promise.all([
       Postgres.start([...settings, 'wal_level=logical'], binaries!),
-      Postgres.start(),
       Postgres.start(),
     ]);
   });
-  afterAll(() => Promise.all([server, fresh, upgraded].map((each) => each.stop())));
+  afterAll(() => Promise.all([server, other].map((each) => each.stop())));
 
   /** Runs a step's commands on `on`. @returns their standard output. */
   async function run(on: Postgres, commands: string): Promise<string> {
@@ -241,13 +239,13 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
     await asSuperuser('alter role animals login');
 
     // On a server that has a database and a role of these names.
-    await query(fresh.url, 'create database animals', 'create role animals_reader login');
-    const failed = await run(fresh, `${CREATE_ROLES} 2>&1 || echo "left with $?"`);
+    await query(other.url, 'create database animals', 'create role animals_reader login');
+    const failed = await run(other, `${CREATE_ROLES} 2>&1 || echo "left with $?"`);
     expect(failed).toMatch(
       /ERROR: +the database animals belongs to another role\nHINT: .+\nleft with 3\n$/s,
     );
-    await query(fresh.url, /: (alter database .+);$/m.exec(failed)![1]!);
-    await run(fresh, CREATE_ROLES);
+    await query(other.url, /: (alter database .+);$/m.exec(failed)![1]!);
+    await run(other, CREATE_ROLES);
   });
 
   it('backs up, and restores on another server', async () => {
@@ -258,9 +256,9 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
     await asSuperuser('create extension pg_stat_statements');
     await follow('Back up', server);
 
-    const restored = await follow('Restore', fresh);
+    const restored = await follow('Restore', other);
     expect(restored.at(-1)).not.toMatch(FAILED);
-    const after = await serve(fresh);
+    const after = await serve(other);
     const send = (method: 'get' | 'post') =>
       after.anonymous[method]('/v1/pets').set('Authorization', `Bearer ${before.key}`);
     await send('post').send(PET).expect(201);
@@ -269,21 +267,22 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
   });
 
   it('upgrades to another major version by logical replication', async () => {
-    await run(upgraded, ROLES);
-    const url = urlOf('animals_migrator', PASSWORDS.animals_migrator, upgraded);
+    await query(other.url, 'drop database animals');
+    await run(other, ROLES);
+    const url = urlOf('animals_migrator', PASSWORDS.animals_migrator, other);
     const [copySchema, copySequences] = blocksOf('Major upgrade of PostgreSQL', 'sh').map(
       (block) => `export NEW_MIGRATOR_URL='${url}'\n${block}`,
     ) as [string, string];
     await run(server, copySchema);
-    await run(upgraded, GRANT);
+    await run(other, GRANT);
     const [publish, subscribe] = blocksOf('Major upgrade of PostgreSQL', 'sql')[0]!.split('\n');
     await asSuperuser(publish!);
     const old = `host=127.0.0.1 port=${server.port}`;
     const subscription = subscribe!.replace('host=OLD', old).replace('…', server.password);
-    await asSuperuser(subscription, upgraded);
+    await asSuperuser(subscription, other);
     const published = await asSuperuser('select tablename from pg_publication_tables');
     await until('the tables are copied', async () => {
-      const states = await asSuperuser('select srsubstate from pg_subscription_rel', upgraded);
+      const states = await asSuperuser('select srsubstate from pg_subscription_rel', other);
       return String(states) === String(published.map(() => 'r'));
     });
     const insert = `insert into pets (name, category_id) values ('Max', 1) returning id`;
@@ -292,12 +291,12 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
       const lag = `select pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn) from pg_stat_replication`;
       return String(await asSuperuser(lag)) === '0';
     });
-    const behind = await run(upgraded, `${CHECK.trim()} || true`);
+    const behind = await run(other, `${CHECK.trim()} || true`);
     expect(behind).toMatch(/^FAIL {2}sequences: pets_id_seq is behind .*: select setval/m);
     await run(server, copySequences);
-    await asSuperuser('drop subscription upgrade', upgraded);
-    expect(await run(upgraded, CHECK)).not.toMatch(FAILED);
-    const service = await serve(upgraded);
+    await asSuperuser('drop subscription upgrade', other);
+    expect(await run(other, CHECK)).not.toMatch(FAILED);
+    const service = await serve(other);
     const { body } = await service.api.post('/v1/pets').send(PET);
     expect(BigInt(body.id)).toBe(BigInt(id) + 1n);
     await service.stop();
