@@ -131,7 +131,7 @@ describe('the pages', () => {
     assets = [...text.matchAll(/"\.(\/docs\/assets\/[^"]+)"/g)].map(([, path]) => path!);
   });
 
-  // test/http/methods has their methods.
+  // test/http/routing has their methods.
   it.each(PAGES)(
     'need no key, load nothing of others, link to each other, and only to what is there: %s',
     async (path) => {

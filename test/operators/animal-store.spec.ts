@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { chmod, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { chmod, rm, symlink, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { delimiter, dirname, join } from 'node:path';
 import { parse } from 'yaml';
@@ -85,33 +85,33 @@ describe('the program says in one clear message why it does not start', () => {
   beforeAll(async () => {
     DATABASE_URL = await project.createDatabase();
   });
+  /** As far as a start of the service concerns its migrations. */
+  const start = (url: string, variables = {}) =>
+    requireMigrated(url, readEnvironment({ DATABASE_URL: url, ...variables }));
 
-  const writerOf = (text: string, encoding: BufferEncoding) => (file: string) =>
-    writeFile(file, text, encoding);
-  it.each([
+  it.each<[string, RegExp, string, BufferEncoding]>([
     [
       'has an invalid variable, unless the environment has it too',
       /^DATABASE_POOL_SIZE .*\n$/,
       // A byte order mark is no part of the first name.
-      writerOf('\uFEFFDATABASE_POOL_SIZE=1\nLOG_LEVEL=loud', 'utf8'),
+      '\uFEFFDATABASE_POOL_SIZE=1\nLOG_LEVEL=loud',
+      'utf8',
     ],
-    ['is a folder', /^\.env must be a file .+: EISDIR/, (file: string) => mkdir(file)],
-    ['is not in UTF-8', /^\.env must be a file .+: ERR_ENC/, writerOf('\uFEFFA=1', 'utf16le')],
-  ])('with an .env that %s', async (_what, why, create) => {
+    ['is not in UTF-8', /^\.env must be a file .+: ERR_ENC/, '\uFEFFA=1', 'utf16le'],
+  ])('with an .env that %s', async (_what, why, text, encoding) => {
     const file = join(project.folder, '.env');
-    await create(file);
+    await writeFile(file, text, encoding);
     const outcome = await project.run('migrate', ['show'], { DATABASE_URL, LOG_LEVEL: 'info' });
     expectRefusal(outcome, why);
-    await rm(file, { recursive: true });
+    await rm(file);
   });
 
   it('with migrations pending, naming the database and the remedy, and applies none', async () => {
     const { host, username } = new URL(DATABASE_URL);
     const where = `Database ${nameOf(DATABASE_URL)} at ${host}, role ${username}, schema public: `;
     const remedy =
-      'CreatePets1795046400000.*CreateApiKeys1795046460000.*\n.*npm run migration:run.*MIGRATE_ON_START=true.* To use the embedded PostgreSQL, unset DATABASE_URL\\.\n$';
-    const outcome = await project.run('serve', [], { DATABASE_URL });
-    expectRefusal(outcome, new RegExp(`^${where}.*${remedy}`));
+      'CreatePets1795046400000.*CreateApiKeys1795046460000.*\n.*npm run migration:run.*MIGRATE_ON_START=true.* To use the embedded PostgreSQL, unset DATABASE_URL\\.$';
+    await expect(start(DATABASE_URL)).rejects.toThrow(new RegExp(`^${where}.*${remedy}`));
     expect((await runHere('migrate show', { DATABASE_URL })).stdout).toMatch(/^(\[ \] \w+\n)+$/);
   });
 
@@ -128,8 +128,7 @@ describe('the program says in one clear message why it does not start', () => {
       for (const command of ['migrate run', 'keys list']) {
         expectRefusal(await runHere(command, { DATABASE_URL: url }), foreign);
       }
-      const environment = readEnvironment({ DATABASE_URL: url, MIGRATE_ON_START: 'true' });
-      await expect(requireMigrated(url, environment)).rejects.toThrow(foreign);
+      await expect(start(url, { MIGRATE_ON_START: 'true' })).rejects.toThrow(foreign);
       const check = await runHere('check', { DATABASE_URL: url });
       expect([check.code, check.stdout]).toEqual([1, expect.stringContaining("another program's")]);
       expect(await catalog(url)).toEqual(before);

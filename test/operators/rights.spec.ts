@@ -1,11 +1,11 @@
 import { administerKeys } from '../../src/auth/api-keys.js';
-import { runMigrations } from '../../src/schema/migrations.js';
+import { readEnvironment } from '../../src/config/environment.js';
+import { requireMigrated, runMigrations } from '../../src/schema/migrations.js';
 import { NEEDED_RIGHTS, OTHER_RIGHTS } from '../../src/schema/schema-state.js';
 import { expectError } from '../support/answers.js';
 import { query } from '../support/ask.js';
 import { runHere } from '../support/command.js';
 import { createGrantedRole, dropGrantedRole, grantsTo, roleOf } from '../support/granted-role.js';
-import { Project } from '../support/project.js';
 import { revertOrders } from '../support/revert-to-orders.js';
 import {
   createMigratedDatabase,
@@ -14,7 +14,6 @@ import {
   type TestService,
 } from '../support/service.js';
 
-const project = Project.ofTests();
 let owner: string;
 let role: string;
 let DATABASE_URL: string;
@@ -85,14 +84,13 @@ describe('a role with the rights of docs/grants.sql', () => {
     expect(service.log.join('')).toContain('The database has everything that the service uses');
   });
 
-  it('is ready while a migration is reverted that no pet needs, starts, and warns', async () => {
+  it('is ready while a migration is reverted that no pet needs, may start, and warns', async () => {
     await revertOrders(owner);
     expect(await ready()).toEqual(READY);
     const warning = /"level":"warn".*Migrations are pending that no pet needs: CreateOrders/;
     expect(service.log.join('')).toMatch(warning);
-    const { base, program } = await project.serve({ DATABASE_URL });
-    expect((await fetch(new URL('/health/ready', base))).status).toBe(200);
-    expect((await program.end('SIGINT')).stdout).toMatch(warning);
+    const environment = readEnvironment({ DATABASE_URL });
+    await expect(requireMigrated(DATABASE_URL, environment)).resolves.toBeUndefined();
     const checked = [0, expect.stringMatching(/^warn {2}migrations: .*CreateOrders/)];
     expect(await check('migrations')).toEqual(checked);
     await runMigrations(owner);
