@@ -27,11 +27,12 @@ describe('AdmissionGuard', () => {
     Array.from({ length: count }, () => come(keyId));
   const overloaded = { code: 'unavailable', message: 'The service is overloaded; try again.' };
 
-  it('gives one key half of all requests, and another key the other half', () => {
+  it('gives one key half of all requests, another the other half, and does not limit those without a key', () => {
     const [first] = comeOften(100, '1');
     expect(come('1')).toMatchObject(overloaded);
     expect(comeOften(100, '2').filter((one) => one instanceof Error)).toEqual([]);
     expect(come('3')).toMatchObject(overloaded);
+    expect(come()).toBeInstanceOf(FakeResponse);
     first.end();
     expect(come('1')).toMatchObject(overloaded);
     first.close();
@@ -43,12 +44,6 @@ describe('AdmissionGuard', () => {
     expect(guard['byKey'].size).toBe(0);
     Array.from({ length: 100 }, () => come('1', true));
     expect(come('1')).toBeInstanceOf(FakeResponse);
-  });
-
-  it('does not limit requests without a key', () => {
-    comeOften(100, '1');
-    comeOften(100, '2');
-    expect(come()).toBeInstanceOf(FakeResponse);
   });
 
   it('rejects a key whose clients do not read half of the bytes that may wait, and then any key', () => {

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { parse } from 'yaml';
@@ -80,6 +80,27 @@ describe('the documents', () => {
     expect(named.length).toBeGreaterThan(30);
     expect(named.filter(({ name, file }) => !isThere(name, file))).toEqual([]);
   });
+});
+
+it('ARCHITECTURE.md draws and lists the folders of src in the same rows, and draws classes that there are', () => {
+  const text = read('ARCHITECTURE.md');
+  const all = (part: string, pattern: RegExp) =>
+    [...part.matchAll(pattern)].map(([whole, ...groups]) => groups.find(Boolean) ?? whole);
+  const [path, rows] = all(text, /^```mermaid$([^`]+)/gm);
+  const [, table] = text.split(/^## (?:Folders|Four ideas)$/m);
+  const listed = all(table!, /^\| (`src\/[\w-]+`(?:, `src\/[\w-]+`)*) /gm);
+  const drawn = all(rows!, /^ {2}(?!columns)(.+)$/gm).map((row) => all(row, /\["(.+)"\]:|(\w+):/g));
+  expect(drawn).toEqual(listed.map((row) => all(row, /src\/([\w-]+)/g)));
+  const entries = readdirSync(join(PROJECT_ROOT, 'src'), { recursive: true, encoding: 'utf8' });
+  const files = entries.filter((entry) => entry.endsWith('.ts'));
+  const folders = new Set(
+    files.filter((file) => dirname(file) !== '.').map((file) => file.split('/')[0]),
+  );
+  expect(drawn.flat().toSorted()).toEqual([...folders].toSorted());
+  const classes = new Set(all(path!, /\b[A-Z]\w*[a-z][A-Z]\w+\b/g));
+  expect(classes.size).toBeGreaterThan(5);
+  const source = files.map((file) => read(`src/${file}`)).join('\n');
+  expect([...classes].filter((name) => !source.includes(`class ${name} `))).toEqual([]);
 });
 
 describe('.env.example', () => {

@@ -97,15 +97,12 @@ describe.each([
 describe('static content', () => {
   const service = serviceOfTests();
   const bundle = '/docs/assets/swagger-ui-bundle.js';
-  let connection: RawConnection;
-  beforeEach(async () => {
-    connection = await RawConnection.open(service.port);
-  });
-  afterEach(() => connection.vanish());
-
-  const ask = (method: string, path: string, ...headers: string[]) => {
+  const ask = async (method: string, path: string, ...headers: string[]) => {
+    const connection = await RawConnection.open(service.port);
     connection.send(request(`${method} ${path}`, headers));
-    return connection.answer(method);
+    const answer = await connection.answer(method);
+    connection.vanish();
+    return answer;
   };
 
   it.each([bundle, '/docs', '/openapi.json'])(
@@ -135,19 +132,5 @@ describe('static content', () => {
       return response.set.mock.lastCall;
     };
     expect(await etagOf('a')).not.toEqual(await etagOf('b'));
-  });
-
-  it('is sent whole and plain whatever ranges, dates and refused codings say', async () => {
-    const { headers: usual } = await ask('HEAD', bundle);
-    for (const header of [
-      'Range: bytes=0-9',
-      'Range: bytes=99999999-',
-      'If-Unmodified-Since: Thu, 01 Jan 1970 00:00:00 GMT',
-      'Accept-Encoding: gzip;q=0',
-      'Accept-Encoding: *;q=0',
-    ]) {
-      const { status, headers } = await ask('GET', bundle, header);
-      expect([status, headers['content-length']]).toEqual([200, usual['content-length']]);
-    }
   });
 });
