@@ -147,6 +147,24 @@ describe('listPets', () => {
     const { text } = await service.api.get(`${next.replace('=10', '=2')}&status=sold`).expect(200);
     expect(idsOf(text)).toEqual(IDS_WITH['sold']!.filter((id) => id > IDS[9]!).slice(0, 2));
   });
+
+  it('has every animal that was created before a walk through its pages, and none twice, while others are created', async () => {
+    await service.query('truncate pets cascade');
+    const created: bigint[] = [];
+    const create = async () => {
+      const { text } = await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 });
+      created.push(...idsOf(text));
+    };
+    for (const query of ['limit=20', 'limit=5&status=available', 'limit=9']) {
+      await create();
+      const before = [...created];
+      const creating = Promise.all(Array.from({ length: 100 }, create));
+      const ids = (await walk(service, `/v1/pets?${query}`)).flatMap(({ text }) => idsOf(text));
+      await creating;
+      expect(before.filter((id) => !ids.includes(id))).toEqual([]);
+      expect(ids).toEqual([...new Set(ids)].toSorted((a, b) => Number(a - b)));
+    }
+  });
 });
 
 it('listOrders has exactly the fields of Order, with times in UTC to the microsecond, whatever time zone and date style the session has', async () => {

@@ -1,6 +1,7 @@
 import { INT64_MIN } from '../../src/int64.js';
 import type { PageReader } from '../../src/listing/page-reader.js';
 import { createLogger } from '../../src/logging/logger.js';
+import { OrdersService } from '../../src/orders/orders.service.js';
 import { IdempotentCreation } from '../../src/pets/idempotent-creation.js';
 import type { NewPet } from '../../src/pets/new-pet.dto.js';
 import type { PetStore } from '../../src/pets/pet-store.js';
@@ -50,6 +51,12 @@ describe('PetsService', () => {
     const byStatus = [first, ...others.map((difference) => ({ ...first, ...difference }))];
     expect(reads).toEqual([['pets', ['status'], byStatus]]);
   });
+});
+
+it('OrdersService reads orders', async () => {
+  const { reads, of } = fakeReader();
+  await new OrdersService({ of }).list({ limit: 1, cursor: 7n });
+  expect(reads).toEqual([['orders', [], [{ start: 8n, size: 2, values: [] }]]]);
 });
 
 describe('IdempotentCreation', () => {

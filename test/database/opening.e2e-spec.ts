@@ -68,7 +68,7 @@ describe('while PostgreSQL accepts no further session', () => {
   const limit = (to: number) =>
     query(server.url, `alter role ${roleOf(server.url)} connection limit ${to}`);
 
-  it.each([
+  it.each<[string, () => unknown, () => unknown]>([
     ['of its limit', () => limit(6), () => limit(-1)],
     [
       'only the postmaster hangs',
