@@ -9,7 +9,6 @@ import { engineOf } from './engine.js';
 import { serversOf } from './servers.js';
 import { requireSettings } from './settings.js';
 
-/** PostgreSQL 14, as PostgreSQL numbers its versions. */
 const OLDEST_VERSION = 140_000;
 
 /** Calls `work` with connections for commands, as long as it runs. @throws OperatorError if the database cannot be used. */

@@ -57,7 +57,6 @@ export function standbyPool(url: string, size: number): Pool {
   return new ServingPool({ ...LASTING, ...config, max: size, use: timeout });
 }
 
-/** Sessions for commands and for the start, whose statements may take long. */
 export function administrativeDataSource(url: string, entities?: Entities): DataSource {
   const config: PoolConfig = {
     ...connectingTo({ urls: [url], timeout: 10_000 }),

@@ -26,7 +26,6 @@ export const DATABASE_TIMEOUTS = {
 } as const;
 
 export interface ServingPoolConfig extends PoolConfig {
-  /** Whether a pooler shares the sessions among its clients. */
   sharesSessions?: boolean;
   /** Milliseconds; {@link DATABASE_TIMEOUTS} has the default. */
   use?: number;

@@ -71,7 +71,6 @@ export async function runForEach<Columns extends unknown[]>(
   return found;
 }
 
-/** Runs a statement without preparing it, as {@link run}. */
 export const query = <Columns extends unknown[]>(
   sessions: SessionSource | PoolClient,
   text: string,

@@ -141,8 +141,10 @@ export class Connections {
     this.withoutRequest.delete(connection);
     this.requests += 1;
     response.on('close', () => this.remove(response, connection));
-    if (this.requests > this.limits.openRequests) {
-      this.makeRoom(1);
+    const isOver = this.requests > this.limits.openRequests && !this.makeRoom(1);
+    if (isOver && connection.open.length > 1) {
+      this.discard(connection);
+      return undefined;
     }
     return connection;
   }
@@ -190,13 +192,17 @@ export class Connections {
       for (const connection of candidates) {
         const { open } = connection;
         if (open.length >= requests && open.every(({ writableEnded }) => writableEnded)) {
-          this.forget(connection);
-          connection.socket.destroy();
+          this.discard(connection);
           return true;
         }
       }
     }
     return false;
+  }
+
+  private discard(connection: Connection): void {
+    this.forget(connection);
+    connection.socket.destroy();
   }
 
   private forget(connection: Connection): void {

@@ -6,7 +6,7 @@ export class HttpLimits {
   connections = 10_000;
   /** Requests of a connection without a complete response. The next one is not handled, and the connection ends. */
   requestsPerConnection = 20;
-  /** Requests of all connections without a complete response. For one more, the idlest such connection is closed. */
+  /** Requests without a complete response. For one more, the idlest such connection is closed, or its own if it has two. */
   openRequests = 12_000;
   /** Those of them with an API key; one more is rejected with 503. One key may have half of them. */
   requests = 6_000;

@@ -3,7 +3,6 @@ import { INT64_MAX } from '../int64.js';
 import type { List } from './list.js';
 
 export interface WantedPage {
-  /** The least id that may be on the page. */
   start: bigint;
   /** The most items to read: one more than fit on the page, to see whether more follow. */
   size: number;

@@ -6,7 +6,6 @@ import { filterValue, type List, type PageQuery } from './list.js';
 import type { PageReader, WantedPage } from './page-reader.js';
 
 export interface Page {
-  /** A JSON array of the items, in the order of their ids. */
   json: string;
   next?: string;
 }

@@ -8,7 +8,6 @@ import { PROJECT_ROOT } from '../config/project-root.js';
 export interface Operation {
   operationId: string;
   method: string;
-  /** After `/v1`, with parameters in braces. */
   path: string;
   deprecated?: boolean;
 }

@@ -39,7 +39,6 @@ export async function pendingMigrations(dataSource: DataSource): Promise<string[
   return MIGRATION_NAMES.filter((name) => !applied.includes(name));
 }
 
-/** What listPets, createPet and getPet need. */
 export const NEEDED_RIGHTS: readonly string[] = [
   'select on pets',
   'insert on pets',

@@ -1,7 +1,6 @@
 import { Transform } from 'class-transformer';
 import { Max, Min, ValidateBy, ValidateIf, type ValidationOptions } from 'class-validator';
 
-/** By class: the valid queries, by their JSON. */
 export const rememberedQueries = new Map<unknown, { unless: string; known: Map<string, object> }>();
 
 /**

@@ -216,7 +216,7 @@ describe('a request that is not well-formed HTTP', () => {
   /** A createPet with these header lines and these bytes for a body. */
   const post = (headers: string[], body: string) => create(undefined, ...headers) + body;
 
-  it.each<[string, () => string | Buffer, end?: 'cut short']>([
+  it.each<[string, () => string | Buffer, end?: 'cut short' | '']>([
     ['garbage', () => 'hello\r\n\r\n'],
     ['a TLS greeting', () => Buffer.from('1603010200010001fc0303', 'hex')],
     ['an HTTP/2 preface', () => 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
@@ -235,7 +235,7 @@ describe('a request that is not well-formed HTTP', () => {
     ['a chunk cut short', () => post([CHUNKED], '64\r\n{"na'), 'cut short'],
     ['chunks without the last', () => post([CHUNKED], '2\r\n{}\r\n'), 'cut short'],
     ['headers cut short', () => 'GET /v1/pets HTTP/1.1\r\nHost: te', 'cut short'],
-  ])('gets 400 with the headers of every response: %s', async (_title, bytes, end) => {
+  ])('gets 400 with the headers of every response: %s', async (_title, bytes, end = '') => {
     connection.send(bytes());
     if (end === 'cut short') {
       connection.halfClose();
