@@ -21,7 +21,6 @@ export class AdmissionGuard implements CanActivate {
 
   constructor(private readonly limits: HttpLimits) {}
 
-  /** @throws ApiError `unavailable`. */
   canActivate(context: ExecutionContext): boolean {
     const { user, socket } = context.getArgByIndex<Request>(0);
     if (user === undefined || socket.destroyed) {

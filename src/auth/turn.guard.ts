@@ -2,10 +2,8 @@ import { type CanActivate, type ExecutionContext, Injectable } from '@nestjs/com
 import type { Request, Response } from '../http/express-classes.js';
 import { HttpLimits } from '../http/limits.js';
 
-/** The requests of one key for one operation. */
 interface Queue {
   running: number;
-  /** Each lets in one request, unless its client has left. */
   waiting: (() => void)[];
 }
 
@@ -51,11 +49,16 @@ export class TurnGuard implements CanActivate {
     }
     this.load.waiting += 1;
     return new Promise((resolve) => {
-      queue.waiting.push(() => {
-        this.load.waiting -= 1;
-        if (!socket.destroyed) {
-          enter();
-          resolve(true);
+      const letIn = () => {
+        enter();
+        resolve(true);
+      };
+      queue.waiting.push(letIn);
+      context.getArgByIndex<Response>(1).onceClosed.push(() => {
+        if (queue.waiting.includes(letIn)) {
+          queue.waiting.splice(queue.waiting.indexOf(letIn), 1);
+          this.load.waiting -= 1;
+          this.forgetUnused(name, queue);
         }
       });
     });
@@ -68,11 +71,10 @@ export class TurnGuard implements CanActivate {
       }
       const letIn = queue.waiting.shift();
       if (letIn !== undefined) {
-        // Its next turn comes after those of others.
         this.queues.delete(name);
         this.queues.set(name, queue);
+        this.load.waiting -= 1;
         letIn();
-        this.forgetUnused(name, queue);
       }
     }
   }

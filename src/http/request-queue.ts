@@ -39,7 +39,6 @@ export class RequestQueue {
     const { handlers, requestsPerTurn } = this.limits;
     let left = this.hasAccepted ? 1 : Math.max(requestsPerTurn, handlers - this.inProgress);
     this.hasAccepted = false;
-    // A queue that is set again comes again.
     for (const [keyId, queue] of this.queues) {
       if (left === 0) {
         break;

@@ -15,8 +15,6 @@ type Block = [title: string, body: () => any];
 /** Skipped on Citus, which lacks triggers, foreign keys to pets and `skip locked`, and gets other statements. */
 export const describeNotOnCitus = (...block: Block) =>
   (isOnCitus ? describe.skip : describe)(...block);
-/** As {@link describeNotOnCitus}, for one test. */
-export const itNotOnCitus = (...block: Block) => (isOnCitus ? it.skip : it)(...block);
 
 /** The name of its database. */
 const OWN = CITUS_URL === undefined ? '' : new URL(CITUS_URL).pathname.slice(1);
