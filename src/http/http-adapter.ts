@@ -230,10 +230,8 @@ function malformedHead({ rawHeaders, httpVersion, headers }: Request, headerFiel
   }
   // Node joins repeated headers with a comma and a space.
   const { host } = headers;
-  const isWellFormed =
-    (httpVersion === '1.1' && host !== undefined && HOST.test(host)) ||
-    (httpVersion === '1.0' && HOST.test(host ?? ''));
-  return isWellFormed ? undefined : notHttp();
+  const hasHost = httpVersion === '1.1' ? host !== undefined : httpVersion === '1.0';
+  return hasHost && HOST.test(host ?? '') ? undefined : notHttp();
 }
 
 /** An address in brackets, or a name, which may be empty; then a port (RFC 9112, section 3.2; RFC 3986, section 3.2). */

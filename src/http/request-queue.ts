@@ -29,10 +29,8 @@ export class RequestQueue {
 
   /** Drops the requests of a connection that is closed, which would take memory until their turn. */
   forget(socket: Socket): void {
-    this.queues.forEach((queue, keyId) => {
-      const others = queue.filter(({ req }) => req.socket !== socket);
-      this.queues.set(keyId, others);
-    });
+    const isOther = ({ req }: Response) => req.socket !== socket;
+    this.queues.forEach((queue, keyId) => this.queues.set(keyId, queue.filter(isOther)));
   }
 
   private readonly handleSome = (): void => {

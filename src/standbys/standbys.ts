@@ -96,10 +96,7 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
 
   /** The `host:port` of each standby, and the `reason` why it is not used, if it is not. */
   get states(): { server: string; reason?: string }[] {
-    return this.standbys.map(({ server, reason }) => ({
-      server,
-      reason: reason && reasonOf(reason),
-    }));
+    return this.standbys.map(({ server, reason: it }) => ({ server, reason: it && reasonOf(it) }));
   }
 
   /** Runs `work`, which only reads. If no standby is in use, or `work` fails on it, runs `work` on `primary`. */
