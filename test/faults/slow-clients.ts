@@ -18,7 +18,7 @@ const COUNT = 100;
 const LATE = 2_500;
 
 /** Assets of 1.7 MB that a client asks for and does not read: more than the buffers between the two hold. */
-const ASSETS = request('GET /docs/assets/swagger-ui-bundle.js').repeat(10);
+export const ASSETS = request('GET /docs/assets/swagger-ui-bundle.js').repeat(10);
 
 /** How many clients do so. */
 const UNREAD = 25;

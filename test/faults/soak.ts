@@ -1,11 +1,11 @@
 /** Half of the peak for an hour, with clients that come and go or misbehave: nothing that the process holds grows. */
 import { connect } from 'node:net';
 import { freePort } from '../../scripts/free-port.mjs';
-import { request } from '../support/raw-http.js';
 import { create, Stream } from './clients.js';
 import { type Load, wrk } from './overload.js';
 import { type Figure, note } from './report.js';
 import { fill, type Run, Service, sessions } from './service.js';
+import { ASSETS } from './slow-clients.js';
 
 const CONNECTIONS = 64;
 
@@ -39,7 +39,7 @@ export async function soak({ postgres: { url }, key, count }: Run): Promise<void
   const paced = { ...load, pause: Math.round(2 * cycle - (1_000 * CONNECTIONS) / slower) };
   const misbehaving = new Stream(service.origin, 50, (n) => kinds(key)[n % 3]!);
   const timers = [
-    setInterval(() => readNothing(service, key), 10_000),
+    setInterval(() => readNothing(service), 10_000),
     setInterval(() => void sample(), 2_000),
   ];
   const since = performance.now();
@@ -85,10 +85,8 @@ const kinds = (key: string) => [
   { path: '/v1/pets?limit=1', key, agent: false, kind: '200' } as const,
 ];
 
-/** Asks for more lists than all buffers hold, and reads none of them. */
-function readNothing({ port }: Service, key: string): void {
+function readNothing({ port }: Service): void {
   const socket = connect(port, '127.0.0.1').on('error', () => {});
-  const list = request('GET /v1/pets?limit=100', [`Authorization: Bearer ${key}`]);
-  socket.pause().write(list.repeat(300));
+  socket.pause().write(ASSETS);
   setTimeout(() => socket.destroy(), 60_000).unref();
 }
