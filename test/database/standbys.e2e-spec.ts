@@ -1,20 +1,36 @@
-import { Pool } from 'pg';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { Client } from 'pg';
+import { onDatabase } from '../../src/cli/command.js';
+import { readEnvironment } from '../../src/config/environment.js';
+import { DATABASE_TIMEOUTS } from '../../src/database/pool.js';
+import { serversOf } from '../../src/database/servers.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
-import { run } from '../../src/database/statement.js';
+import { Cursors } from '../../src/listing/cursors.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { PRIMARY_POSITION } from '../../src/standbys/standbys.js';
-import { createGrantedRole, roleOf } from '../support/granted-role.js';
-import { Cursors } from '../../src/listing/cursors.js';
-import { FULL_LENGTH } from '../support/full-length.js';
-import { until } from '../support/until.js';
-import { startService, type TestService } from '../support/service.js';
+import { expectError } from '../support/answers.js';
 import { ask } from '../support/ask.js';
 import { describeWith } from '../support/describe-with.js';
+import { FULL_LENGTH } from '../support/full-length.js';
+import { createGrantedRole, roleOf } from '../support/granted-role.js';
 import { Postgres, systemBinaries } from '../support/postgres.js';
+import { startService, type TestService } from '../support/service.js';
+import { until } from '../support/until.js';
 
 const CLIENTS = FULL_LENGTH ? 100 : 10;
 
 const BINARIES = await systemBinaries();
+
+it.each([
+  [
+    'postgres://u:p%2C@a:1,b/db?target_session_attrs=read-write&sslmode=disable',
+    ['a:1/db?sslmode=disable', 'b/db?sslmode=disable'],
+  ],
+  ['postgres://u:p%2C@a/db?sslmode=disable', []],
+])('a URL is one for each server, if target_session_attrs is set: %s', (url, ends) => {
+  expect(serversOf(url)).toEqual(ends.map((end) => `postgres://u:p%2C@${end}`));
+});
 
 describeWith('PostgreSQL', BINARIES)('reads', () => {
   let primary: Postgres;
@@ -35,8 +51,37 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
     await Promise.all(standbys.map((standby) => standby.stop()));
     await primary?.stop();
   });
+  afterEach(() => jest.restoreAllMocks());
+
+  it('and writes begin at the server that takes writes, though others are standbys or say nothing', async () => {
+    const silent = createServer((socket) => socket.on('error', () => {})).listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const hosts = at((silent.address() as AddressInfo).port, standbys[0]!.port, primary.port);
+    const DATABASE_URL = `${hosts}?target_session_attrs=read-write`;
+    await onDatabase(readEnvironment({ DATABASE_URL }), async ({ url }) =>
+      expect(new URL(url).port).toBe(String(primary.port)),
+    );
+    silent.close();
+  });
+
+  it('are not older than a commit that was acknowledged before it was flushed', async () => {
+    const options = '-c synchronous_commit=off';
+    const client = new Client({ connectionString: primary.url, options });
+    await client.connect();
+    for (let i = 0; i < 20; i += 1) {
+      await client.query(`select pg_logical_emit_message(true, 'test', 'a commit')`);
+      const inserted = await client.query('select pg_current_wal_insert_lsn()::text as lsn');
+      const { rows } = await client.query(
+        `select lsn::pg_lsn >= '${inserted.rows[0].lsn}' as "isCovered" from (${PRIMARY_POSITION.text}) as it`,
+      );
+      expect(rows).toEqual([{ isCovered: true }]);
+    }
+    await client.end();
+  });
 
   it('are refused at the start if a standby has another database, or may not say what it receives', async () => {
+    // Of a standby that does not respond in time, nothing is known, and the service starts.
+    jest.replaceProperty(DATABASE_TIMEOUTS, 'standby', 20_000 as 250);
     const other = DATABASE_READ_URL.replace(/postgres$/, 'template1');
     const restricted = DATABASE_READ_URL.replace(/\/\/postgres:[^@]*@/, '//reader:reader@');
     for (const [url, message] of [
@@ -55,7 +100,7 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
       const role = await createGrantedRole(primary.url);
       await onPrimary(`grant pg_read_all_stats to ${roleOf(primary.url)}`);
       const as = (url: string) => url.replace(/\/\/[^@]*@/, /\/\/[^@]*@/.exec(role)![0]);
-      const hosts = as(at(primary.port, standbys[2]!.port));
+      const hosts = as(at(primary.port, standbys[2]!.port, standbys[1]!.port));
       const variables = {
         DATABASE_URL: `${hosts}?target_session_attrs=read-write`,
         DATABASE_READ_URL: as(DATABASE_READ_URL),
@@ -238,25 +283,45 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
       const cursor = new Cursors('pets').after(BigInt(id));
       await service.api.get(`/v1/pets?cursor=${cursor}`).expect(200, []);
     });
-  });
-});
 
-it('read nothing older than a commit that was acknowledged before it was flushed', async () => {
-  const options = '-c synchronous_commit=off';
-  const pool = new Pool({ connectionString: process.env['TEST_DATABASE_URL']!, options });
-  const session = await pool.connect();
-  for (let i = 0; i < 20; i += 1) {
-    await session.query(`select pg_logical_emit_message(true, 'test', 'a commit')`);
-    const { rows } = await session.query(
-      'select pg_current_wal_insert_lsn()::text as acknowledged',
-    );
-    const [[position]] = (await run(session, PRIMARY_POSITION)) as [string[]];
-    const isCovered = await session.query('select $1::pg_lsn >= $2::pg_lsn as covered', [
-      position,
-      rows[0].acknowledged,
-    ]);
-    expect(isCovered.rows).toEqual([{ covered: true }]);
-  }
-  session.release();
-  await pool.end();
+    const setReadOnly = ({ url }: Postgres, state: 'on' | 'off') => {
+      const setting = `alter system set default_transaction_read_only = ${state}`;
+      return ask(url, setting, 'select pg_reload_conf()');
+    };
+    const portsInUse = async () => {
+      const sql = 'select inet_server_port() as port';
+      const rows = await Promise.all(Array.from({ length: 10 }, () => services[0]!.query(sql)));
+      return new Set(rows.map(([{ port }]) => port));
+    };
+
+    it('and writes leave a server that became read-only, with all sessions', async () => {
+      const [, other, current] = standbys as [Postgres, Postgres, Postgres];
+      const [{ api, pool, query }] = services as [TestService];
+      const createAnother = () => api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 });
+      await other.promote();
+      const sessions = await Promise.all(Array.from({ length: 5 }, () => pool.connect()));
+      const areClosed = Promise.all(sessions.map((session) => once(session, 'end')));
+      sessions.forEach((session) => session.release());
+      await setReadOnly(current, 'on');
+      await until('the sessions are read-only', async () => {
+        const [row] = await query('show transaction_read_only');
+        return row.transaction_read_only === 'on';
+      });
+      expectError(await createAnother(), 503, 'unavailable', ['database', 'try again']);
+      await areClosed;
+      await until('an animal is created', async () => (await createAnother()).status === 201);
+      expect(await portsInUse()).toEqual(new Set([other.port]));
+      await api.get('/v1/pets/1').expect(200);
+    });
+
+    it('and writes leave it although nothing is written, for readiness', async () => {
+      const [, current, other] = standbys as [Postgres, Postgres, Postgres];
+      const isReady = async () => (await readiness(services[0]!)).status === 'ready';
+      await setReadOnly(other, 'off');
+      await setReadOnly(current, 'on');
+      await until('it is not ready', async () => !(await isReady()));
+      await until('it is ready', isReady);
+      expect(await portsInUse()).toEqual(new Set([other.port]));
+    });
+  });
 });
