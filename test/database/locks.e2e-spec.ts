@@ -1,0 +1,148 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { Client } from 'pg';
+import { OperatorError } from '../../src/errors/operator-error.js';
+import { PETS } from '../../src/pets/pets.service.js';
+import { runMigrations } from '../../src/schema/migrations.js';
+import { catalog } from '../support/catalog.js';
+import { CREATE_ORDERS, revertOrders } from '../support/revert-to-orders.js';
+import { onServer, serviceOfTests } from '../support/service.js';
+import { storesOn } from '../support/stores.js';
+import { until } from '../support/until.js';
+
+type Send = () => PromiseLike<{ status: number }>;
+
+/**
+ * Sends one request after the other every so many milliseconds, whatever those before wait for.
+ * @returns what stops that, and returns all statuses.
+ */
+function clientsOf(requests: Send[], every: number) {
+  const pending: Promise<number>[] = [];
+  const timer = setInterval(() => {
+    const send = requests[pending.length % requests.length]!;
+    pending.push(Promise.resolve(send()).then(({ status }) => status));
+  }, every);
+  return async () => {
+    clearInterval(timer);
+    return new Set(await Promise.all(pending));
+  };
+}
+
+describe.each([10, 2])('with %d sessions', (size) => {
+  let locker: Client;
+  afterEach(() => jest.restoreAllMocks());
+  // Before its database is dropped.
+  afterAll(() => locker.end());
+  const service = serviceOfTests({ DATABASE_POOL_SIZE: String(size) });
+  beforeAll(async () => {
+    const database = new URL(service.databaseUrl).pathname.slice(1);
+    // The limit of other sessions is shorter than that of a migration.
+    await onServer(`alter database ${database} set statement_timeout = '250ms'`);
+    locker = new Client({ connectionString: service.databaseUrl, application_name: 'report' });
+    await locker.connect();
+    await create().expect(201);
+  });
+
+  const get = (path: string) => () => service.api.get(path);
+  const create = () => service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 });
+  let keys = 0;
+  const createOnce = () => create().set('Idempotency-Key', `${keys++}`);
+  const ON = {
+    pets: [get('/v1/pets'), get('/v1/pets?status=sold'), get('/v1/pets/1'), create, createOnce],
+    orders: [get('/v1/store/orders')],
+  };
+  /** Readiness, and a list with a key that must be looked up. */
+  const others = async (path: string) => {
+    const { key } = await service.keys.issue('new');
+    return [
+      service.anonymous.get('/health/ready'),
+      service.anonymous.get(path).set('Authorization', `Bearer ${key}`),
+    ];
+  };
+
+  it.each([
+    ['pets', ON.pets, ON.orders, '/v1/store/orders'],
+    ['orders', ON.orders, ON.pets, '/v1/pets'],
+  ])('a lock of %s keeps only operations on them waiting', async (table, locked, free, path) => {
+    await locker.query(`begin; lock table ${table} in access exclusive mode`);
+    const stop = clientsOf(locked, 10);
+    try {
+      const start = performance.now();
+      await wait(300);
+      while (performance.now() < start + 1_500) {
+        const answers = await Promise.all([...free.map((send) => send()), ...(await others(path))]);
+        expect(answers.filter(({ status }) => status > 201)).toEqual([]);
+      }
+    } finally {
+      await locker.query('rollback');
+      await stop();
+    }
+    expect([200, 201, 503]).toEqual(expect.arrayContaining([...(await stop())]));
+    await until('it recovers', async () => (await create()).status === 201);
+  });
+
+  it('each statement of a batch counts on Citus', async () => {
+    const { dataSource, pool, reader } = await storesOn(service.databaseUrl, 'citus', size);
+    await locker.query(`begin; lock table pets in access exclusive mode`);
+    const pages = Array.from({ length: 50 }, (_, i) => ({ start: BigInt(i), size: 1, values: [] }));
+    const batch = reader.of(PETS, [])(pages);
+    await until('they wait', () => pool.totalCount - pool.idleCount === Math.max(size - 1, 1));
+    expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+    await locker.query('rollback');
+    expect(await batch).toHaveLength(50);
+    await dataSource.destroy();
+  });
+
+  // Where no operation lacks a session.
+  const itWithTen = size === 10 ? it : it.skip;
+
+  /** Sends lists, gets and creates, 60 a second, until `work` is done. All succeed. */
+  async function expectServedWhile(work: () => Promise<unknown>): Promise<void> {
+    const stop = clientsOf([get('/v1/pets'), get('/v1/pets/1'), create, createOnce], 1_000 / 60);
+    jest.spyOn(console, 'error').mockImplementation(() => {});
+    await work().finally(stop);
+    expect(await stop()).toEqual(new Set([200, 201]));
+  }
+
+  itWithTen(
+    'a migration gives up while an open transaction has read the pets, names who holds the lock, changes nothing, and fails no request',
+    async () => {
+      const before = await catalog(service.databaseUrl);
+      await locker.query('begin; select from pets');
+      const { rows } = await locker.query('select pg_backend_pid() as pid');
+      let error: any;
+      await expectServedWhile(async () => {
+        error = await revertOrders(service.databaseUrl).catch((cause: unknown) => cause);
+      });
+      await locker.query('rollback');
+      expect(error).toBeInstanceOf(OperatorError);
+      expect(error.cause).toMatchObject({ code: '55P03' });
+      expect(error.message).toBe(
+        `Nothing was changed in 15 attempts of 300 ms. Waits for pid ${rows[0].pid}, report, idle in transaction.\n` +
+          'Wait until these sessions end, or end them with pg_terminate_backend(pid). Then run the command again.',
+      );
+      expect(await catalog(service.databaseUrl)).toEqual(before);
+    },
+  );
+
+  itWithTen(
+    'a migration tries again until an open transaction that has updated a pet ends, and fails no request',
+    async () => {
+      await revertOrders(service.databaseUrl);
+      await locker.query(`begin; update pets set name = 'Max' where id = 1`);
+      await expectServedWhile(async () => {
+        const running = runMigrations(service.databaseUrl);
+        const attempts = new Set<string>();
+        await until('three attempts have waited', async () => {
+          const rows = await service.query(
+            `select query_start::text as attempt from pg_locks join pg_stat_activity using (pid)
+              where not granted and mode = 'ShareRowExclusiveLock'`,
+          );
+          rows.forEach(({ attempt }) => attempts.add(attempt));
+          return attempts.size > 3;
+        });
+        await locker.query('rollback');
+        expect(await running).toEqual([CREATE_ORDERS]);
+      });
+    },
+  );
+});
