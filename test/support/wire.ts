@@ -6,6 +6,7 @@ export class Wire {
   private readonly sockets = new Set<Socket>();
   private readonly server: Server;
   private isStalled = false;
+  private doomed: string | undefined;
 
   private constructor(private readonly target: URL) {
     this.server = createServer({ allowHalfOpen: true }, (client) => {
@@ -14,7 +15,7 @@ export class Wire {
       const both = [client, upstream];
       for (const [from, to] of [both, both.toReversed()] as [Socket, Socket][]) {
         this.sockets.add(from);
-        from.on('data', (bytes) => this.isStalled || to.write(bytes));
+        from.on('data', (bytes) => this.isStalled || this.loses(bytes) || to.write(bytes));
         from.on('end', () => this.isStalled || to.end());
         from.on('error', () => {});
         from.on('close', () => {
@@ -49,6 +50,18 @@ export class Wire {
     return () => {
       this.isStalled = false;
     };
+  }
+
+  /** Loses the next bytes that contain `text`. @returns whether that has happened. */
+  loseNext(text: string): () => boolean {
+    this.doomed = text;
+    return () => this.doomed === undefined;
+  }
+
+  private loses(bytes: Buffer): boolean {
+    const isDoomed = this.doomed !== undefined && bytes.includes(this.doomed);
+    this.doomed = isDoomed ? undefined : this.doomed;
+    return isDoomed;
   }
 
   private get port(): number {
