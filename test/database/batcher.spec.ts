@@ -28,19 +28,6 @@ function manual() {
   return { batcher, calls, sent, drain };
 }
 
-/** A batcher that fails, with `error`, every batch that has an odd request. */
-function failing(error: unknown) {
-  const sent: number[][] = [];
-  const batcher = new Batcher<number, string>(async (requests) => {
-    sent.push(requests);
-    if (requests.some((request) => request % 2 === 1)) {
-      throw error;
-    }
-    return requests.map(answerTo);
-  });
-  return { batcher, sent };
-}
-
 const answerTo = (request: number) => `answer ${request}`;
 const upTo = (count: number) => Array.from({ length: count }, (_, i) => i);
 const askAll = (batcher: Batcher<number, string>, requests: number[]) =>
@@ -55,24 +42,6 @@ describe('Batcher', () => {
   });
   afterEach(() => clock.uninstall());
 
-  it('asks once, at the end of a turn, for all its requests, and then asks for them again', async () => {
-    const { batcher, calls, sent, drain } = manual();
-    const first = askAll(batcher, [3, 1, 2, 1]);
-    expect(sent).toEqual([]);
-    await turn();
-    const second = askAll(batcher, [1, 4]);
-    await turn();
-    expect(sent).toEqual([[3, 1, 2, 1]]);
-    calls[0]!.answer();
-    await turn();
-    expect(sent).toEqual([
-      [3, 1, 2, 1],
-      [1, 4],
-    ]);
-    await drain();
-    expect([await first, await second]).toEqual([[3, 1, 2, 1].map(answered), [1, 4].map(answered)]);
-  });
-
   it('sends at most 256 requests in a statement, and the rest as it returns, failed or not', async () => {
     const { batcher, calls, sent, drain } = manual();
     const answers = askAll(batcher, upTo(257));
@@ -85,7 +54,7 @@ describe('Batcher', () => {
     expect(await answers).toEqual([...Array(256).fill(failed), answered(256)]);
   });
 
-  it('waits 25 ms for the response to the last batch, and sends at most three at a time', async () => {
+  it('waits 25 ms for the response to the last batch, sends at most three at a time, and equal requests again', async () => {
     const { batcher, calls, sent, drain } = manual();
     const answers = [batcher.ask(0)];
     await turn();
@@ -93,7 +62,7 @@ describe('Batcher', () => {
     answers.push(batcher.ask(1));
     await turn();
     for (const next of [2, 3]) {
-      answers.push(batcher.ask(next));
+      answers.push(batcher.ask(1));
       clock.tick(24);
       await turn();
       expect(calls).toHaveLength(next - 1);
@@ -107,9 +76,9 @@ describe('Batcher', () => {
     expect(calls).toHaveLength(3);
     calls[1]!.answer();
     await turn();
-    expect(sent).toEqual([[0], [1], [2], [3], [4, 5]]);
+    expect(sent).toEqual([[0], [1], [1], [1], [4, 5]]);
     await drain();
-    expect(await Promise.all(answers)).toEqual(upTo(6).map(answerTo));
+    expect(await Promise.all(answers)).toEqual([0, 1, 1, 1, 4, 5].map(answerTo));
   });
 
   it('rejects as unavailable what waited longer than 750 ms, and sends what came later', async () => {
@@ -144,19 +113,31 @@ describe('Batcher', () => {
     expect(sent.flat()).not.toContain(-1);
   });
 
-  it('asks for each request alone, once, if a value is refused', async () => {
-    const { batcher, sent } = failing({ code: '23514' });
-    const refused = { status: 'rejected', reason: { code: '23514' } };
-    const outcomes = [answered(0), refused, answered(2), refused];
-    expect(await askAll(batcher, [0, 1, 2, 3])).toEqual(outcomes);
-    expect(sent).toEqual([[0, 1, 2, 3], [0], [1], [2], [3]]);
-  });
-
-  it('fails all requests of a batch, asked once, for another error', async () => {
-    const { batcher, sent } = failing({ code: '57014' });
-    const failed = { status: 'rejected', reason: { code: '57014' } };
-    expect(await askAll(batcher, [0, 1, 2])).toEqual([failed, failed, failed]);
-    expect(sent).toEqual([[0, 1, 2]]);
-    expect(await batcher.ask(2)).toBe('answer 2');
+  const failed = (code: string) => ({ status: 'rejected', reason: { code } });
+  it.each([
+    [
+      'asks for each request alone, once, if a value is refused',
+      '23514',
+      [answered(0), failed('23514'), answered(2)],
+      [[0, 1, 2], [0], [1], [2], [4]],
+    ],
+    [
+      'fails all requests of a batch, asked once, for another error',
+      '57014',
+      [failed('57014'), failed('57014'), failed('57014')],
+      [[0, 1, 2], [4]],
+    ],
+  ])('%s', async (_title, code, outcomes, statements) => {
+    const sent: number[][] = [];
+    const batcher = new Batcher<number, string>(async (requests) => {
+      sent.push(requests);
+      if (requests.includes(1)) {
+        throw { code };
+      }
+      return requests.map(answerTo);
+    });
+    expect(await askAll(batcher, [0, 1, 2])).toEqual(outcomes);
+    expect(await batcher.ask(4)).toBe('answer 4');
+    expect(sent).toEqual(statements);
   });
 });

@@ -1,9 +1,4 @@
-import {
-  isRefusedValue,
-  isUnavailable,
-  NoSessionError,
-  sqlState,
-} from '../../src/errors/database-error.js';
+import { isRefusedValue, isUnavailable, NoSessionError } from '../../src/errors/database-error.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 
 const withCode = (code: unknown, more = {}) => Object.assign(new Error('why'), { code, ...more });
@@ -23,11 +18,8 @@ const UNAVAILABLE: unknown[] = [
   withCode('42501', { severity: 'ERROR', routine: 'check_enable_rls' }),
   withCode('42501', { severity: 'ERROR', routine: 'ExecWithCheckOptions' }),
   withCode('XX000', { message: 'server closed the connection unexpectedly\n\tThis means …' }),
-  ...[
-    'Connection terminated unexpectedly',
-    'Client has encountered a connection error and is not queryable',
-    'Client was closed and is not queryable',
-  ].map((message) => new Error(message)),
+  // library-internals.spec.ts has the others of pg.
+  new Error('Connection terminated unexpectedly'),
 ];
 const REFUSED: unknown[] = withCodes('22001 22003 22021 22P02 22P05 23502 23505 23514 P0001');
 const OURS = [
@@ -46,11 +38,4 @@ const OURS = [
 it.each([...UNAVAILABLE, ...REFUSED, ...OURS])('the database error %p means what it does', (it) => {
   expect(isUnavailable(it)).toBe(UNAVAILABLE.includes(it));
   expect(isRefusedValue(it)).toBe(REFUSED.includes(it));
-});
-
-it('an error that PostgreSQL raised has a SQLSTATE, and no other', () => {
-  const states = ['57P01', '25006', 'ECONNRESET', 'EPIPE', 53300].map((it) =>
-    sqlState({ code: it }),
-  );
-  expect(states).toEqual(['57P01', '25006', undefined, undefined, undefined]);
 });

@@ -1,5 +1,5 @@
-import type { Stats } from 'node:fs';
-import { chown, cp, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { EmbeddedPostgres } from '../../src/embedded-postgres/embedded-postgres.js';
 import { ask } from '../support/ask.js';
@@ -10,11 +10,13 @@ describe('EmbeddedPostgres', () => {
   let server: EmbeddedPostgres;
   beforeAll(async () => {
     folder = await temporaryFolder();
+    // Meant for another server.
+    process.env['PGOPTIONS'] = '-c no_such_setting=on';
     server = await EmbeddedPostgres.start(folder);
   });
   afterAll(() => server.stop());
 
-  it('listens on the loopback address alone, in UTF-8, and has a random password', async () => {
+  it('ignores PGOPTIONS, listens on the loopback address alone, in UTF-8, and has a random password', async () => {
     const settings = `
       select current_setting('listen_addresses') as addresses, current_setting('server_encoding') as encoding,
              current_setting('unix_socket_directories') as sockets`;
@@ -31,8 +33,9 @@ describe('EmbeddedPostgres', () => {
   it('has its own data in a copy of the folder that was made while the original runs', async () => {
     await ask(server.url, 'create table of_the_original ()');
     const copy = join(folder, 'copy');
-    await cp(join(folder, 'postgres'), join(copy, 'postgres'), { recursive: true });
-    await giveTo(await stat(join(folder, 'postgres')), join(copy, 'postgres'));
+    await mkdir(copy);
+    // With the owners of all files.
+    execFileSync('cp', ['-a', join(folder, 'postgres'), copy]);
     const other = await EmbeddedPostgres.start(copy);
     await ask(other.url, 'create table of_the_copy ()');
     const tables = `select array_agg(relname order by relname)::text as tables from pg_class where relname ~ '^of_the'`;
@@ -44,31 +47,15 @@ describe('EmbeddedPostgres', () => {
     );
   });
 
-  it('ignores PGOPTIONS, which were meant for another server', async () => {
-    process.env['PGOPTIONS'] = '-c no_such_setting=on';
-    const other = await EmbeddedPostgres.start(folder);
-    expect(other.url).toBe(server.url);
-    await other.stop();
-  });
-
-  it('does not start on data of another version, and says at once which one and what to do', async () => {
+  it('does not start on data of another version, and says which one and what to do', async () => {
     await server.stop();
     const file = join(folder, 'postgres/PG_VERSION');
     const version = await readFile(file, 'utf8');
     await writeFile(file, '17\n');
-    const since = performance.now();
     await expect(EmbeddedPostgres.start(folder)).rejects.toThrow(
       /initialized by PostgreSQL version 17, .* log is .*postgres\.log.* To keep the data, .* delete .*\. /,
     );
-    expect(performance.now() - since).toBeLessThan(10_000);
     await writeFile(file, version);
     server = await EmbeddedPostgres.start(folder);
   });
 });
-
-/** Gives a folder and all in it to an account. */
-async function giveTo({ uid, gid }: Stats, root: string): Promise<void> {
-  for (const name of ['', ...(await readdir(root, { recursive: true }))]) {
-    await chown(join(root, name), uid, gid);
-  }
-}

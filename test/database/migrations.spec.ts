@@ -15,23 +15,13 @@ import { createDatabase, createMigratedDatabase, dropDatabase } from '../support
 
 async function entitiesOfSource(): Promise<Function[]> {
   const source = join(PROJECT_ROOT, 'src');
-  const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((f) =>
-    f.endsWith('.entity.ts'),
-  );
-  const modules = await Promise.all(files.map((file) => import(join(source, file))));
+  const files = readdirSync(source, { recursive: true, encoding: 'utf8' });
+  const entities = files.filter((file) => file.endsWith('.entity.ts'));
+  const modules = await Promise.all(entities.map((file) => import(join(source, file))));
   return modules.flatMap(Object.values).filter((one) => typeof one === 'function');
 }
 
 describe('the migrations', () => {
-  const names = MIGRATION_NAMES;
-
-  it('are those of the folder, oldest first', () => {
-    const files = readdirSync(join(PROJECT_ROOT, 'migrations'))
-      .filter((file) => /^\d/.test(file))
-      .toSorted();
-    expect(names.map((name) => name.slice(-13))).toEqual(files.map((file) => file.slice(0, 13)));
-  });
-
   it('make the tables of the entities, to each column, index, constraint and default', async () => {
     const [generated, migrated] = await Promise.all([createDatabase(), createMigratedDatabase()]);
     await query(migrated, 'drop table idempotency_keys');
@@ -55,7 +45,7 @@ describe('the migrations', () => {
     await change(`insert into migrations (timestamp, name) values (1, 'Later9999999999999')`);
     await expect(revertMigration(url)).rejects.toThrow(OperatorError);
     await change(`delete from migrations where timestamp = 1`);
-    expect(await runMigrations(url)).toEqual(names.slice(UP_TO_ORDERS.length - 2));
+    expect(await runMigrations(url)).toEqual(MIGRATION_NAMES.slice(UP_TO_ORDERS.length - 2));
     await dropDatabase(url);
   });
 });
@@ -63,96 +53,80 @@ describe('the migrations', () => {
 type Way = 'up' | 'down';
 
 /** Table locks that keep somebody's writes waiting, weakest first: as pg_locks and as a migration names them. */
-const MODES = [
-  ['ShareLock', 'SHARE'],
-  ['ShareRowExclusiveLock', 'SHARE ROW EXCLUSIVE'],
-  ['ExclusiveLock', 'EXCLUSIVE'],
-  ['AccessExclusiveLock', 'ACCESS EXCLUSIVE'],
-] as const;
+const MODES = {
+  ShareLock: 'SHARE',
+  ShareRowExclusiveLock: 'SHARE ROW EXCLUSIVE',
+  ExclusiveLock: 'EXCLUSIVE',
+  AccessExclusiveLock: 'ACCESS EXCLUSIVE',
+};
 
+/** Each table with its columns and this session's locks. */
 const TABLES = `
   select oid, relname as name, relfilenode as file,
          array(select attname::text from pg_attribute
-                where attrelid = pg_class.oid and attnum > 0 and not attisdropped) as columns
+                where attrelid = pg_class.oid and attnum > 0 and not attisdropped) as columns,
+         array(select mode from pg_locks where pid = pg_backend_pid() and relation = pg_class.oid) as modes
     from pg_class
    where relkind = 'r' and relnamespace = 'public'::regnamespace`;
 
-describe('a migration', () => {
-  let url: string;
-  let client: Client;
-  beforeAll(async () => {
-    url = await createDatabase();
-    client = new Client({ connectionString: url });
-    await client.connect();
-  });
-  afterAll(async () => {
-    await client.end();
-    await dropDatabase(url);
-  });
-
-  /** What a migration does to the tables that exist before. It is done in a transaction, which stays open. */
-  async function effects(migration: Partial<Migration>, way: Way) {
-    await client.query('begin');
-    const { rows: before } = await client.query(TABLES);
-    await migration[way]!(client);
-    const { rows: after } = await client.query(TABLES);
-    const { rows: taken } = await client.query(
-      `select relation, mode from pg_locks where pid = pg_backend_pid() and relation = any ($1::oid[])`,
-      [before.map(({ oid }) => oid)],
-    );
-    const locks: Record<string, string> = {};
+/** What a migration does to the tables that exist before. It is done in a transaction, which stays open. */
+async function effects(client: Client, migration: Migration, way: Way) {
+  await client.query('begin');
+  const { rows: before } = await client.query(TABLES);
+  await migration[way](client);
+  const { rows: after } = await client.query(TABLES);
+  const locks: Record<string, string> = {};
+  const drops: string[] = [];
+  const rewrites: string[] = [];
+  for (const { oid, name, file, columns } of before) {
+    const now = after.find((it) => it.oid === oid);
+    if (now === undefined) {
+      // Only the strongest lock allows it.
+      locks[name] = MODES.AccessExclusiveLock;
+      drops.push(name);
+      continue;
+    }
     // A statement that needs the strongest lock may have taken a weaker one before.
-    for (const [mode, name] of MODES) {
-      for (const { relation } of taken.filter((it) => it.mode === mode)) {
-        locks[before.find(({ oid }) => oid === relation).name] = name;
-      }
+    const [, lock] = Object.entries(MODES).findLast(([mode]) => now.modes.includes(mode)) ?? [];
+    if (lock !== undefined) {
+      locks[name] = lock;
     }
-    const drops: string[] = [];
-    const rewrites: string[] = [];
-    for (const { oid, name, file, columns } of before) {
-      const now = after.find((it) => it.oid === oid);
-      if (now === undefined) {
-        drops.push(name);
-        continue;
-      }
-      if (now.file !== file) {
-        rewrites.push(name);
-      }
-      const dropped = columns.filter((column: string) => !now.columns.includes(column));
-      drops.push(...dropped.map((column: string) => `${name}.${column}`));
+    if (now.file !== file) {
+      rewrites.push(name);
     }
-    return { locks, rewrites, drops };
+    const dropped = columns.filter((column: string) => !now.columns.includes(column));
+    drops.push(...dropped.map((column: string) => `${name}.${column}`));
   }
+  return { locks, rewrites, drops };
+}
 
-  function declared({ locks, rewrites, drops }: Partial<Migration>, way: Way) {
-    return {
-      locks: locks?.[way] ?? {},
-      rewrites: [...(rewrites?.[way] ?? [])],
-      drops: way === 'down' ? drops : [],
-    };
-  }
-
-  it('takes the locks, writes the tables anew and drops the tables that it names', async () => {
-    for (const [way, each] of [
-      ...migrations.map((it) => ['up', it] as const),
-      ...migrations.toReversed().map((it) => ['down', it] as const),
-    ]) {
-      expect(each.purpose).toMatch(/^[A-Z].+\.$/);
-      if (each.transaction === false) {
-        const sent: string[] = [];
-        await each[way]({ query: async (sql) => sent.push(sql.trim()) });
-        expect(sent).toEqual([
-          expect.stringMatching(/^(create (unique )?|drop )index concurrently /),
-        ]);
-        await each[way](client);
-      } else {
-        expect([each.name, way, await effects(each, way)]).toEqual([
-          each.name,
-          way,
-          declared(each, way),
-        ]);
-        await client.query('commit');
-      }
+it('a migration takes the locks, writes the tables anew and drops the tables that it names', async () => {
+  const url = await createDatabase();
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  for (const [way, each] of [
+    ...migrations.map((it) => ['up', it] as const),
+    ...migrations.toReversed().map((it) => ['down', it] as const),
+  ]) {
+    expect(each.purpose).toMatch(/^[A-Z].+\.$/);
+    if (each.transaction === false) {
+      const sent: string[] = [];
+      await each[way]({ query: async (sql) => sent.push(sql.trim()) });
+      expect(sent).toEqual([
+        expect.stringMatching(/^(create (unique )?|drop )index concurrently /),
+      ]);
+      await each[way](client);
+    } else {
+      const migration = { name: each.name, way };
+      expect({ ...migration, ...(await effects(client, each, way)) }).toEqual({
+        ...migration,
+        locks: each.locks[way],
+        rewrites: [...(each.rewrites?.[way] ?? [])],
+        drops: way === 'down' ? each.drops : [],
+      });
+      await client.query('commit');
     }
-  });
+  }
+  await client.end();
+  await dropDatabase(url);
 });

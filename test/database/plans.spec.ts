@@ -45,17 +45,12 @@ describe.each([
     url = await createMigratedDatabase();
     client = new Client({ connectionString: url, options: `-c plan_cache_mode=${planCacheMode}` });
     await client.connect();
-    await client.query(
-      `insert into pets (name, category_id, status)
+    await client.query(`
+      insert into pets (name, category_id, status)
        select 'animal ' || n, n % 1000, case when n % 200 = 0 then 'pending' when n % 10 = 0 then 'sold' else 'available' end
-         from generate_series(1, ${ROWS}) as n`,
-    );
-    await client.query(
-      `insert into orders (pet_id) select n % 1000 + 1 from generate_series(1, ${ROWS}) as n`,
-    );
-    await client.query(
-      `insert into api_keys (name, hash) select 'key ' || n, sha256(n::text::bytea) from generate_series(1, 5000) as n`,
-    );
+         from generate_series(1, ${ROWS}) as n;
+      insert into orders (pet_id) select n % 1000 + 1 from generate_series(1, ${ROWS}) as n;
+      insert into api_keys (name, hash) select 'key ' || n, sha256(n::text::bytea) from generate_series(1, 5000) as n`);
     await client.query('vacuum analyze');
   });
   afterAll(async () => {

@@ -1,8 +1,5 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
-import { install } from '@sinonjs/fake-timers';
-import type { PoolClient } from 'pg';
-import { poolOf, servingDataSource } from '../../src/database/data-source.js';
 import { END_SESSIONS, ServingPool } from '../../src/database/pool.js';
 import { connectingTo, processIdOf } from '../../src/database/servers.js';
 import { run } from '../../src/database/statement.js';
@@ -14,6 +11,8 @@ const GREETING_AND_END =
   'R\0\0\0\x08\0\0\0\0' + 'Z\0\0\0\x05I' + 'E\0\0\0\x1fSFATAL\0C57P01\0Mterminated\0\0';
 
 describe('ServingPool', () => {
+  const urls = [process.env['TEST_DATABASE_URL']!];
+
   it('outlives a session that is terminated right after it was opened', async () => {
     const server = createServer((socket) => {
       socket.once('data', () => socket.end(GREETING_AND_END, 'latin1'));
@@ -21,11 +20,8 @@ describe('ServingPool', () => {
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
     const pool = new ServingPool({ host: '127.0.0.1', port, user: 'x', database: 'x' });
-    pool.on('error', () => {});
 
-    const client = await new Promise<PoolClient>((resolve, reject) => {
-      pool.connect((error, connected) => (connected ? resolve(connected) : reject(error)));
-    });
+    const client = await pool.connect();
 
     await expect(client.query('select 1')).rejects.toThrow('connection error');
     client.release(true);
@@ -33,33 +29,7 @@ describe('ServingPool', () => {
     server.close();
   });
 
-  it('keeps four sessions open that nobody uses', async () => {
-    const clock = install({ toFake: ['setTimeout', 'clearTimeout'] });
-    const dataSource = await servingDataSource(process.env['TEST_DATABASE_URL']!, 6).initialize();
-    try {
-      const pool = poolOf(dataSource);
-      const clients = await Promise.all(Array.from({ length: 6 }, () => pool.connect()));
-      clients.forEach((client) => client.release());
-      expect(pool.idleCount).toBe(6);
-      clock.tick(3_600_000);
-      expect(pool.idleCount).toBe(4);
-    } finally {
-      clock.uninstall();
-      await dataSource.destroy();
-    }
-  });
-
-  it.each([
-    'postgres:///animals?host=/nowhere',
-    'postgres://127.0.0.1:1/animals',
-    'postgres://nowhere.invalid/animals',
-  ])('has no session with nobody at %s', async (url) => {
-    const pool = new ServingPool(connectingTo({ urls: [url], timeout: 1_000 }));
-    await expect(pool.connect()).rejects.toThrow(NoSessionError);
-  });
-
   it('has no session while others use all, which takes no longer than its time-out, or after its end', async () => {
-    const urls = [process.env['TEST_DATABASE_URL']!];
     const pool = new ServingPool({ ...connectingTo({ urls, timeout: 100 }), max: 1 });
     const session = await pool.connect();
     const start = performance.now();
@@ -71,7 +41,6 @@ describe('ServingPool', () => {
   });
 
   it('ends a session that is in use for too long once, and no new one with its process id', async () => {
-    const urls = [process.env['TEST_DATABASE_URL']!];
     const pool = new ServingPool({ ...connectingTo({ urls, timeout: 1_000 }), use: 1_500 });
     const [hanging, fresh] = [await pool.connect(), await pool.connect()];
     await run(pool, END_SESSIONS, [[processIdOf(fresh)]]);
