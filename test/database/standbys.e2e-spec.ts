@@ -134,11 +134,10 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
     const follow = ({ url }: Postgres, conninfo: string) =>
       ask(url, `alter system set primary_conninfo = '${conninfo}'`, 'select pg_reload_conf()');
     const pets = async () => (await onPrimary('select count(*)::int from pets')).count;
-    const create = async (service: TestService): Promise<number> => {
-      const answer = await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 });
-      expect(answer.status).toBe(201);
-      return answer.body.id;
-    };
+    const post = ({ api }: TestService) =>
+      api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 });
+    const create = async (service: TestService): Promise<number> =>
+      (await post(service).expect(201)).body.id;
     const expectListed = async (service: TestService, id: number) => {
       const cursor = new Cursors('pets').after(BigInt(id - 1));
       const paths = [
@@ -235,16 +234,11 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
           `insert into pets (name, category_id) select 'not of the primary', 1 from generate_series(1, 1000)`,
         );
         await withStandbys(1);
-        isOver = true;
       };
       const before = await pets();
-      const clients = Array.from({ length: CLIENTS }, (_, turn) => client(turn));
-      try {
-        await Promise.all([events(), ...clients]);
-      } finally {
-        isOver = true;
-        await Promise.allSettled(clients);
-      }
+      const clients = Promise.all(Array.from({ length: CLIENTS }, (_, turn) => client(turn)));
+      await Promise.race([events(), clients]).finally(() => (isOver = true));
+      await clients;
       expect(await reads('standby')).toBeGreaterThan(readBefore);
       expect(await pets()).toBe(before + created);
     }, 600_000);
@@ -269,12 +263,8 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
       await next.promote();
       const conninfo = `host=127.0.0.1 port=${next.port} user=postgres password=${primary.password}`;
       await follow(ahead, conninfo);
-      let id = 0;
-      await until('an animal is created', async () => {
-        const answer = await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 });
-        id = answer.body.id;
-        return answer.status === 201;
-      });
+      await until('an animal is created', async () => (await post(service)).status === 201);
+      const id = await create(service);
       const isBehind = `select pg_current_wal_lsn() < '${lsn}' as "isBehind"`;
       expect(await ask(next.url, isBehind)).toEqual({ isBehind: true });
       for (let i = 0; i < 20; i += 1) {
@@ -296,22 +286,21 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
 
     it('and writes leave a server that became read-only, with all sessions', async () => {
       const [, other, current] = standbys as [Postgres, Postgres, Postgres];
-      const [{ api, pool, query }] = services as [TestService];
-      const createAnother = () => api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 });
+      const [service] = services as [TestService];
       await other.promote();
-      const sessions = await Promise.all(Array.from({ length: 5 }, () => pool.connect()));
+      const sessions = await Promise.all(Array.from({ length: 5 }, () => service.pool.connect()));
       const areClosed = Promise.all(sessions.map((session) => once(session, 'end')));
       sessions.forEach((session) => session.release());
       await setReadOnly(current, 'on');
       await until('the sessions are read-only', async () => {
-        const [row] = await query('show transaction_read_only');
+        const [row] = await service.query('show transaction_read_only');
         return row.transaction_read_only === 'on';
       });
-      expectError(await createAnother(), 503, 'unavailable', ['database', 'try again']);
+      expectError(await post(service), 503, 'unavailable', ['database', 'try again']);
       await areClosed;
-      await until('an animal is created', async () => (await createAnother()).status === 201);
+      await until('an animal is created', async () => (await post(service)).status === 201);
       expect(await portsInUse()).toEqual(new Set([other.port]));
-      await api.get('/v1/pets/1').expect(200);
+      await service.api.get('/v1/pets/1').expect(200);
     });
 
     it('and writes leave it although nothing is written, for readiness', async () => {
