@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -22,24 +23,20 @@ const objectsOf = (file: string) =>
   });
 
 /** What TypeScript says of objects, with the types that are made of Kubernetes's own OpenAPI document. */
-function typeErrors(objects: { apiVersion: string; kind: string }[]): string[] {
+async function typeErrors(objects: { apiVersion: string; kind: string }[]): Promise<string[]> {
   const source = objects.map((object, index) => {
     const { apiVersion, kind } = object;
     const module = /\//.test(apiVersion) ? apiVersion.replace('.k8s.io', '') : `core/${apiVersion}`;
     return `import type { ${kind} as T${index} } from 'kubernetes-types/${module}';
       export const o${index}: T${index} = ${JSON.stringify(object)};`;
   });
-  const file = join(PROJECT_ROOT, 'test/operators/objects.ts');
-  const flags = { noEmit: true, strict: true, skipLibCheck: true, types: [] };
+  const file = join(await temporaryFolder(), 'objects.ts');
+  await writeFile(file, source.join('\n'));
+  const paths = { '*': [join(PROJECT_ROOT, 'node_modules/*')] };
+  const flags = { noEmit: true, strict: true, skipLibCheck: true, types: [], paths };
   const options = { ...flags, lib: ['lib.es5.d.ts'], module: ts.ModuleKind.Preserve };
-  const host = ts.createCompilerHost(options);
-  const { getSourceFile } = host;
-  host.getSourceFile = (name, ...rest) =>
-    name === file
-      ? ts.createSourceFile(name, source.join('\n'), ts.ScriptTarget.Latest)
-      : getSourceFile(name, ...rest);
   return ts
-    .getPreEmitDiagnostics(ts.createProgram([file], options, host))
+    .getPreEmitDiagnostics(ts.createProgram([file], options))
     .map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n'));
 }
 
@@ -55,15 +52,14 @@ describe('deploy/kubernetes', () => {
   const valuesOf = (container: { env: { name: string; value: string }[] }) =>
     Object.fromEntries(container.env.map(({ name, value }) => [name, value]));
 
-  it('has only fields that Kubernetes knows, with values of their types', () => {
-    expect(typeErrors([deployment, service, policy, budget, job])).toEqual([]);
+  it('has only fields that Kubernetes knows, with values of their types', async () => {
+    expect(await typeErrors([deployment, service, policy, budget, job])).toEqual([]);
   });
 
   it('runs its containers as any user but root, without capabilities, on a read-only file system', () => {
-    for (const { securityContext } of pods) {
-      const seccompProfile = { type: 'RuntimeDefault' };
-      expect(securityContext).toMatchObject({ runAsNonRoot: true, seccompProfile });
-    }
+    expect(pods.map(({ securityContext }) => securityContext)).toMatchObject(
+      Array(2).fill({ runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } }),
+    );
     expect(containers.map(({ securityContext }) => securityContext)).toEqual(
       Array(3).fill({
         readOnlyRootFilesystem: true,
@@ -114,30 +110,25 @@ describe('deploy/kubernetes', () => {
   });
 });
 
-describe('the image', () => {
-  it.each([
-    [200, 0],
-    [503, 1],
-    [undefined, 1],
-  ])('has a health check that, of a status %s, ends with %d', async (status, code) => {
-    const server = createServer(({ url, socket }, response) =>
-      status === undefined || url !== '/health/live'
-        ? socket.destroy()
-        : response.writeHead(status).end(),
-    );
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const { port } = server.address() as AddressInfo;
-    const [, command] = /^HEALTHCHECK [^[]*CMD (\[.+\])$/m.exec(dockerfile)!;
-    const [program, ...args]: [string, ...string[]] = JSON.parse(command!);
-    const env = { PATH: process.env['PATH'], PORT: `${port}` };
-    expect((await Program.start(program, args, { env }).outcome).code).toBe(code);
-    server.close();
-  });
+it.each([
+  [200, 0],
+  [503, 1],
+])('the image has a health check that, of a status %d, ends with %d', async (status, code) => {
+  const server = createServer(({ url }, response) =>
+    response.writeHead(url === '/health/live' ? status : 404).end(),
+  );
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = server.address() as AddressInfo;
+  const [, command] = /^HEALTHCHECK [^[]*CMD (\[.+\])$/m.exec(dockerfile)!;
+  const [program, ...args]: [string, ...string[]] = JSON.parse(command!);
+  const env = { PATH: process.env['PATH'], PORT: `${port}` };
+  expect((await Program.start(program, args, { env }).outcome).code).toBe(code);
+  server.close();
+});
 
-  it('has public certificate authorities where docs/deploy.md names their file', () => {
-    const [, file] = /^RUN .*?node -p 'tls\.rootCertificates\..+ > (\/\S+)$/m.exec(dockerfile)!;
-    expect(read('docs/deploy.md')).toContain(`?sslmode=verify-full&sslrootcert=${file}\``);
-  });
+it('the image has public certificate authorities where docs/deploy.md names their file', () => {
+  const [, file] = /^RUN .*?node -p 'tls\.rootCertificates\..+ > (\/\S+)$/m.exec(dockerfile)!;
+  expect(read('docs/deploy.md')).toContain(`?sslmode=verify-full&sslrootcert=${file}\``);
 });
 
 /**
@@ -173,7 +164,6 @@ const canConfine =
     const [, base] = await program.says(/"address":"([^"]+)"/);
     await addPet(base!, stdout.trim(), 'Rex');
     expect(await petNames(base!, stdout.trim())).toEqual(['Rex']);
-    expect((await fetch(new URL('/docs', base))).status).toBe(200);
     expect((await program.end('SIGTERM')).code).toBe(0);
   });
 });
@@ -199,7 +189,7 @@ describe('deploy/animal-store@.service', () => {
 
   itWith('systemd-analyze')('is a unit that systemd reads', async () => {
     const file = join(await temporaryFolder(), 'animal-store@3000.service');
-    writeFileSync(file, unit.replace('/usr/bin/node', process.execPath));
+    await writeFile(file, unit.replace('/usr/bin/node', process.execPath));
     const analyze = (...args: string[]) =>
       spawnSync('systemd-analyze', [...args, file], { encoding: 'utf8' });
     expect(analyze('verify')).toMatchObject({ status: 0, stderr: '' });
