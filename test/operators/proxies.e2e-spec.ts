@@ -1,10 +1,7 @@
-import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { appendFile, readFile } from 'node:fs/promises';
-import { createServer, request as httpRequest } from 'node:http';
+import { createServer, request as httpRequest, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { administerKeys } from '../../src/auth/api-keys.js';
 import { BATCH_LIMITS } from '../../src/database/batcher.js';
@@ -18,45 +15,8 @@ import { freePort } from '../../scripts/free-port.mjs';
 import { areInstalled } from '../support/program.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { Project, type Service } from '../support/project.js';
-import { temporaryFolder } from '../support/temporary-folder.js';
 import { until } from '../support/until.js';
-import { checkHaproxy, configurationOf, PROXIES, Proxy, type ProxyName } from '../support/proxy.js';
-
-/** Two HTTP servers in place of the service's processes, which count what comes. */
-class Stubs {
-  readonly requests: string[] = [];
-  /** The connections on which requests came. */
-  readonly connections = new Set<Socket>();
-  /** Whether they close a connection in place of a response. */
-  isSilent = false;
-  private readonly servers = [1, 2].map(() =>
-    createServer(({ url, method, socket }, response) => {
-      if (url !== '/health/ready') {
-        this.requests.push(`${method}`);
-        this.connections.add(socket);
-        if (this.isSilent) {
-          socket.destroy();
-        }
-      }
-      response.end();
-    }),
-  );
-
-  async listen(): Promise<[number, number]> {
-    const ports = this.servers.map(async (server) => {
-      await once(server.listen(0, '127.0.0.1'), 'listening');
-      return (server.address() as AddressInfo).port;
-    });
-    return Promise.all(ports) as Promise<[number, number]>;
-  }
-
-  async stop(): Promise<void> {
-    for (const server of this.servers) {
-      server.close().closeAllConnections();
-      await once(server, 'close');
-    }
-  }
-}
+import { configurationOf, PROXIES, Proxy, type ProxyName } from '../support/proxy.js';
 
 const LIMITS = new HttpLimits();
 
@@ -214,17 +174,35 @@ both('two processes of the service', () => {
 
 describe.each(PROXIES)('servers that close connections without a response, behind %s', (name) => {
   describeWith(name)('as deploy/ configures it', () => {
-    let stubs: Stubs;
+    /** In place of both processes. What comes is counted, and has no response if it is silent. */
+    let server: Server;
+    let port: number;
     let proxy: Proxy;
-    let ports: [number, number];
+    let isSilent: boolean;
+    const requests: string[] = [];
+    const connections = new Set<Socket>();
+    const stop = () => server.close().closeAllConnections();
     beforeEach(async () => {
-      stubs = new Stubs();
-      ports = await stubs.listen();
-      proxy = await Proxy.start(name, ports);
+      isSilent = false;
+      requests.length = 0;
+      connections.clear();
+      server = createServer(({ url, method, socket }, response) => {
+        if (url !== '/health/ready') {
+          requests.push(method!);
+          connections.add(socket);
+          if (isSilent) {
+            socket.destroy();
+          }
+        }
+        response.end();
+      }).listen(0, '127.0.0.1');
+      await once(server, 'listening');
+      ({ port } = server.address() as AddressInfo);
+      proxy = await Proxy.start(name, [port, port]);
     });
     afterEach(async () => {
       await proxy.stop();
-      await stubs.stop();
+      stop();
     });
 
     /** On a connection of its own: the proxy may be closing one that was used before. */
@@ -238,8 +216,8 @@ describe.each(PROXIES)('servers that close connections without a response, behin
       for (let n = 0; n < 100; n += 1) {
         expect((await fetch(proxy.origin)).status).toBe(200);
       }
-      expect(stubs.requests).toHaveLength(100);
-      expect(stubs.connections.size).toBeLessThan(10);
+      expect(requests).toHaveLength(100);
+      expect(connections.size).toBeLessThan(10);
     });
 
     it.each([
@@ -247,21 +225,21 @@ describe.each(PROXIES)('servers that close connections without a response, behin
       ['is sent again', 'post', { 'Idempotency-Key': 'once' }, false],
       ['is sent once', 'post', {}, true],
     ] as const)('a request %s: %s with %j', async (_what, method, headers, isSentOnce) => {
-      stubs.isSilent = true;
+      isSilent = true;
       await expectUnavailable(method, headers);
-      expect(stubs.requests.every((sent) => sent === method.toUpperCase())).toBe(true);
-      expect(stubs.requests.length > 1).toBe(!isSentOnce);
+      expect(new Set(requests)).toEqual(new Set([method.toUpperCase()]));
+      expect(requests.length === 1).toBe(isSentOnce);
     });
 
     it("a POST is sent to the other one if the first accepts no connection, and gets the service's error if none does", async () => {
       await proxy.stop();
-      // Nobody listens on port 1. The port of a stub that was stopped might be given to another test.
-      proxy = await Proxy.start(name, [1, ports[1]]);
+      // Nobody listens on port 1. The port of a server that was stopped might be given to another test.
+      proxy = await Proxy.start(name, [1, port]);
       for (let n = 0; n < 10; n += 1) {
         expect((await fetch(proxy.origin, { method: 'POST' })).status).toBe(200);
       }
-      expect(stubs.requests).toHaveLength(10);
-      await stubs.stop();
+      expect(requests).toHaveLength(10);
+      stop();
       await expectUnavailable();
     });
 
@@ -275,19 +253,9 @@ describe.each(PROXIES)('servers that close connections without a response, behin
   });
 });
 
-describeWith('haproxy')('deploy/haproxy.cfg', () => {
-  it('may be given a certificate, or one name for all processes', async () => {
-    const pem = join(await temporaryFolder(), 'animals.pem');
-    const make = 'req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -keyout';
-    execFileSync('openssl', [...make.split(' '), pem, '-out', `${pem}.crt`], { stdio: 'ignore' });
-    await appendFile(pem, await readFile(`${pem}.crt`));
-    checkHaproxy({ CERTIFICATE: pem, PROCESSES: 'localhost:3000' });
-  });
-
-  it('has the same error for 502, 503 and 504', async () => {
-    const rule = /^ *http-error status (50\d) (.+)$/gm;
-    const rules = [...(await configurationOf('haproxy')).matchAll(rule)];
-    expect(rules.map(([, status]) => status)).toEqual(['502', '503', '504']);
-    expect(new Set(rules.map(([, , error]) => error)).size).toBe(1);
-  });
+it('deploy/haproxy.cfg has the same error for 502, 503 and 504', async () => {
+  const rule = /^ *http-error status (50\d) (.+)$/gm;
+  const rules = [...(await configurationOf('haproxy')).matchAll(rule)];
+  expect(rules.map(([, status]) => status)).toEqual(['502', '503', '504']);
+  expect(new Set(rules.map(([, , error]) => error)).size).toBe(1);
 });

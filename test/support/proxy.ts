@@ -19,15 +19,11 @@ export type ProxyName = (typeof PROXIES)[number];
 export const configurationOf = (name: ProxyName) =>
   readFile(name === 'haproxy' ? HAPROXY : join(PROJECT_ROOT, 'deploy/nginx.conf'), 'utf8');
 
-function expectValid(name: ProxyName, args: string[], env: Record<string, string> = {}): void {
+function expectValid(name: ProxyName, args: string[], env: Record<string, string>): void {
   const check = spawnSync(name, args, { env: { PATH, ...env }, encoding: 'utf8' });
   assert.equal(check.status, 0, check.stderr);
   assert.doesNotMatch(check.stderr, /warn|alert/i);
 }
-
-/** Has haproxy verify its configuration with these variables. */
-export const checkHaproxy = (env: Record<string, string>) =>
-  expectValid('haproxy', ['-c', '-f', HAPROXY], env);
 
 /** A proxy with its configuration of `deploy/`, before two processes of this machine. */
 export class Proxy {
