@@ -1,12 +1,10 @@
-import { once } from 'node:events';
 import { chmod, rm, symlink, writeFile } from 'node:fs/promises';
-import { type AddressInfo, createServer, type Server } from 'node:net';
 import { delimiter, dirname, join } from 'node:path';
 import { parse } from 'yaml';
 import { newApiKey } from '../../src/api-key.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { PET_STATUSES } from '../../src/pets/pet.entity.js';
-import { requireMigrated } from '../../src/schema/migrations.js';
+import { requireMigrated, runMigrations } from '../../src/schema/migrations.js';
 import { query } from '../support/ask.js';
 import { catalog } from '../support/catalog.js';
 import { runHere } from '../support/command.js';
@@ -14,7 +12,7 @@ import { read } from '../support/documents.js';
 import { statusWith } from '../support/pets.js';
 import type { Outcome } from '../support/program.js';
 import { Project } from '../support/project.js';
-import { dropDatabase, onServer } from '../support/service.js';
+import { createDatabase } from '../support/service.js';
 
 /** Those that docs/operations.md lists. */
 const COMMANDS = Array.from(
@@ -56,7 +54,6 @@ describe('animal-store', () => {
 
   it.each([
     ['migrate', /Usage:/],
-    ['migrate drop', /Usage:/],
     ['migrate run all', /Usage:/],
     ['mirgate run', /unknown command 'mirgate'\n\(Did you mean migrate\?\)/],
   ])('runs nothing for %s, and says what there is', async (command, message) => {
@@ -136,73 +133,161 @@ describe('the program says in one clear message why it does not start', () => {
     },
   );
 
-  it('with a database in another encoding than UTF-8', async () => {
-    const other = `${DATABASE_URL}_ascii`;
-    const options = `encoding 'SQL_ASCII' locale 'C' template template0`;
-    await onServer(`create database ${nameOf(other)} ${options}`);
-    const outcome = await runHere('migrate run', { DATABASE_URL: other });
-    expectRefusal(outcome, /DATABASE_URL has the encoding SQL_ASCII/);
-    await dropDatabase(other);
-  });
-
-  it('with PostgreSQL 13', async () => {
+  it.each([
+    [
+      'PostgreSQL 13',
+      `when 'server_version_num' then '130022' when 'server_version' then '13.22'`,
+      /^The server of DATABASE_URL is PostgreSQL 13\.22; the service needs 14 or later\.\n$/,
+    ],
+    [
+      'another encoding than UTF-8',
+      `when 'server_encoding' then 'SQL_ASCII'`,
+      /^The database of DATABASE_URL has the encoding SQL_ASCII/,
+    ],
+  ])('with %s', async (_what, settings, why) => {
     const url = await project.createDatabase();
-    // The tests have no such server. A function that is found before PostgreSQL's own tells another version.
+    // The tests have no such database. A function that is found before PostgreSQL's own tells of one.
     await query(
       url,
       'create schema old',
       `create function old.current_setting(name text) returns text language sql as
-         $$select case name when 'server_version_num' then '130022' when 'server_version' then '13.22'
-                  else pg_catalog.current_setting(name) end$$`,
+         $$select case name ${settings} else pg_catalog.current_setting(name) end$$`,
       `alter database ${nameOf(url)} set search_path = old, pg_catalog`,
     );
-    const why =
-      /^The server of DATABASE_URL is PostgreSQL 13\.22; the service needs 14 or later\.\n$/;
     expectRefusal(await runHere('migrate run', { DATABASE_URL: url }), why);
   });
 
   it.each([
-    [
-      'usage',
-      /may use no schema of its search_path, which is .*public: grant usage on schema public/,
-    ],
+    ['usage', /may use no schema of its search_path, which is .*public: grant usage on schema/],
     ['create', /^Database .+\n.+\nPostgreSQL reports: permission denied for schema public\n$/],
   ])('with a role that lacks %s on its schema', async (right, why) => {
     const role = `${nameOf(DATABASE_URL)}_without_${right}`;
-    await query(DATABASE_URL, `create role ${role} login password '${PASSWORD}'`);
-    await query(DATABASE_URL, `revoke ${right} on schema public from public`);
+    await query(
+      DATABASE_URL,
+      `create role ${role} login password '${PASSWORD}'`,
+      `revoke ${right} on schema public from public`,
+    );
     const url = Object.assign(new URL(DATABASE_URL), { username: role, password: PASSWORD });
     expectRefusal(await runHere('migrate run', { DATABASE_URL: url.href }), why);
     await query(DATABASE_URL, `grant usage on schema public to public`, `drop role ${role}`);
   });
-});
 
-describe('a command names DATABASE_URL, and not its password, where the database', () => {
-  const closing = createServer((socket) => socket.end());
-  const withoutTls = createServer((socket) => socket.once('data', () => socket.end('N')));
-  const servers = [closing, withoutTls];
-  beforeAll(() =>
-    Promise.all(servers.map((server) => once(server.listen(0, '127.0.0.1'), 'listening'))),
-  );
-  afterAll(() => servers.forEach((server) => server.close()));
-
-  const database = (address: string) => `postgres://u:${PASSWORD}@${address}`;
-  const at = (server: Server) => `127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const testDatabase = (change: Partial<URL>) =>
-    Object.assign(new URL(process.env['TEST_DATABASE_URL']!), change).href;
+  const testDatabase = (password: string) =>
+    Object.assign(new URL(process.env['TEST_DATABASE_URL']!), { password }).href;
 
   it.each([
-    ['is not there', () => database('127.0.0.1:1/x')],
-    ['has an unknown host', () => database('nowhere.invalid/x')],
-    ['has a broken escape', () => `postgres://u:${PASSWORD}%zz@127.0.0.1:1/x`],
-    ['closes the connection', () => database(`${at(closing)}/x`)],
-    ['has no TLS where it must', () => database(`${at(withoutTls)}/x?sslmode=verify-full`)],
-    ['has no certificate file', () => database('127.0.0.1:1/x?sslrootcert=/nowhere/ca.pem')],
-    ['wants a password', () => testDatabase({ password: '' })],
-    ['refuses the password', () => testDatabase({ password: PASSWORD })],
-    ['does not exist', () => testDatabase({ pathname: '/nowhere' })],
-  ])('%s', async (_, url) => {
-    expectRefusal(await runHere('migrate run', { DATABASE_URL: url() }), /DATABASE_URL/);
+    ['is not there', `postgres://u:${PASSWORD}@127.0.0.1:1/x`],
+    ['has a broken escape', `postgres://u:${PASSWORD}%zz@127.0.0.1:1/x`],
+    ['wants a password', testDatabase('')],
+    ['refuses the password', testDatabase(PASSWORD)],
+  ])('naming DATABASE_URL, and not its password, where the database %s', async (_, url) => {
+    expectRefusal(await runHere('migrate run', { DATABASE_URL: url }), /DATABASE_URL/);
+  });
+});
+
+describe('animal-store check', () => {
+  let DATABASE_URL: string;
+  beforeAll(async () => {
+    DATABASE_URL = await project.createMigratedDatabase();
+  });
+
+  /** @returns the report, and what those checks say that fail. */
+  async function check(variables: Record<string, string>) {
+    const { code, stdout, stderr } = await runHere('check --json', variables);
+    expect(stderr + stdout).not.toContain(PASSWORD);
+    const { isOk, checks } = JSON.parse(stdout);
+    expect(isOk).toBe(code === 0);
+    const failed = checks.filter((one: any) => !one.isOk);
+    return { checks, failed: failed.map(({ name, message }: any) => `${name}: ${message}`) };
+  }
+
+  it('says that all is well, in lines that a person can read, and in JSON', async () => {
+    const { pathname, host, username, password } = new URL(DATABASE_URL);
+    const { code, stdout } = await runHere('check', { DATABASE_URL });
+    const DATABASE = `Database ${pathname.slice(1)} at ${host}, role ${username}, schema public`;
+    expect(code).toBe(0);
+    expect(stdout).toContain(
+      `ok    database: ${DATABASE}\nok    TLS: off: the connection is not encrypted\nok    server version: PostgreSQL `,
+    );
+    expect(stdout).toContain('ok    migrations: all applied\nok    rights: all that');
+    expect(stdout).not.toMatch(/FAIL|warn {2}/);
+    expect(stdout).not.toContain(password);
+    expect(await check({ DATABASE_URL })).toMatchObject({ failed: [] });
+  });
+
+  const AWAY = `postgres://u:${PASSWORD}@127.0.0.1:1/x`;
+  it.each<[string, RegExp, (url: string) => Record<string, string>]>([
+    [
+      'each variable that is invalid',
+      /^configuration: PORT must be .+\nDATABASE_URL must be /,
+      () => ({ PORT: PASSWORD, DATABASE_URL: PASSWORD }),
+    ],
+    ['a database out of reach', /^database: .*ECONNREFUSED/, () => ({ DATABASE_URL: AWAY })],
+    [
+      'a database that is read-only',
+      /^writes: the database is read-only$/,
+      (url) => ({ DATABASE_URL: `${url}?options=-c%20default_transaction_read_only%3Don` }),
+    ],
+  ])('names %s, and no secret', async (_what, message, variables) => {
+    expect((await check(variables(DATABASE_URL))).failed).toEqual([expect.stringMatching(message)]);
+  });
+
+  it('passes while a standby is out of reach, and says why, without its password', async () => {
+    const { failed, checks } = await check({ DATABASE_URL, DATABASE_READ_URL: AWAY });
+    expect(failed).toEqual([]);
+    expect(checks.at(-1).message).toMatch(/^127\.0\.0\.1:1: .*ECONNREFUSED/);
+  });
+
+  it('prints the statements that repair sequences which logical replication did not advance', async () => {
+    const url = await project.createMigratedDatabase();
+    await query(
+      url,
+      `insert into pets (name, category_id) select 'Rex', 1 from generate_series(1, 5)`,
+      `insert into orders (pet_id) values (5)`,
+      ...['pets', 'orders', 'migrations'].map((table) => `alter sequence ${table}_id_seq restart`),
+    );
+    const { code, stdout } = await runHere('check', { DATABASE_URL: url });
+    expect(code).toBe(1);
+    expect(stdout.match(/^.+ sequences: \w+ is \w+/gm)).toEqual([
+      'FAIL  sequences: pets_id_seq is behind',
+      'ok    sequences: api_keys_id_seq is past',
+      'warn  sequences: orders_id_seq is behind',
+      'warn  sequences: migrations_id_seq is behind',
+    ]);
+    await query(url, ...stdout.match(/select setval.+;$/gm)!);
+    expect((await check({ DATABASE_URL: url })).failed).toEqual([]);
+    const insert = `insert into pets (name, category_id) values ('Max', 1) returning id`;
+    expect(await query(url, insert)).toEqual([{ id: '6' }]);
+  });
+
+  it.each([
+    ['increment 10 maxvalue 14', '5'],
+    ['maxvalue 9223372036854775807', '9223372036854775807'],
+  ])('fails if no id is left in a sequence with %s after %s', async (options, last) => {
+    const url = await project.createMigratedDatabase();
+    await query(
+      url,
+      `alter sequence pets_id_seq ${options}`,
+      `select setval('pets_id_seq', ${last})`,
+    );
+    const why = `sequences: pets_id_seq is at its MAXVALUE, ${options.split(' ').at(-1)}: new rows are rejected`;
+    expect((await check({ DATABASE_URL: url })).failed).toEqual([expect.stringContaining(why)]);
+  });
+
+  it('warns of another version of the collation, and its remedy works', async () => {
+    const icu = `template0 locale_provider icu icu_locale 'en' locale 'C'`;
+    const url = await project.createDatabase(() => createDatabase(undefined, icu));
+    await runMigrations(url);
+    const warning = async () =>
+      (await check({ DATABASE_URL: url })).checks.find((one: any) => one.isWarning)?.message;
+    expect(await warning()).toBeUndefined();
+    const record = `update pg_database set datcollversion = '0.1' where datname = current_database()`;
+    await query(url, record);
+    const old =
+      /^indexes on text were built with version 0\.1 .+, run: (reindex .+?;) (alter .+;)$/;
+    const [, ...remedy] = old.exec(await warning())!;
+    await query(url, ...remedy);
+    expect(await warning()).toBeUndefined();
   });
 });
 
@@ -213,9 +298,8 @@ describe('animal-store seed', () => {
   });
   const seed = (args: string, variables = {}) =>
     runHere(`seed ${args}`.trim(), { DATABASE_URL, ...variables });
-  const stored = async () => (await query(DATABASE_URL, 'select from pets')).length;
 
-  it.each(['', '0', '-1', '1.5', '1e3', '100000001', 'many', '1 2'])(
+  it.each(['', '0', '1e3', '100000001'])(
     'refuses %j, which is no whole number in its range, with the usage',
     async (args) => {
       const stderr = expect.stringContaining('Usage: animal-store seed');
@@ -223,25 +307,20 @@ describe('animal-store seed', () => {
     },
   );
 
-  it('does nothing in production unless it is told twice', async () => {
+  it('creates as many pets as it is told, all of them valid and of every kind, without a time limit, in production if it is told twice', async () => {
     const NODE_ENV = 'production';
-    const stderr = expect.stringMatching(/^Database .+\nNODE_ENV is production.+--yes/);
-    expect(await seed('1', { NODE_ENV })).toEqual({ code: 1, stdout: '', stderr });
-    expect(await stored()).toBe(0);
-    expect(await seed('1 --yes', { NODE_ENV })).toMatchObject({ code: 0 });
-    expect(await stored()).toBe(1);
-  });
-
-  it('creates as many pets as it is told, all of them valid and of every kind, without a time limit', async () => {
     await query(
       DATABASE_URL,
-      'truncate pets cascade',
       `create function require_time() returns trigger language plpgsql as
          $$ begin if current_setting('statement_timeout') <> '0' then raise 'bound'; end if; return null; end $$`,
       'create trigger pets_time before insert on pets execute function require_time()',
       `alter database ${nameOf(DATABASE_URL)} set statement_timeout = '1min'`,
     );
-    expect(await seed('1001')).toMatchObject({ code: 0, stdout: 'Created 1001 pets.\n' });
+    const stderr = expect.stringMatching(/^Database .+\nNODE_ENV is production.+--yes/);
+    expect(await seed('1001', { NODE_ENV })).toEqual({ code: 1, stdout: '', stderr });
+    expect(await query(DATABASE_URL, 'select from pets')).toEqual([]);
+    const outcome = await seed('1001 --yes', { NODE_ENV });
+    expect(outcome).toMatchObject({ code: 0, stdout: 'Created 1001 pets.\n' });
     const [created] = await query(
       DATABASE_URL,
       `select count(*)::int as pets, count(distinct name) > 300 as "areMany", count(distinct category_id)::int as categories,
