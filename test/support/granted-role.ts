@@ -9,13 +9,13 @@ export const grantsTo = (role: string, like = 'animals') =>
     .replaceAll(`to ${like};`, `to ${role};`);
 
 /**
- * Creates a role with the rights of docs/grants.sql on the database at `owner`.
+ * Creates a role with the rights of docs/grants.sql for the service, or for `like`, on the database at `owner`.
  *
  * @returns the URL of the database with that role, whose name it has.
  */
-export async function createGrantedRole(owner: string): Promise<string> {
+export async function createGrantedRole(owner: string, like = 'animals'): Promise<string> {
   const role = roleOf(owner);
-  await query(owner, `create role ${role} login password 'sekrit'`, grantsTo(role));
+  await query(owner, `create role ${role} login password 'sekrit'`, grantsTo(role, like));
   return Object.assign(new URL(owner), { username: role, password: 'sekrit' }).href;
 }
 
