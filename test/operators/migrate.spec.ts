@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { Client } from 'pg';
 import { MIGRATION_NAMES, migrations } from '../../migrations/index.js';
 import type { Migration } from '../../migrations/migration.js';
@@ -9,7 +10,6 @@ import { catalog } from '../support/catalog.js';
 import { runHere } from '../support/command.js';
 import { describeWith, itWith } from '../support/describe-with.js';
 import { Project } from '../support/project.js';
-import { psql } from '../support/psql.js';
 import { CREATE_ORDERS, revertToOrders, UP_TO_ORDERS } from '../support/revert-to-orders.js';
 import { onServer } from '../support/service.js';
 import { until } from '../support/until.js';
@@ -25,6 +25,10 @@ const state = async (url: string) => ({
   rows: await query(url, 'select * from migrations order by id'),
 });
 const applied = async (url: string) => (await state(url)).rows.map(({ name }) => name);
+
+/** Runs a script. @returns psql's exit code. */
+const psql = (url: string, script: string) =>
+  spawnSync('psql', ['--no-psqlrc', '--quiet', url], { input: script }).status;
 
 /** Prints the script, while the database takes no writes. */
 async function print(DATABASE_URL: string, command = 'migrate sql'): Promise<string> {
@@ -48,7 +52,7 @@ describe('the migrations', () => {
     return { code: outcome.code, stdout, stderr: outcome.stderr.slice(where.length) };
   }
 
-  it('are shown, run and reverted by the commands, which say where and what, and then what they did', async () => {
+  it('are shown, run and, with --yes only, reverted by the commands, which say where and what, and then what they did', async () => {
     const url = await newDatabase();
     const all = MIGRATION_NAMES.join(', ');
     for (const [command, stdout, stderr] of [
@@ -61,47 +65,32 @@ describe('the migrations', () => {
       expect(await migrate(command, url)).toEqual({ code: 0, stdout, stderr });
     }
     await revertToOrders(url);
-    expect(await migrate('revert --yes', url)).toEqual({
-      code: 0,
-      stdout: `Reverted ${CREATE_ORDERS}.`,
-      stderr:
-        `Reverts ${CREATE_ORDERS}. This permanently deletes:\n` +
-        '  the table orders (rows: 0) and the rights granted on it\n' +
-        'A running service still serves pets.\n',
-    });
-    expect((await migrate('show', url)).stdout).toBe(shown(UP_TO_ORDERS.length - 1));
-  });
-
-  it('are not reverted without --yes, but what would be lost is listed', async () => {
-    const url = await newMigratedDatabase();
-    await revertToOrders(url);
     await query(
       url,
       `insert into pets (name, category_id) values ('Rex', 1)`,
       'insert into orders (pet_id) values (1), (1)',
     );
-    const { code, stdout, stderr } = await migrate('revert', url);
-    expect([code, stdout]).toEqual([2, '']);
-    expect(stderr).toMatch(/\n {2}the table orders \(rows: 2\)[^]*\nNothing was reverted\..*--yes/);
+    const losses =
+      `Reverts ${CREATE_ORDERS}. This permanently deletes:\n` +
+      '  the table orders (rows: 2) and the rights granted on it\n' +
+      'A running service still serves pets.\n';
+    const refusal = `${losses}Nothing was reverted. To revert it, add --yes.\n`;
+    expect(await migrate('revert', url)).toEqual({ code: 2, stdout: '', stderr: refusal });
     expect((await migrate('show', url)).stdout).toBe(shown(UP_TO_ORDERS.length));
+    const stdout = `Reverted ${CREATE_ORDERS}.`;
+    expect(await migrate('revert --yes', url)).toEqual({ code: 0, stdout, stderr: losses });
+    expect((await migrate('show', url)).stdout).toBe(shown(UP_TO_ORDERS.length - 1));
   });
 
   it('are shown, those of later versions too', async () => {
     const url = await newMigratedDatabase();
-    await query(
-      url,
-      `insert into migrations (timestamp, name) values (9999999999999, 'Later9999999999999')`,
-      `delete from migrations where name = '${MIGRATION_NAMES.at(-1)}'`,
-    );
+    const last = MIGRATION_NAMES.at(-1)!;
+    await query(url, `update migrations set name = 'Later' where name = '${last}'`);
     const lines = MIGRATION_NAMES.slice(0, -1).map((name) => `[X] ${name}\n`);
-    const later = '[X] Later9999999999999\tnot of this version\n';
-    const stdout = `${lines.join('')}${later}[ ] ${MIGRATION_NAMES.at(-1)}`;
+    const stdout = `${lines.join('')}[X] Later\tnot of this version\n[ ] ${last}`;
     expect(await migrate('show', url)).toMatchObject({ code: 0, stdout });
     expect((await migrate('show --check', url)).code).toBe(1);
-    await query(
-      url,
-      `insert into migrations (timestamp, name) values (1, '${MIGRATION_NAMES.at(-1)}')`,
-    );
+    await query(url, `insert into migrations (timestamp, name) values (1, '${last}')`);
     expect((await migrate('show --check', url)).code).toBe(0);
   });
 
@@ -172,9 +161,6 @@ describeWith('psql')('the script of migrate sql, run by psql', () => {
       '-- A revert drops, with all data and grants: orders.\nbegin ',
     ];
     expect(script).toContain(head.join('\n'));
-    expect(script).toMatch(
-      /: DistributeTables.+\n(-- .+\n)*-- On Citus, locks until the end: ACCESS EXCLUSIVE on pets, .+ on orders\.\n/,
-    );
     const before = await state(url);
     const holder = new Client({ connectionString: url });
     await holder.connect();
