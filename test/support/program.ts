@@ -118,9 +118,3 @@ function sendTo(processId: number, signal: NodeJS.Signals): void {
     // It has ended.
   }
 }
-
-/** The command line of a process; empty if there is none. */
-export function commandOf(processId: number): string {
-  const ps = ['-o', 'command=', '-p', String(processId)];
-  return spawnSync('ps', ps, { encoding: 'utf8' }).stdout;
-}

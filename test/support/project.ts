@@ -1,7 +1,8 @@
-import { chmod, chown, cp, mkdir, readdir, readFile, rm, symlink } from 'node:fs/promises';
+import { spawnSync } from 'node:child_process';
+import { chmod, chown, cp, mkdir, readFile, rm, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
-import { commandOf, type Ids, type Outcome, Program } from './program.js';
+import { type Ids, type Outcome, Program } from './program.js';
 import { temporaryFolder } from './temporary-folder.js';
 import { createDatabase, createMigratedDatabase, dropDatabase } from './database.js';
 import { until } from './until.js';
@@ -16,23 +17,23 @@ export class Project {
 
   private root = '';
 
-  private constructor(private readonly ids: Ids) {}
+  private constructor(private readonly ids: Ids = {}) {}
 
-  static async create({ mode = 0o755, ids = {} as Ids } = {}): Promise<Project> {
+  static async create(ids: Ids): Promise<Project> {
     const project = new Project(ids);
-    await project.prepare(mode);
+    await project.prepare();
     return project;
   }
 
   /** The project of the tests of a file or a `describe`, which is made before them and removed after them. */
-  static ofTests({ mode = 0o755, ids = {} as Ids } = {}): Project {
-    const project = new Project(ids);
-    beforeAll(() => project.prepare(mode));
+  static ofTests(): Project {
+    const project = new Project();
+    beforeAll(() => project.prepare());
     afterAll(() => project.remove());
     return project;
   }
 
-  private async prepare(mode: number): Promise<void> {
+  private async prepare(): Promise<void> {
     this.root = await temporaryFolder();
     const { folder, temporary, ids } = this;
     // What programs do not read takes time to copy.
@@ -43,21 +44,8 @@ export class Project {
     await symlink(join(PROJECT_ROOT, 'node_modules'), join(folder, 'node_modules'));
     await mkdir(temporary);
     await chmod(temporary, 0o1777);
-    await chmod(folder, mode);
     // -1: as it is.
     await chown(folder, ids.uid ?? -1, ids.gid ?? -1);
-  }
-
-  /** Takes one of the packages away from its programs. */
-  async leaveOut(name: string): Promise<void> {
-    const [all, some] = [PROJECT_ROOT, this.folder].map((root) => join(root, 'node_modules'));
-    await rm(some!);
-    await mkdir(some!);
-    for (const entry of await readdir(all!)) {
-      if (entry !== name) {
-        await symlink(join(all!, entry), join(some!, entry));
-      }
-    }
   }
 
   get folder(): string {
@@ -95,8 +83,7 @@ export class Project {
   async serveEmbedded(variables: Variables = {}): Promise<EmbeddedService> {
     const service = await this.serve(variables);
     const [, key] = await service.program.says(/^API key: (\S+)$/m);
-    const [, curl] = await service.program.says(/^Try it: +(curl .+)$/m);
-    return { ...service, key: key!, curl: curl! };
+    return { ...service, key: key! };
   }
 
   /** Runs a command of `animal-store` to its end. */
@@ -107,20 +94,6 @@ export class Project {
   spawn(command: CommandName, args: string[] = [], variables: Variables = {}): Program {
     const file = join(this.folder, 'dist/src/main.js');
     return this.start(process.execPath, [file, command, ...args], variables);
-  }
-
-  /** Starts one of the scripts of `package.json`. */
-  npm(script: string, variables: Variables = {}): Program {
-    return this.start('npm', ['run', '--silent', script], variables);
-  }
-
-  /** Starts a command of `animal-store` on a terminal of its own, which is its standard output and error. */
-  onTerminal(args: string[], variables: Variables = {}): Program {
-    // With `exec`, so that Ctrl-C reaches no shell.
-    const command = ['exec', process.execPath, 'dist/src/main.js', ...args].join(' ');
-    const ofLinux = ['--quiet', '--return', '--command', command, '/dev/null'];
-    const ofMac = ['-q', '/dev/null', 'sh', '-c', command];
-    return this.start('script', process.platform === 'darwin' ? ofMac : ofLinux, variables);
   }
 
   /** Starts any program in the project's folder. */
@@ -136,7 +109,8 @@ export class Project {
   async postmaster(): Promise<number | undefined> {
     const file = join(this.folder, '.data/postgres/postmaster.pid');
     const processId = parseInt(await readFile(file, 'utf8').catch(() => ''));
-    return commandOf(processId).includes('postgres') ? processId : undefined;
+    const ps = spawnSync('ps', ['-o', 'command=', '-p', `${processId}`], { encoding: 'utf8' });
+    return ps.stdout.includes('postgres') ? processId : undefined;
   }
 
   /** Ends whatever runs here still, and deletes the folder and the databases. */
@@ -167,6 +141,4 @@ export interface Service {
 
 export interface EmbeddedService extends Service {
   key: string;
-  /** The command that it proposes. */
-  curl: string;
 }
