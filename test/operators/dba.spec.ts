@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { requiredSettings } from '../../src/database/settings.js';
+import { NEEDED_RIGHTS, OTHER_RIGHTS } from '../../src/schema/schema-state.js';
 import { query } from '../support/ask.js';
 import { runHere } from '../support/command.js';
 import { describeWith } from '../support/describe-with.js';
@@ -138,28 +139,57 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
     }
   });
 
-  it('gives roles no more than their rights', async () => {
+  it('gives each role its rights and no more', async () => {
+    const granted = await asSuperuser(
+      `select distinct pg_get_userbyid(grantee) || ': ' || lower(privilege_type) || ' on ' || relname
+         from (select oid, relacl as acl from pg_class
+               union all select attrelid, attacl from pg_attribute) as rights
+         join pg_class using (oid), lateral aclexplode(acl)
+        where relnamespace = 'public'::regnamespace and grantee <> relowner`,
+    );
+    // On a table, or on some of its columns.
+    const rights: Partial<Record<Role, string[]>> = {
+      animals: [...NEEDED_RIGHTS, ...OTHER_RIGHTS],
+      animals_keys: [
+        'select on migrations',
+        ...['select', 'insert', 'update'].map((right) => `${right} on api_keys`),
+      ],
+      animals_reader: ['api_keys', 'migrations', 'orders', 'pets'].map((it) => `select on ${it}`),
+    };
+    const expected = Object.entries(rights).flatMap(([role, all]) =>
+      all.map((right) => `${role}: ${right}`),
+    );
+    expect(granted.flat().toSorted()).toEqual(expected.toSorted());
+    const owners = await asSuperuser(
+      `select distinct pg_get_userbyid(relowner) from pg_class where relnamespace = 'public'::regnamespace`,
+    );
+    expect(owners).toEqual([['animals_owner']]);
+
     const large = ['lo_create(0)', 'lo_creat(-1)', `lo_from_bytea(0, '')`, `lo_put(1, 0, '')`];
     const writes = large.map((call) => `begin read write; select ${call}`);
     const tables = ['create table t ()', 'create temporary table t ()'];
-    const denied: [Role, code: string, statements: string[]][] = [
-      ['animals', '42501', [...tables, ...writes, 'update api_keys set revoked_at = null']],
-      ['animals_keys', '42501', [...tables, ...writes, 'update api_keys set hash = hash']],
-      ['animals_reader', '42501', [...writes, 'select hash from api_keys']],
-      ['animals_reader', '25006', ['delete from pets']],
+    const denied: [Role, string[]][] = [
+      ['animals', [...tables, ...writes, 'update api_keys set revoked_at = null']],
+      ['animals_keys', [...tables, ...writes, 'update api_keys set hash = hash']],
+      ['animals_reader', [...writes, 'select hash from api_keys']],
     ];
-    for (const [role, code, statements] of denied) {
+    for (const [role, statements] of denied) {
       for (const sql of statements) {
-        const outcome = await queryAs(role, sql).catch((error) => error.code);
-        expect([role, sql, outcome]).toEqual([role, sql, code]);
+        const outcome = await queryAs(role, sql).catch(({ code }) => code);
+        expect([role, sql, outcome]).toEqual([role, sql, '42501']);
       }
     }
     expect(await queryAs('animals_reader', 'select name from api_keys')).toEqual([['test']]);
-    await queryAs('animals_reader', 'select from migrations, orders, pets');
+    const code = '25006';
+    await expect(queryAs('animals_reader', 'delete from pets')).rejects.toMatchObject({ code });
     await asSuperuser('create role stranger login password $$x$$');
-    const login = (role: string) => rowsOf(urlOf(role, 'x', server), 'select 1');
-    await expect(login('stranger')).rejects.toMatchObject({ code: '42501' });
-    await expect(login('animals_owner')).rejects.toMatchObject({ code: '28P01' });
+    for (const [role, code] of [
+      ['stranger', '42501'],
+      ['animals_owner', '28P01'],
+    ] as const) {
+      // prettier-ignore
+      await expect(rowsOf(urlOf(role, 'x', server), 'select 1')).rejects.toMatchObject({ code });
+    }
     await asSuperuser('delete from api_keys');
   });
 
@@ -197,6 +227,13 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
       where datname = 'animals' and nspname = 'public' and rolname like 'animals%' order by 1, setdatabase, roleid`;
     await asSuperuser(`alter role animals nologin`);
     const before = await asSuperuser(settings);
+    expect(before.map((row) => row.slice(0, 3))).toEqual([
+      ['animals', false, -1],
+      ['animals_keys', true, 5],
+      ['animals_migrator', true, -1],
+      ['animals_owner', false, -1],
+      ['animals_reader', true, 10],
+    ]);
     await run(server, CREATE_ROLES);
     expect(await asSuperuser(settings)).toEqual(before);
     await asSuperuser('alter role animals login');

@@ -2,6 +2,8 @@ import { spawnSync } from 'node:child_process';
 import { cp, mkdir, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
+import { ordinaryAccount } from '../support/account.js';
+import type { Ids } from '../support/program.js';
 import { Project } from '../support/project.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
@@ -24,10 +26,10 @@ describe('before a command that runs the build', () => {
   });
 
   /** @param node the version that Node is to say it has. */
-  function run(node = process.versions.node) {
+  function run(node = process.versions.node, ids: Ids = {}) {
     const simulated = `data:text/javascript,Object.defineProperty(process.versions, 'node', { value: '${node}' })`;
     const args = [`--import=${simulated}`, 'scripts/build-when-needed.mjs'];
-    const options = { cwd: folder, encoding: 'utf8' } as const;
+    const options = { cwd: folder, encoding: 'utf8', ...ids } as const;
     const { status, stdout, stderr } = spawnSync(process.execPath, args, options);
     return [status, stdout, stderr];
   }
@@ -49,8 +51,10 @@ describe('before a command that runs the build', () => {
   });
 
   it.each([
-    ...['20.18.3', '21.19.0', '24.10.0'].map((node) => [node, false] as const),
-    ...['20.19.0', '24.11.0', '25.0.0'].map((node) => [node, true] as const),
+    ...['20.18.3', '21.19.0', '22.12.0', '23.11.0', '24.10.0'].map(
+      (node) => [node, false] as const,
+    ),
+    ...['20.19.0', '22.13.0', '24.11.0', '25.0.0'].map((node) => [node, true] as const),
   ])('Node %s is accepted: %j', (node, isAccepted) => {
     const outcome = isAccepted ? NOTHING : refusal(`^This is Node ${node}; the service needs `);
     expect(run(node)).toEqual(outcome);
@@ -78,6 +82,12 @@ describe('before a command that runs the build', () => {
     const failure = refusal('src/main\\.ts[^]*The build failed\\.\n$');
     expect([run(), run()]).toEqual([failure, failure]);
     expect(await readFile(at('dist/src/main.js'), 'utf8')).not.toContain('count');
+    const ids = ordinaryAccount();
+    if (ids !== undefined) {
+      // As sudo made it.
+      const remedy = refusal(`${at('dist')} belongs to .*: sudo chown -R .* '${folder}'\n$`);
+      expect(run(process.versions.node, ids)).toEqual(remedy);
+    }
   });
 });
 

@@ -1,6 +1,7 @@
-import { spawn } from 'node:child_process';
+import { closeSync, mkdtempSync, openSync, rmSync } from 'node:fs';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -35,6 +36,44 @@ describe('no line of the log is lost or cut', () => {
     expect(numbers).toEqual(Array.from({ length: 1000 }, (_, n) => n));
     expect(await exit).toEqual([code, null]);
   });
+});
+
+it('what a process logs last is written if its output was broken and is not any more', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'animal-store-log-'));
+  const pipe = join(folder, 'pipe');
+  execFileSync('mkfifo', [pipe]);
+  const reader = spawn('cat', [pipe]);
+  const output = openSync(pipe, 'w');
+  const { child, stderr, exit } = running(
+    `process.on('SIGUSR2', () => {
+      logger.info('any');
+      logger.flush((error) => {
+        const isBroken = error?.code === 'EPIPE';
+        console.error(isBroken ? 'broken' : 'written');
+        logger.info('last');
+        if (!isBroken) process.exit();
+      });
+    });
+    setInterval(() => {}, 1_000);
+    console.error('begun');`,
+    output,
+  );
+  closeSync(output);
+  const said = async () => String((await once(stderr, 'data'))[0]).trim();
+  expect(await said()).toBe('begun');
+  reader.kill();
+  await once(reader, 'exit');
+  child.kill('SIGUSR2');
+  expect(await said()).toBe('broken');
+  const readable = openSync(pipe, 'r');
+  const next = spawn('cat', { stdio: [readable, 'pipe', 'inherit'] });
+  closeSync(readable);
+  child.kill('SIGUSR2');
+  expect(await said()).toBe('written');
+  const lines = (await text(next.stdout!)).trimEnd().split('\n');
+  expect(JSON.parse(lines.at(-1)!)).toMatchObject({ msg: 'last' });
+  expect(await exit).toEqual([0, null]);
+  rmSync(folder, { recursive: true });
 });
 
 describe('a process whose standard output takes no lines', () => {

@@ -1,7 +1,10 @@
+import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
+import { appendFile, readFile } from 'node:fs/promises';
 import { createServer, request as httpRequest, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { administerKeys } from '../../src/auth/api-keys.js';
 import { BATCH_LIMITS } from '../../src/database/batcher.js';
@@ -10,13 +13,14 @@ import { HttpLimits } from '../../src/http/limits.js';
 import supertest from 'supertest';
 import { expectError } from '../support/answers.js';
 import { query } from '../support/ask.js';
-import { describeWith } from '../support/describe-with.js';
+import { describeWith, itWith } from '../support/describe-with.js';
 import { freePort } from '../../scripts/free-port.mjs';
 import { areInstalled } from '../support/program.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { Project, type Service } from '../support/project.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 import { until } from '../support/until.js';
-import { configurationOf, PROXIES, Proxy, type ProxyName } from '../support/proxy.js';
+import { checkHaproxy, configurationOf, PROXIES, Proxy, type ProxyName } from '../support/proxy.js';
 
 const LIMITS = new HttpLimits();
 
@@ -259,3 +263,14 @@ it('deploy/haproxy.cfg has the same error for 502, 503 and 504', async () => {
   expect(rules.map(([, status]) => status)).toEqual(['502', '503', '504']);
   expect(new Set(rules.map(([, , error]) => error)).size).toBe(1);
 });
+
+itWith('haproxy')(
+  'deploy/haproxy.cfg may be given a certificate, or one name for all processes',
+  async () => {
+    const pem = join(await temporaryFolder(), 'animals.pem');
+    const make = 'req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -keyout';
+    execFileSync('openssl', [...make.split(' '), pem, '-out', `${pem}.crt`], { stdio: 'ignore' });
+    await appendFile(pem, await readFile(`${pem}.crt`));
+    checkHaproxy({ CERTIFICATE: pem, PROCESSES: 'localhost:3000' });
+  },
+);

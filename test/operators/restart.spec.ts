@@ -204,3 +204,14 @@ describe('with packages that npm ci --ignore-scripts installed', () => {
     expect(await readdir(data())).toEqual([]);
   });
 });
+
+it('a start from the data of another account says how to change it', async () => {
+  const ids = ordinaryAccount();
+  if (ids !== undefined) {
+    const project = await Project.create(ids);
+    await mkdir(join(project.folder, '.data'));
+    const remedy = /\.data belongs to the user with the id 0, .*: sudo chown -R .*\.data'\./;
+    expect((await project.run('serve', [])).stderr).toMatch(remedy);
+    await project.remove();
+  }
+});
