@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { parse } from 'yaml';
@@ -11,8 +11,8 @@ import { DOCUMENTS, read } from '../support/documents.js';
 const exists = (path: string) => existsSync(join(PROJECT_ROOT, path));
 const { scripts } = JSON.parse(read('package.json'));
 
-/** Where variables are defined, beside the document itself. */
-const VARIABLES_OF = [
+/** Where variables are defined, beside a document itself. */
+const DEFINITIONS = [
   '.env.example',
   'docker-compose.yml',
   'docs/deploy.md',
@@ -20,11 +20,11 @@ const VARIABLES_OF = [
   'test/support/full-length.ts',
   'test/http/fuzz.e2e-spec.ts',
   'test/support/service.ts',
-];
+].map(read);
 /** Set, or used in a shell or in Compose. */
 const isVariable = (name: string, file: string) =>
-  [...VARIABLES_OF, file].some((each) =>
-    new RegExp(`(?:^|[^\\w$])${name}=|env\\['${name}'\\]|\\$\\{${name}\\b`, 'm').test(read(each)),
+  new RegExp(`(?:^|[^\\w$])${name}=|env\\['${name}'\\]|\\$\\{${name}\\b`, 'm').test(
+    [...DEFINITIONS, read(file)].join('\n'),
   );
 
 /** The changelog also names what was removed. */
@@ -82,27 +82,6 @@ describe('the documents', () => {
   });
 });
 
-it('ARCHITECTURE.md draws and lists the folders of src in the same rows, and draws classes that there are', () => {
-  const text = read('ARCHITECTURE.md');
-  const all = (part: string, pattern: RegExp) =>
-    [...part.matchAll(pattern)].map(([whole, ...groups]) => groups.find(Boolean) ?? whole);
-  const [path, rows] = all(text, /^```mermaid$([^`]+)/gm);
-  const [, table] = text.split(/^## (?:Folders|Four ideas)$/m);
-  const listed = all(table!, /^\| (`src\/[\w-]+`(?:, `src\/[\w-]+`)*) /gm);
-  const drawn = all(rows!, /^ {2}(?!columns)(.+)$/gm).map((row) => all(row, /\["(.+)"\]:|(\w+):/g));
-  expect(drawn).toEqual(listed.map((row) => all(row, /src\/([\w-]+)/g)));
-  const entries = readdirSync(join(PROJECT_ROOT, 'src'), { recursive: true, encoding: 'utf8' });
-  const files = entries.filter((entry) => entry.endsWith('.ts'));
-  const folders = new Set(
-    files.filter((file) => dirname(file) !== '.').map((file) => file.split('/')[0]),
-  );
-  expect(drawn.flat().toSorted()).toEqual([...folders].toSorted());
-  const classes = new Set(all(path!, /\b[A-Z]\w*[a-z][A-Z]\w+\b/g));
-  expect(classes.size).toBeGreaterThan(5);
-  const source = files.map((file) => read(`src/${file}`)).join('\n');
-  expect([...classes].filter((name) => !source.includes(`class ${name} `))).toEqual([]);
-});
-
 describe('.env.example', () => {
   const EXAMPLE = read('.env.example');
   const variables = parseEnv(EXAMPLE) as Record<string, string>;
@@ -129,13 +108,5 @@ describe('.env.example', () => {
     expect([...all].toSorted()).toEqual(Object.keys(variables).toSorted());
     expect(services.migrate.environment).toEqual(environment);
     expect(ports[0]).toMatch(`${environment.PUBLISHED_HOST}:`);
-  });
-
-  it('is beside a docker-compose.yml that mounts, and watches, only what exists', () => {
-    const mounted = Object.values<{ volumes?: string[] }>(services)
-      .flatMap(({ volumes = [] }) => volumes.map((volume) => volume.split(':')[0]!))
-      .filter((path) => path.startsWith('./'));
-    const watched = services.api.develop.watch.map(({ path }: { path: string }) => path);
-    expect([...mounted, ...watched].filter((path) => !exists(path))).toEqual([]);
   });
 });
