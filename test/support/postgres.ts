@@ -25,7 +25,6 @@ export async function systemBinaries(): Promise<string | undefined> {
 export class Postgres {
   readonly password = 'superuser-password';
   private program!: Program;
-  private logBefore = '';
 
   private constructor(
     readonly port: number,
@@ -92,7 +91,6 @@ export class Postgres {
     const settings = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'fsync=off'];
     const args = [...settings, ...this.settings].flatMap((setting) => ['-c', setting]);
     for (;;) {
-      this.logBefore += this.program?.stderr ?? '';
       this.program = Program.start(
         join(this.binaries, 'postgres'),
         ['-D', this.data, '-p', String(this.port), ...args],
@@ -119,9 +117,9 @@ export class Postgres {
     return join(this.folder, 'data');
   }
 
-  /** What it has logged so far. */
+  /** What it has logged since it was started last. */
   get log(): string {
-    return this.logBefore + this.program.stderr;
+    return this.program.stderr;
   }
 
   /** All its processes hang until {@link resume}. */

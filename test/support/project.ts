@@ -58,7 +58,7 @@ export class Project {
   }
 
   /** @returns the URL of a new, empty database on the tests' server, which {@link remove} drops. */
-  async createDatabase(create: () => Promise<string> = createDatabase): Promise<string> {
+  async createDatabase(create = createDatabase): Promise<string> {
     const url = await create();
     this.databases.push(url);
     return url;
@@ -70,7 +70,7 @@ export class Project {
   }
 
   /** Starts the service; returns once it has announced itself. */
-  async serve(variables: Variables = {}): Promise<Service> {
+  async serve(variables: Variables = {}) {
     const program = this.spawn('serve', [], variables);
     // In plain text, or else in the log's first line.
     const [, base] = await program.says(
@@ -80,18 +80,18 @@ export class Project {
   }
 
   /** Starts the service on its embedded PostgreSQL; returns once it has announced itself and its key. */
-  async serveEmbedded(variables: Variables = {}): Promise<EmbeddedService> {
+  async serveEmbedded(variables: Variables = {}) {
     const service = await this.serve(variables);
     const [, key] = await service.program.says(/^API key: (\S+)$/m);
     return { ...service, key: key! };
   }
 
   /** Runs a command of `animal-store` to its end. */
-  run(command: CommandName, args: string[], variables: Variables = {}): Promise<Outcome> {
+  run(command: string, args: string[], variables: Variables = {}): Promise<Outcome> {
     return this.spawn(command, args, variables).outcome;
   }
 
-  spawn(command: CommandName, args: string[] = [], variables: Variables = {}): Program {
+  spawn(command: string, args: string[] = [], variables: Variables = {}): Program {
     const file = join(this.folder, 'dist/src/main.js');
     return this.start(process.execPath, [file, command, ...args], variables);
   }
@@ -131,14 +131,7 @@ export class Project {
 
 type Variables = Record<string, string>;
 
-type CommandName = 'serve' | 'check' | 'keys' | 'migrate' | 'seed';
+/** `base` is its base address, up to and with `/v1`. */
+export type Service = Awaited<ReturnType<Project['serve']>>;
 
-export interface Service {
-  program: Program;
-  /** Its base address, up to and with `/v1`. */
-  base: string;
-}
-
-export interface EmbeddedService extends Service {
-  key: string;
-}
+export type EmbeddedService = Awaited<ReturnType<Project['serveEmbedded']>>;

@@ -43,14 +43,13 @@ export class Proxy {
     const { args, env } = await { haproxy, nginx }[name](folder, port, ports);
     expectValid(name, [name === 'nginx' ? '-t' : '-c', ...args], env);
     const program = Program.start(name, args, { env: { PATH, ...env } });
-    const proxy = new Proxy(port, program);
     await until(`${name} listens`, () =>
       RawConnection.open(port).then(
         (connection) => (connection.vanish(), true),
         () => false,
       ),
     );
-    return proxy;
+    return new Proxy(port, program);
   }
 
   get origin(): string {
@@ -63,26 +62,18 @@ export class Proxy {
 }
 
 async function haproxy(folder: string, port: number, ports: [number, number]) {
+  const [LISTEN, PROCESS_1, PROCESS_2] = [port, ...ports].map((each) => `127.0.0.1:${each}`);
   return {
     args: ['-f', HAPROXY, '-db', '-p', join(folder, 'pid')],
-    env: {
-      LISTEN: `127.0.0.1:${port}`,
-      PROCESS_1: `127.0.0.1:${ports[0]}`,
-      PROCESS_2: `127.0.0.1:${ports[1]}`,
-    },
+    env: { LISTEN, PROCESS_1, PROCESS_2 } as Record<string, string>,
   };
 }
 
 async function nginx(folder: string, port: number, ports: [number, number]) {
-  let site = await configurationOf('nginx');
-  for (const [from, to] of [
-    ['listen 8080;', `listen 127.0.0.1:${port};`],
-    ['server 127.0.0.1:3000 ', `server 127.0.0.1:${ports[0]} `],
-    ['server 127.0.0.1:3001 ', `server 127.0.0.1:${ports[1]} `],
-  ] as const) {
-    assert.equal(site.split(from).length, 2, from);
-    site = site.replace(from, to);
-  }
+  const site = (await configurationOf('nginx'))
+    .replace('listen 8080;', `listen 127.0.0.1:${port};`)
+    .replace('server 127.0.0.1:3000 ', `server 127.0.0.1:${ports[0]} `)
+    .replace('server 127.0.0.1:3001 ', `server 127.0.0.1:${ports[1]} `);
   const folders = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'];
   await writeFile(
     join(folder, 'nginx.conf'),

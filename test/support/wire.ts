@@ -1,30 +1,24 @@
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
 /** A way to PostgreSQL that can be cut. */
 export class Wire {
   private readonly sockets = new Set<Socket>();
-  private readonly server: Server;
+  private readonly server = createServer({ allowHalfOpen: true }, (client) => {
+    const { port, hostname: host } = this.target;
+    const upstream = connect({ port: Number(port), host, allowHalfOpen: true });
+    for (const [from, to] of [[client, upstream] as const, [upstream, client] as const]) {
+      this.sockets.add(from);
+      from.on('data', (bytes) => this.isStalled || this.loses(bytes) || to.write(bytes));
+      from.on('end', () => this.isStalled || to.end());
+      from.on('error', () => {});
+      from.on('close', () => to.destroy());
+    }
+  });
   private isStalled = false;
   private doomed: string | undefined;
 
-  private constructor(private readonly target: URL) {
-    this.server = createServer({ allowHalfOpen: true }, (client) => {
-      const { port, hostname: host } = target;
-      const upstream = connect({ port: Number(port), host, allowHalfOpen: true });
-      const both = [client, upstream];
-      for (const [from, to] of [both, both.toReversed()] as [Socket, Socket][]) {
-        this.sockets.add(from);
-        from.on('data', (bytes) => this.isStalled || this.loses(bytes) || to.write(bytes));
-        from.on('end', () => this.isStalled || to.end());
-        from.on('error', () => {});
-        from.on('close', () => {
-          this.sockets.delete(from);
-          to.destroy();
-        });
-      }
-    });
-  }
+  private constructor(private readonly target: URL) {}
 
   static async to(url: string): Promise<Wire> {
     const wire = new Wire(new URL(url));
@@ -47,9 +41,7 @@ export class Wire {
   /** Loses whatever is sent, and that a side has ended. @returns what undoes it, for connections made afterwards. */
   stall(): () => void {
     this.isStalled = true;
-    return () => {
-      this.isStalled = false;
-    };
+    return () => void (this.isStalled = false);
   }
 
   /** Loses the next bytes that contain `text`. @returns whether that has happened. */
