@@ -44,7 +44,6 @@ interface Parts {
 }
 
 interface Fault {
-  name: string;
   /** Begins it. @returns what ends it, or why it cannot begin here. */
   begin: (parts: Parts) => Promise<(() => unknown) | string>;
   /** Percent of all requests, or of those of a kind, that may fail meanwhile. */
@@ -53,25 +52,23 @@ interface Fault {
   isUnready?: boolean;
 }
 
-const FAULTS: Fault[] = [
-  {
-    name: 'PostgreSQL is killed with -9',
+/** By what happens. */
+const FAULTS: Record<string, Fault> = {
+  'PostgreSQL is killed with -9': {
     isUnready: true,
     begin: async ({ postgres }) => {
       await postgres.kill();
       return () => postgres.launch();
     },
   },
-  {
-    name: 'all processes of PostgreSQL hang (SIGSTOP)',
+  'all processes of PostgreSQL hang (SIGSTOP)': {
     isUnready: true,
     begin: async ({ postgres }) => {
       postgres.pause();
       return () => postgres.resume();
     },
   },
-  {
-    name: 'a session hangs (SIGSTOP) in a statement',
+  'a session hangs (SIGSTOP) in a statement': {
     mayFail: { requests: 5 },
     begin: async ({ postgres: { url } }) => {
       const holder = new Client({ connectionString: url });
@@ -89,9 +86,8 @@ const FAULTS: Fault[] = [
       return () => process.kill(pid, 'SIGCONT');
     },
   },
-  { name: 'the disk is full', mayFail: { lists: 0, orders: 0 }, begin: fillDisk },
-  {
-    name: 'commits wait for a standby that is missing',
+  'the disk is full': { mayFail: { lists: 0, orders: 0 }, begin: fillDisk },
+  'commits wait for a standby that is missing': {
     // Before the service notices, some requests lose their session.
     mayFail: { lists: 5, orders: 5 },
     begin: async ({ postgres: { url } }) => {
@@ -99,8 +95,7 @@ const FAULTS: Fault[] = [
       return () => setStandbyNames(url, 'default');
     },
   },
-  {
-    name: 'the clock of the service is set back by an hour, and forward again',
+  'the clock of the service is set back by an hour, and forward again': {
     mayFail: { requests: 0 },
     begin: async ({ clock, service: { origin } }) => {
       if (LIBFAKETIME === undefined) {
@@ -114,7 +109,7 @@ const FAULTS: Fault[] = [
       return () => writeFile(clock, '+0');
     },
   },
-];
+};
 
 export async function setStandbyNames(url: string, names: string): Promise<void> {
   const setting = `alter system set synchronous_standby_names = ${names}`;
@@ -163,14 +158,15 @@ export async function databaseAway(run: Run): Promise<void> {
     FAKETIME_DONT_FAKE_MONOTONIC: '1',
   };
   const service = await Service.start(postgres.url, { env });
-  for (const fault of FAULTS) {
-    await endure(fault, { postgres, clock, service }, run);
+  for (const [name, fault] of Object.entries(FAULTS)) {
+    await endure(name, fault, { postgres, clock, service }, run);
   }
   await service.kill();
 }
 
 async function endure(
-  { name, begin, mayFail = {}, isUnready = false }: Fault,
+  name: string,
+  { begin, mayFail = {}, isUnready = false }: Fault,
   parts: Parts,
   { key, count }: Run,
 ): Promise<void> {
