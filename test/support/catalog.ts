@@ -1,13 +1,11 @@
-import { administer } from '../../src/database/connect.js';
+import { query } from './ask.js';
 
 /** What the schema `public` of the database at `url` consists of, as PostgreSQL itself describes it. */
 export async function catalog(url: string): Promise<Record<string, unknown[]>> {
-  return administer(url, async (dataSource) => {
-    const entries = Object.entries(QUERIES).map(async ([what, sql]) => {
-      return [what, await dataSource.query(sql)] as const;
-    });
-    return Object.fromEntries(await Promise.all(entries));
-  });
+  const entries = Object.entries(QUERIES).map(
+    async ([what, sql]) => [what, await query(url, sql)] as const,
+  );
+  return Object.fromEntries(await Promise.all(entries));
 }
 
 const OURS = `'public'::regnamespace`;

@@ -159,22 +159,18 @@ function pathItem(path: string) {
 
 function headerFaults(response: Response, sent: OutgoingHttpHeaders): string[] {
   const unknown = new Set(Object.keys(sent).filter((name) => !UNNAMED.test(name)));
-  const faults = Object.entries(response.headers).flatMap(([name, header]) => {
+  const faults = Object.entries(response.headers).flatMap(([title, header]) => {
+    const name = title.toLowerCase();
     const { required, schema } = resolved(header);
-    const value = sent[name.toLowerCase()];
-    unknown.delete(name.toLowerCase());
+    const value = sent[name];
+    unknown.delete(name);
     if (value === undefined) {
-      return required ? [`${name.toLowerCase()} is missing`] : [];
+      return required ? [`${name} is missing`] : [];
     }
     const typed = schema.type === 'integer' ? Number(value) : value;
-    return faultsBySchema(schema, typed).map(
-      (fault) => `${name.toLowerCase()}: ${value}: ${fault}`,
-    );
+    return faultsBySchema(schema, typed).map((fault) => `${name}: ${value}: ${fault}`);
   });
-  return [
-    ...faults,
-    ...[...unknown].map((name) => `the document does not have the header ${name}`),
-  ];
+  return faults.concat(Array.from(unknown, (name) => `the document has no header ${name}`));
 }
 
 /** @returns what a reference refers to, or `part` if it is none. */
