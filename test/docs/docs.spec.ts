@@ -109,4 +109,12 @@ describe('.env.example', () => {
     expect(services.migrate.environment).toEqual(environment);
     expect(ports[0]).toMatch(`${environment.PUBLISHED_HOST}:`);
   });
+
+  it('is beside a docker-compose.yml that mounts, and watches, only what exists', () => {
+    const mounted = Object.values<{ volumes?: string[] }>(services)
+      .flatMap(({ volumes = [] }) => volumes.map((volume) => volume.split(':')[0]!))
+      .filter((path) => path.startsWith('./'));
+    const watched = services.api.develop.watch.map(({ path }: { path: string }) => path);
+    expect([...mounted, ...watched].filter((path) => !exists(path))).toEqual([]);
+  });
 });

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { AxeResults } from 'axe-core';
-import { type Browser, chromium, type Page } from 'playwright-core';
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
 import { describeWith } from '../support/describe-with.js';
 import { serviceOfTests } from '../support/service.js';
 
@@ -23,8 +23,10 @@ const PHONE = { colorScheme: 'dark', size: { width: 375, height: 700 } } as cons
 describeWith('Chromium', CHROMIUM)('in a browser', () => {
   const service = serviceOfTests({ PUBLIC_BASE_URL: 'https://animals.example/v1' });
   let browser: Browser;
+  /** Its tabs share what the browser caches, and nothing else: to load the reference page is most of a test's time. */
+  let context: BrowserContext;
   let page: Page;
-  /** Whatever the browser complained of, also of what the page's policy forbids: requests to others. */
+  /** Whatever the browser complained of, violations of the page's policy among it, and requests to others. */
   const complaints: string[] = [];
 
   beforeAll(async () => {
@@ -33,19 +35,32 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
       // Root may not use the sandbox.
       chromiumSandbox: process.getuid?.() !== 0,
     });
-    page = await browser.newPage({ permissions: ['clipboard-read', 'clipboard-write'] });
-    page.setDefaultTimeout(60_000);
-    page.on('console', (message) => {
-      // Chromium reports each response of 400 and more, which a test may have asked for.
-      if (/error|warning/.test(message.type()) && !/status of 4\d\d/.test(message.text())) {
-        complaints.push(message.text());
-      }
-    });
-    page.on('pageerror', (error) => complaints.push(String(error)));
+    context = await browser.newContext({ permissions: ['clipboard-read', 'clipboard-write'] });
+    context.setDefaultTimeout(60_000);
   });
   afterAll(() => browser?.close());
   afterEach(() => expect(complaints.splice(0)).toEqual([]));
 
+  /** Has the tests of a group share a tab. */
+  const inTab = (path: string) => {
+    beforeAll(async () => {
+      page = await context.newPage();
+      page.on('console', (message) => {
+        // Chromium reports each response of 400 and more, which a test may have asked for.
+        if (/error|warning/.test(message.type()) && !/status of 4\d\d/.test(message.text())) {
+          complaints.push(message.text());
+        }
+      });
+      page.on('pageerror', (error) => complaints.push(String(error)));
+      page.on('request', (request) => {
+        if (!request.url().startsWith(`${service.origin}/`) && !request.url().startsWith('data:')) {
+          complaints.push(request.url());
+        }
+      });
+      await goTo(path);
+    });
+    afterAll(() => page.close());
+  };
   const goTo = (path: string) => page.goto(service.origin + path);
 
   const operation = (id: string) => page.locator(`.opblock[id$="-${id}"]`);
@@ -94,19 +109,30 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
     expect(ends.filter((x) => x < 0 || x > size.width)).toEqual([]);
   };
 
-  /** Presses Enter at an element that Tab leads to, and that shows by an outline that it has the focus. */
-  const enterAt = async (selector: string) => {
-    const element = page.locator(selector).first();
-    await element.focus();
-    expect(await page.evaluate('document.activeElement.tabIndex')).toBe(0);
-    const outline = await page.evaluate('getComputedStyle(document.activeElement).outline');
-    expect(outline).toMatch(/\bsolid\b/);
-    await element.press('Enter');
+  /** Presses Tab until an element has the focus; each on the way shows by an outline that it has it. */
+  const tabTo = async (selector: string) => {
+    for (let presses = 0; presses < 300; presses += 1) {
+      await page.keyboard.press('Tab');
+      const { isThere, isHidden } = (await page.evaluate(`(() => {
+        const element = document.activeElement;
+        const { outlineStyle, outlineWidth } = getComputedStyle(element);
+        const { width, height } = element.getBoundingClientRect();
+        const isShown = outlineStyle === 'solid' && parseFloat(outlineWidth) >= 2 && Math.min(width, height) > 10;
+        return {
+          isThere: element.matches(${JSON.stringify(selector)}),
+          isHidden: element.tagName !== 'BODY' && !isShown && element.outerHTML,
+        };
+      })()`)) as { isThere: boolean; isHidden: string | false };
+      expect(isHidden).toBe(false);
+      if (isThere) {
+        return;
+      }
+    }
+    throw new Error(`Tab does not lead to ${selector}`);
   };
 
   describe('the reference page without a key', () => {
-    // To load the page is most of a test's time.
-    beforeAll(() => goTo('/docs'));
+    inTab('/docs');
 
     it('shows a refusal as it came, below a sample with the address that the page came from', async () => {
       const { status, body } = await execute('listPets');
@@ -137,14 +163,22 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
       ]);
     });
 
-    it('has no barrier for anybody, with all operations open and a value that its field says is invalid, and in its dialog', async () => {
+    it('shows at a field that its value is invalid, why, and which are valid', async () => {
+      const row = (await open('listPets')).locator('[data-param-name=limit]');
+      await row.locator('input').fill('1000');
+      await operation('listPets').locator('.execute').click();
+      const errors = operation('listPets').locator('.validation-errors');
+      expect(await errors.innerText()).toContain(
+        "For 'limit': Value must be less than or equal to 100.",
+      );
+      expect(await row.locator('input').getAttribute('aria-invalid')).toBe('true');
+      expect(await row.locator('input').getAttribute('title')).toMatch(/less than or equal to 100/);
+      expect(await row.innerText()).toMatch(/minimum: 1\s+maximum: 100/);
+    });
+
+    it('has no barrier for anybody, with all operations open and a value that is invalid, and in its dialog', async () => {
       await open('getPet');
       await execute('createPet');
-      const limit = (await open('listPets')).locator('[data-param-name=limit]');
-      await limit.locator('input').fill('1000');
-      await operation('listPets').locator('.execute').click();
-      expect(await limit.locator('[aria-invalid=true]').getAttribute('title')).toMatch(/than.+100/);
-      expect(await limit.innerText()).toMatch(/minimum: 1\s+maximum: 100/);
       await expectNoBarriers(DESK);
       await expectNoBarriers(PHONE);
       await page.locator('.scheme-container .authorize').click();
@@ -156,11 +190,15 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
   });
 
   describe('the reference page with a key', () => {
-    beforeAll(() => goTo('/docs'));
+    inTab('/docs');
 
     it('needs no mouse, and shows where the focus is', async () => {
       await page.setViewportSize(DESK.size);
       await operation('getPet').waitFor();
+      const enterAt = async (selector: string) => {
+        await tabTo(selector);
+        await page.keyboard.press('Enter');
+      };
       await enterAt('.skip');
       expect(await page.evaluate('document.activeElement.id')).toBe('main');
       await enterAt('.scheme-container .authorize');
@@ -195,7 +233,7 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
   });
 
   describe('the guides', () => {
-    beforeAll(() => goTo('/docs/guides/getting-started'));
+    inTab('/docs/guides/getting-started');
 
     it('have samples with the address that they came from, each with a button that copies it', async () => {
       await page.locator('.copy').first().click();

@@ -6,6 +6,10 @@ export interface Answer {
   status: number;
   headers: Record<string, any>;
   text: string;
+  /** Of supertest's. */
+  request?: { method: string; url: string };
+  /** The error in the log, if there is one. */
+  reason?: string;
 }
 
 /**
@@ -20,9 +24,13 @@ export function expectError(
 ) {
   const isJson = answer.headers['content-type']?.startsWith('application/json');
   const body = isJson ? JSON.parse(answer.text) : answer.text.slice(0, 200);
-  expect({ status: answer.status, body }).toStrictEqual({
+  const { request, reason } = answer;
+  const to = request && `${request.method} ${request.url}`;
+  expect({ to, status: answer.status, body, reason }).toStrictEqual({
+    to,
     status,
     body: { code, message: expect.any(String), status },
+    reason: status === 500 ? reason : undefined,
   });
   const { message } = body;
   for (const word of words) {

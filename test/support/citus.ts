@@ -1,3 +1,4 @@
+import { Client } from 'pg';
 import { query } from './ask.js';
 
 /**
@@ -18,8 +19,14 @@ export const describeNotOnCitus = (...block: Block) =>
 /** The name of its database. */
 const OWN = CITUS_URL === undefined ? '' : new URL(CITUS_URL).pathname.slice(1);
 
-/** Of the cluster of {@link CITUS_URL}, the coordinator first. `url` is that of the database with a name on this node. */
-async function nodes() {
+interface Node {
+  /** Of the database with this name on this node. */
+  url: (database: string) => string;
+  address: string;
+}
+
+/** Of the cluster of {@link CITUS_URL}, the coordinator first. */
+export async function nodes(): Promise<[Node, ...Node[]]> {
   const rows = await query(
     CITUS_URL!,
     'select nodename as hostname, nodeport::text as port from pg_dist_node order by groupid',
@@ -28,23 +35,30 @@ async function nodes() {
     url: (database: string) =>
       Object.assign(new URL(CITUS_URL!), { hostname, port, pathname: `/${database}` }).href,
     address: `'${hostname}', ${port}`,
-  }));
+  })) as [Node, ...Node[]];
 }
 
-/** Creates the database on each node; not two at once. @returns its URL on the coordinator. */
+/** Creates the database on each node. @returns its URL on the coordinator. */
 export async function createOnCitus(database: string): Promise<string> {
-  const [coordinator, ...workers] = await nodes();
-  for (const { url } of [coordinator!, ...workers]) {
-    await query(url(OWN), 'set client_min_messages = warning', `create database ${database}`);
-    await query(url(database), 'create extension citus');
+  // Adding a node alters its roles. Citus cannot do that for two databases at once.
+  const lock = new Client({ connectionString: CITUS_URL });
+  await lock.connect();
+  try {
+    await lock.query('select pg_advisory_lock(1)');
+    const [coordinator, ...workers] = await nodes();
+    for (const { url } of [coordinator, ...workers]) {
+      await query(url(OWN), 'set client_min_messages = warning', `create database ${database}`);
+      await query(url(database), 'create extension citus');
+    }
+    await query(
+      coordinator.url(database),
+      `select citus_set_coordinator_host(${coordinator.address})`,
+      ...workers.map(({ address }) => `select citus_add_node(${address})`),
+    );
+    return coordinator.url(database);
+  } finally {
+    await lock.end();
   }
-  const created = coordinator!.url(database);
-  await query(
-    created,
-    `select citus_set_coordinator_host(${coordinator!.address})`,
-    ...workers.map(({ address }) => `select citus_add_node(${address})`),
-  );
-  return created;
 }
 
 export async function dropOnCitus(database: string): Promise<void> {

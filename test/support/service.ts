@@ -63,7 +63,7 @@ export async function startService(
   const dataSource = app.get(DataSource);
   const pool = poolOf(dataSource);
   const server: Server = app.getHttpServer();
-  const explained = explaining(() => log.findLast((line) => line.includes('"level":"error"')));
+  const explained = withReason(() => log.findLast((line) => line.includes('"level":"error"')));
   const differences = holdToDocument(server);
   await app.listen(0, '127.0.0.1');
   const { port } = server.address() as AddressInfo;
@@ -105,7 +105,10 @@ export async function startService(
       if (sharedUrl === undefined) {
         await dropDatabase(databaseUrl);
       }
-      expect([...leaks, ...differences.slice(0, 5)]).toEqual([]);
+      expect({ leaks, differences: differences.slice(0, 5) }).toEqual({
+        leaks: [],
+        differences: [],
+      });
     },
   };
 }
@@ -118,13 +121,20 @@ export function serviceOfTests(...args: Parameters<typeof startService>): TestSe
   return service;
 }
 
-/** A plugin of superagent: an expectation that fails names the request, its response, and the last error in the log. */
-const explaining = (lastError: () => string | undefined) => (request: any) => {
+/**
+ * A plugin of superagent: the message of an expectation that fails has the request, the body of the response, and, of a
+ * 500, the last error in the log, which the response has too.
+ */
+const withReason = (lastError: () => string | undefined) => (request: any) => {
   const { end } = request;
   request.end = (done: (error: Error | null, response?: any) => void) =>
     end.call(request, (error: Error | null, response?: any) => {
+      if (response?.status === 500) {
+        response.reason = lastError();
+      }
       if (error !== null && response !== undefined) {
-        const more = `to ${request.method} ${request.url}: ${response.text}\n${lastError()}`;
+        const { method, url } = request;
+        const more = `to ${method} ${url}: ${response.text}\n${response.reason ?? ''}`;
         error.stack = error.stack!.replace(error.message, `$& ${more}`);
       }
       done(error, response);
