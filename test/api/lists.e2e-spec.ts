@@ -142,6 +142,21 @@ describe('listPets', () => {
       expectPages(`/v1/pets?limit=${limit}&status=${status}`, IDS_WITH[status]!, limit),
   );
 
+  it('has for each of many requests at once its own page', async () => {
+    const cursor = new Cursors('pets').after(IDS[9]!);
+    const [sold, pending] = ['sold', 'pending'].map((status) => IDS_WITH[status]!);
+    const wanted: [query: string, ids: bigint[]][] = [
+      ['limit=2', IDS.slice(0, 2)],
+      ['limit=1', IDS.slice(0, 1)],
+      [`limit=2&cursor=${cursor}`, IDS.slice(10, 12)],
+      ['limit=2&status=sold', sold!.slice(0, 2)],
+      ['limit=2&status=pending', pending!.slice(0, 2)],
+    ];
+    const all = Array.from({ length: 5 }, () => wanted).flat();
+    const pages = await Promise.all(all.map(([query]) => service.api.get(`/v1/pets?${query}`)));
+    expect(pages.map(({ text }) => idsOf(text))).toEqual(all.map(([, ids]) => ids));
+  });
+
   it('begins after a cursor with another limit and status too', async () => {
     const next = nextPage(await service.api.get('/v1/pets?limit=10'))!;
     const { text } = await service.api.get(`${next.replace('=10', '=2')}&status=sold`).expect(200);
@@ -169,16 +184,14 @@ describe('listPets', () => {
 
 it('listOrders has exactly the fields of Order, with times in UTC to the microsecond, whatever time zone and date style the session has', async () => {
   await service.query('truncate pets, orders restart identity cascade');
-  await service.query(
-    `insert into pets (id, name, category_id) values (${INT64_MIN}, 'min', 1), (${INT64_MAX}, 'max', 1)`,
-  );
+  await service.query(`insert into pets (id, name, category_id) values (${INT64_MAX}, 'max', 1)`);
   await service.query(
     `insert into orders (pet_id, status, placed_at) values
-       (${INT64_MAX}, 'approved', '0001-01-01Z'), (${INT64_MIN}, 'delivered', '9999-12-31T19:59:59.123456-04:00')`,
+       (${INT64_MAX}, 'approved', '0001-01-01Z'), (${INT64_MAX}, 'delivered', '9999-12-31T19:59:59.123456-04:00')`,
   );
   const items = [
     `{"id":1,"petId":${INT64_MAX},"status":"approved","placedAt":"0001-01-01T00:00:00.000000Z"}`,
-    `{"id":2,"petId":${INT64_MIN},"status":"delivered","placedAt":"9999-12-31T23:59:59.123456Z"}`,
+    `{"id":2,"petId":${INT64_MAX},"status":"delivered","placedAt":"9999-12-31T23:59:59.123456Z"}`,
   ];
   expect((await service.api.get('/v1/store/orders').expect(200)).text).toBe(`[${items.join()}]`);
   const session = `set timezone to 'Asia/Kolkata'; set datestyle to 'German'`;

@@ -33,24 +33,21 @@ const operationsAt = (item: object) =>
 /** @returns the document's operations, each with its examples as a request; `success` is the status of the response. */
 export function operations() {
   return Object.entries<object>(DOCUMENT.paths).flatMap(([template, item]) =>
-    operationsAt(item).map(([method, { operationId, responses, parameters = [], requestBody }]) => {
-      const examples = (place: string): [string, string][] =>
-        parameters
-          .map(resolved)
-          .filter((one: any) => one.in === place && one.example !== undefined)
-          .map(({ name, example }: any) => [name, String(example)]);
-      return {
+    operationsAt(item).map(
+      ([method, { operationId, responses, parameters = [], requestBody }]) => ({
         operationId: String(operationId),
         method: method.toUpperCase(),
         success: Number(Object.keys(responses).find((status) => status.startsWith('2'))),
-        path: examples('path').reduce(
-          (path, [name, one]) => path.replace(`{${name}}`, one),
-          `${BASE}${template}`,
-        ),
-        headers: Object.fromEntries(examples('header')),
+        path: parameters
+          .map(resolved)
+          .filter((one: any) => one.in === 'path')
+          .reduce(
+            (path: string, { name, example }: any) => path.replace(`{${name}}`, example),
+            `${BASE}${template}`,
+          ),
         body: requestBody?.content['application/json'].example,
-      };
-    }),
+      }),
+    ),
   );
 }
 
