@@ -160,21 +160,7 @@ describe('createPet with an Idempotency-Key', () => {
       expect(await count('pets')).toBe(50);
     });
 
-    it('answers 409 while another process works on the first request, and other keys as ever', async () => {
-      const lock = `select pg_advisory_xact_lock(hashint8(min(id)), hashtext('slow')) from api_keys`;
-      await whileHeld(lock, async () => {
-        const answers = await Promise.all(['slow', 'other', 'slow'].map((key) => create(key)));
-        for (const answer of [answers[0]!, answers[2]!]) {
-          expectError(answer, 409, 'idempotency_key_in_use');
-          expect(answer.headers['retry-after']).toBe('1');
-        }
-        expect(answers[1]!.status).toBe(201);
-      });
-      await create('slow').expect(201);
-      expect(await count('pets')).toBe(2);
-    });
-
-    it('creates one animal where the other process commits between the look for a record and the lock', async () => {
+    it('creates one animal, and answers 409, where the other process commits between the look for a record and the lock', async () => {
       // Sessions that are opened from now on find this function before PostgreSQL's own.
       const name = new URL(service.databaseUrl).pathname.slice(1);
       await service.query(`alter database ${name} set search_path = public, pg_catalog`);
@@ -193,7 +179,9 @@ describe('createPet with an Idempotency-Key', () => {
         });
         await create('race').expect(201);
       });
-      expectError(await late!, 409, 'idempotency_key_in_use');
+      const answer = await late!;
+      expectError(answer, 409, 'idempotency_key_in_use');
+      expect(answer.headers['retry-after']).toBe('1');
       expect(await count('pets')).toBe(1);
       await slow.stop();
     });

@@ -61,11 +61,8 @@ describe('the OpenAPI document', () => {
     [{ PUBLIC_BASE_URL: THERE, STAGING_BASE_URL: THERE }, [`Staging ${THERE}`]],
     [STAGING, ['Staging /v1']],
   ])('names each server once, after the environment that it is: %j', (variables, expected) => {
-    const { content, yaml } = documentIn(variables);
-    expect(content.servers.map(({ url, description }: any) => `${description} ${url}`)).toEqual(
-      expected,
-    );
-    expect(parseYaml(yaml).servers).toEqual(content.servers);
+    const { servers } = documentIn(variables).content;
+    expect(servers.map(({ url, description }: any) => `${description} ${url}`)).toEqual(expected);
   });
 
   it('links to guides that are there, at their public address, and to none if DOCS is off', async () => {
@@ -82,18 +79,16 @@ describe('the OpenAPI document', () => {
 
   // Each response of getPet is compared with its headers in the document.
   it('marks listOrders as experimental, with nothing to try, getPet as deprecated until its removal, and no other', () => {
-    const unstable: Record<string, object> = {
+    expect(Object.fromEntries(OPERATIONS.map((one) => [one.operationId, one]))).toMatchObject({
+      listPets: { 'x-stability': 'stable' },
+      createPet: { 'x-stability': 'stable' },
       getPet: {
         'x-stability': 'deprecated',
-        deprecated: true,
         'x-deprecated-sunset': '2030-12-05',
+        deprecated: true,
       },
       listOrders: { 'x-stability': 'experimental', 'x-hideTryItPanel': true },
-    };
-    for (const one of OPERATIONS) {
-      expect(one).toMatchObject(unstable[one.operationId] ?? { 'x-stability': 'stable' });
-      expect(one['x-scalar-stability']).toBe(one['x-stability']);
-    }
+    });
     const deprecated = OPERATIONS.filter((one) => /[dD]eprecat|[sS]unset/.test(stringify(one)!));
     expect(deprecated.map(({ operationId }) => operationId)).toEqual(['getPet']);
   });

@@ -10,9 +10,8 @@ describe('AdmissionGuard', () => {
   });
 
   /** A request of the key comes. @returns its response, or the error that it got. */
-  function come(keyId?: string, destroyed = false): any {
-    const user = keyId === undefined ? undefined : { keyId };
-    const request = { user, socket: { destroyed } };
+  function come(keyId: string, destroyed = false): any {
+    const request = { user: { keyId }, socket: { destroyed } };
     const response = new FakeResponse();
     const context = { getArgByIndex: (i: number) => [request, response][i] };
     try {
@@ -27,12 +26,11 @@ describe('AdmissionGuard', () => {
     Array.from({ length: count }, () => come(keyId));
   const overloaded = { code: 'unavailable', message: 'The service is overloaded; try again.' };
 
-  it('gives one key half of all requests, another the other half, and does not limit those without a key', () => {
+  it('gives one key half of all requests, and another the other half', () => {
     const [first] = comeOften(100, '1');
     expect(come('1')).toMatchObject(overloaded);
     expect(comeOften(100, '2').filter((one) => one instanceof Error)).toEqual([]);
     expect(come('3')).toMatchObject(overloaded);
-    expect(come()).toBeInstanceOf(FakeResponse);
     first.end();
     expect(come('1')).toMatchObject(overloaded);
     first.close();
