@@ -32,7 +32,12 @@ function edgesOf(given: any): unknown[] {
   const integers = limits.flatMap((limit) => [limit - 1n, limit, limit + 1n]);
   const lengths = maxLength === undefined ? [] : [maxLength, maxLength + 1];
   return [
-    ...['', 'a', 'Sold', true, null, ...values],
+    '',
+    'a',
+    'Sold',
+    true,
+    null,
+    ...values,
     ...integers.map((integer) => parseExactly(`${integer}`)),
     ...lengths.flatMap((length) => ['a'.repeat(length), '😀'.repeat(length)]),
   ];
