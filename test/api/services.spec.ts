@@ -1,0 +1,87 @@
+import { INT64_MIN } from '../../src/int64.js';
+import type { PageReader } from '../../src/listing/page-reader.js';
+import { createLogger } from '../../src/logging/logger.js';
+import { OrdersService } from '../../src/orders/orders.service.js';
+import { IdempotentCreation } from '../../src/pets/idempotent-creation.js';
+import type { NewPet } from '../../src/pets/new-pet.dto.js';
+import type { PetStore } from '../../src/pets/pet-store.js';
+import { PetsService } from '../../src/pets/pets.service.js';
+
+const REX = { name: 'Rex', categoryId: 1n, status: 'available' } as const;
+const MAX = { ...REX, name: 'Max' };
+
+/** A store that has these methods. Another one that is called fails the test. */
+const storeWith = (methods: Partial<PetStore>) => methods as PetStore;
+
+/** A reader of lists that have as many items as are wanted. Each says on which page of the read it is. */
+function fakeReader() {
+  const reads: unknown[] = [];
+  const of: PageReader['of'] = (list, filters) => async (pages) => {
+    reads.push([list.table, filters.map(({ name }) => name), pages]);
+    return pages.map(({ size }, page) => Array<string>(size).fill(`{"id":7,"page":${page}}`));
+  };
+  return { reads, of };
+}
+
+describe('PetsService', () => {
+  it('stores the pets of requests that wait together, and gives each its own', async () => {
+    const batches: number[] = [];
+    const insert: PetStore['insert'] = async (pets) => {
+      batches.push(pets.length);
+      return pets.map((_pet, i) => ({ id: `${i}`, json: '{}' }));
+    };
+    const service = new PetsService(storeWith({ insert }), fakeReader());
+    const stored = await Promise.all([1, 2, 3].map(() => service.create(REX)));
+    expect(stored.map(({ id }) => id)).toEqual(['0', '1', '2']);
+    expect(batches).toEqual([3]);
+  });
+
+  it('reads each page once for all who want it, and gives each request its own', async () => {
+    const { reads, of } = fakeReader();
+    const service = new PetsService(storeWith({}), { of });
+    const sold = { limit: 2, status: 'sold' } as const;
+    const pending = { limit: 2, status: 'pending' } as const;
+    const queries = [sold, { ...sold, cursor: 7n }, { ...sold, limit: 1 }, pending, sold];
+    const pages = await Promise.all(queries.map((query) => service.list(query)));
+    const shown = pages.map(({ json }) => JSON.parse(json).map(({ page }: any) => page));
+    expect(shown).toEqual([[0, 0], [1, 1], [2], [3, 3], [0, 0]]);
+    expect(pages[4]).toBe(pages[0]);
+    const first = { start: INT64_MIN, size: 3, values: ['sold'] };
+    const others = [{ start: 8n }, { size: 2 }, { values: ['pending'] }];
+    const byStatus = [first, ...others.map((difference) => ({ ...first, ...difference }))];
+    expect(reads).toEqual([['pets', ['status'], byStatus]]);
+  });
+});
+
+it('OrdersService reads orders', async () => {
+  const { reads, of } = fakeReader();
+  await new OrdersService({ of }).list({ limit: 1, cursor: 7n });
+  expect(reads).toEqual([['orders', [], [{ start: 8n, size: 2, values: [] }]]]);
+});
+
+describe('IdempotentCreation', () => {
+  /** What creates pets with keys, and how many of them each statement has. */
+  function creations() {
+    const sizes: number[] = [];
+    const insertOnce: PetStore['insertOnce'] = async (all) => {
+      sizes.push(all.length);
+      return all.map(({ bodyHash }) => ({ id: '1', json: '{}', bodyHash, isReplayed: false }));
+    };
+    const creation = new IdempotentCreation(storeWith({ insertOnce }), createLogger('silent'));
+    return { sizes, create: (key: string, pet: NewPet) => creation.create('1', key, pet) };
+  }
+
+  it('gives twins the same pet, replayed to the second, and rejects one with another body', async () => {
+    const { create } = creations();
+    const [first, second, other] = [REX, REX, MAX].map((pet) => create('key', pet));
+    await expect(other).rejects.toMatchObject({ code: 'idempotency_key_reused' });
+    const pet = await first!;
+    expect([pet.isReplayed, await second]).toEqual([false, { ...pet, isReplayed: true }]);
+  });
+
+  it('takes at most 64 locks with a statement', async () => {
+    const { sizes, create } = creations();
+    await Promise.all(Array.from({ length: 100 }, (_, n) => create(`${n}`, REX)));
+    expect(sizes).toEqual([64, 36]);
+  });
+});
