@@ -14,14 +14,13 @@ class Query {
 const pipe = new RequestValidationPipe();
 const read = (query: object) => pipe.transform(query, { type: 'query', metatype: Query });
 
-it.each([
-  ['once', { limit: '7' }, 1],
-  ['each time, if it may be unique', { limit: '7', cursor: 'x' }, 2],
-  ['each time, if it is long', { limit: '7', other: 'x'.repeat(100) }, 2],
-])('a remembered query is validated %s', async (_t, query, times) => {
-  validations = 0;
-  expect(await read(query)).toStrictEqual(await read({ ...query }));
-  expect(validations).toBe(times);
+it('a remembered query is validated once, unless it may be unique or is long', async () => {
+  const once = { limit: '7' };
+  for (const query of [once, { ...once, cursor: 'x' }, { ...once, other: 'x'.repeat(100) }]) {
+    validations = 0;
+    expect(await read(query)).toStrictEqual(await read({ ...query }));
+    expect(validations).toBe(query === once ? 1 : 2);
+  }
 });
 
 it('remembered queries cannot be changed, and are at most a thousand', async () => {
