@@ -1,11 +1,17 @@
+import { createHash } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
-import { StaticContent } from '../../src/docs/static-content.js';
-import { type Answer, exchange, RawConnection, request } from '../support/raw-http.js';
+import { type Answer, exchange, request } from '../support/raw-http.js';
 import { serviceOfTests } from '../support/service.js';
 
 const PAGE = 'https://app.example';
 const EXPOSED =
   'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id, Idempotent-Replayed, Allow, WWW-Authenticate, RateLimit, RateLimit-Policy';
+const PREFLIGHT = {
+  'access-control-allow-methods': 'GET,HEAD,PUT,PATCH,POST,DELETE',
+  'access-control-allow-headers':
+    'Authorization, Content-Type, Idempotency-Key, X-Request-Id, traceparent',
+  'access-control-max-age': '7200',
+};
 const JSON_TYPE = 'Content-Type: application/json';
 
 /** Requests to all that can answer; KEY stands for a valid key. */
@@ -14,7 +20,6 @@ const REQUESTS = [
   [201, 'POST /v1/pets', ['KEY', JSON_TYPE], '{"name":"Rex","categoryId":1}'],
   [200, 'GET /health/live', [], undefined],
   [401, 'GET /v1/pets', [], undefined],
-  [404, 'GET /nowhere', [], undefined],
   [405, 'PUT /v1/pets', [], undefined],
   [413, 'POST /v1/pets', ['KEY', JSON_TYPE], 'x'.repeat(20_000)],
   [400, 'GET /v1/pets', ['Host: another'], undefined],
@@ -70,17 +75,7 @@ describe.each([
   it('answers a preflight as any OPTIONS, without a key', async () => {
     const answer = await preflight(PAGE);
     expect(answer).toMatchObject({ status: 204, headers: { allow: 'GET, HEAD, OPTIONS, POST' } });
-    expect(corsHeaders(answer)).toEqual(
-      origins === undefined
-        ? {}
-        : {
-            ...allowed,
-            'access-control-allow-methods': 'GET,HEAD,PUT,PATCH,POST,DELETE',
-            'access-control-allow-headers':
-              'Authorization, Content-Type, Idempotency-Key, X-Request-Id, traceparent',
-            'access-control-max-age': '7200',
-          },
-    );
+    expect(corsHeaders(answer)).toEqual(origins === undefined ? {} : { ...allowed, ...PREFLIGHT });
   });
 
   it.each(['https://elsewhere.example', 'http://app.example', `${PAGE}.elsewhere`, 'null'])(
@@ -96,41 +91,24 @@ describe.each([
 
 describe('static content', () => {
   const service = serviceOfTests();
-  const bundle = '/docs/assets/swagger-ui-bundle.js';
-  const ask = async (method: string, path: string, ...headers: string[]) => {
-    const connection = await RawConnection.open(service.port);
-    connection.send(request(`${method} ${path}`, headers));
-    const answer = await connection.answer(method);
-    connection.vanish();
-    return answer;
-  };
+  const ask = (line: string, ...headers: string[]) =>
+    exchange(service.port, request(line, headers));
 
-  it.each([bundle, '/docs', '/openapi.json'])(
-    'is gzipped for who accepts it, and has an ETag: %s',
+  it.each(['/docs/assets/swagger-ui-bundle.js', '/docs', '/openapi.json'])(
+    'is gzipped for who accepts it, and has an ETag of its bytes: %s',
     async (path) => {
-      const { headers, text } = await ask('GET', path);
+      const { headers, text } = await ask(`GET ${path}`);
+      const etag = `W/"${createHash('sha1').update(text).digest('base64url')}"`;
       expect(headers).not.toHaveProperty('content-encoding');
-      expect(headers).toMatchObject({
-        vary: 'Accept-Encoding',
-        etag: expect.stringMatching(/^W\/"/),
-      });
-      const zipped = await ask('HEAD', path, 'Accept-Encoding: br, gzip');
+      expect(headers).toMatchObject({ vary: 'Accept-Encoding', etag });
+      const zipped = await ask(`HEAD ${path}`, 'Accept-Encoding: br, gzip');
       const size = gzipSync(text, { level: 9 }).length;
       const expected = { 'content-encoding': 'gzip', 'content-length': `${size}` };
       expect(zipped.headers).toMatchObject(expected);
       for (const accepted of ['identity', 'gzip']) {
-        const same = [`Accept-Encoding: ${accepted}`, `If-None-Match: ${headers['etag']}`];
-        expect((await ask('HEAD', path, ...same)).status).toBe(304);
+        const same = [`Accept-Encoding: ${accepted}`, `If-None-Match: ${etag}`];
+        expect((await ask(`HEAD ${path}`, ...same)).status).toBe(304);
       }
     },
   );
-
-  it('has another ETag if it differs, though not in length', async () => {
-    const etagOf = async (content: string) => {
-      const response = { req: { acceptsEncodings: () => 'identity' }, set: jest.fn(), send() {} };
-      await new StaticContent(content, 'text').sendTo(response as any);
-      return response.set.mock.lastCall;
-    };
-    expect(await etagOf('a')).not.toEqual(await etagOf('b'));
-  });
 });

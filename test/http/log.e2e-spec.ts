@@ -47,38 +47,30 @@ describe('the log', () => {
   it.each([
     ['debug', 200, request('GET /health/live')],
     ['info', 404, request('GET /health/')],
-    ['info', 204, request('OPTIONS /v1/pets')],
     ['info', 404, request('CONNECT test:443')],
-    ['info', 401, request('GET /v1/pets')],
-    ['info', 400, 'GET /v1/pets HTTP/1.1\r\n\r\n'],
     ['info', 400, 'hello\r\n\r\n'],
   ])('has one line, at %s, with the client, for %i to %j', async (level, status, bytes) => {
     await exchange(service.port, bytes);
     expect(requestLines()).toMatchObject([{ level, status, client: '127.0.0.1' }]);
   });
 
-  it('has one line for a client that vanished amid its body', async () => {
-    for (const key of [service.key, newApiKey()]) {
-      service.log.length = 0;
-      const headers = [`Authorization: Bearer ${key}`, JSON_TYPE];
-      const connection = await RawConnection.open(service.port);
-      connection.send(request('POST /v1/pets', headers, '{"name":"Rex"}').slice(0, -1));
-      connection.vanish();
-      await until('its line is there', () => requestLines().length === 1, 5);
-      expect(requestLines()).toMatchObject([{ client: '127.0.0.1' }]);
-    }
-  });
-
-  it('has one for each request of a client that read no response and vanished', async () => {
-    const connection = await RawConnection.open(service.port);
+  it('has one line for each request of a client that vanished: amid a body, with a valid key or not, or unread', async () => {
     const bundle = request('GET /docs/assets/swagger-ui-bundle.js');
     const list = request('GET /v1/pets', [`Authorization: Bearer ${service.key}`]);
+    const creates = [service.key, newApiKey()].map((key) =>
+      request('POST /v1/pets', [`Authorization: Bearer ${key}`, JSON_TYPE], '{"name":"Rex"}'),
+    );
     // The lists' responses wait for the first ones, which the system does not hold.
-    connection.send(bundle.repeat(8) + list.repeat(4));
-    await until('the first are handled', () => service.admitted() === 0);
-    await service.api.get('/v1/pets').expect(200);
-    connection.vanish();
-    await until('all are there', () => requestLines().length === 13, 5);
+    const unread = bundle.repeat(8) + list.repeat(4);
+    for (const bytes of [unread, ...creates.map((create) => create.slice(0, -1))]) {
+      const connection = await RawConnection.open(service.port);
+      connection.send(bytes);
+      await service.api.get('/v1/pets').expect(200);
+      connection.vanish();
+    }
+    await until('all are there', () => requestLines().length === 17, 5);
+    const clients = requestLines().map(({ client }) => client);
+    expect(clients).toEqual(clients.map(() => '127.0.0.1'));
   });
 
   const idOf = async (...ids: string[]) => {
@@ -95,15 +87,13 @@ describe('the log', () => {
   );
 
   it.each([
-    [[]],
-    [['id-SECRET']],
-    [['ANIMALSTORE_SECRET']],
-    [[`id=${newApiKey()}`]],
-    [['x'.repeat(129)]],
-    [['a b']],
-    [['\xe9']],
-    [['a', 'b']],
-  ])('has an id of its own in place of %j', async (ids) =>
+    ['nothing', []],
+    ['the secret of its key', ['id-SECRET']],
+    ['another key', [`id=${newApiKey().toUpperCase()}`]],
+    ['129 characters', ['x'.repeat(129)]],
+    ['a space', ['a b']],
+    ['two', ['a', 'b']],
+  ])('has an id of its own in place of %s', async (_what, ids) =>
     expect(await idOf(...ids)).toMatch(UUID),
   );
 
@@ -111,7 +101,6 @@ describe('the log', () => {
     [TRACE, TRACEPARENT],
     [TRACE, LATER],
     [TRACE, `${LATER}-what-the-future-holds`],
-    [undefined, `${TRACEPARENT}, ${TRACEPARENT}`],
     [undefined, TRACEPARENT.replace('00', 'ff')],
     [undefined, TRACEPARENT.replace('-01', '')],
     [undefined, TRACEPARENT.replace('4', '')],
@@ -135,11 +124,9 @@ describe('the log', () => {
         request(`PUT /${key}/${encoded}`, headers),
         request('POST /v1/pets', headers, body),
         request('POST /v1/pets', headers, body + forged),
-        list(`traceparent: ${key}`, `X-Forwarded-For: ${key}`),
-        list(`traceparent: a\r\n ${FORGED}`, `X-Forwarded-For: \n ${FORGED}`),
-        ...[` ${key}`, ' ', '\r\n ', '\n ', '\n'].map((end) =>
-          list(`X-Request-Id: a${end}${FORGED}`),
-        ),
+        list(`traceparent: ${key}`, `X-Forwarded-For: ${key}`, `X-Request-Id: a ${key}`),
+        list(`X-Request-Id: a\n${FORGED}`),
+        list(`X-Request-Id: a\r\n ${FORGED}`, `traceparent: a\r\n ${FORGED}`),
         request('GET /v1/pets', [`Authorization: Basic ${key}`]),
         request('GET /v1/pets', [`Authorization: ${key}\r\n ${FORGED}`]),
         `${key} ${forged}\r\n\r\n`,
@@ -163,11 +150,9 @@ describe.each<[string, [forwardedFor: string[], client: string][]]>([
   [
     '1',
     [
-      [[], '127.0.0.1'],
       [['2001:db8::7'], '2001:db8::7'],
       [['198.51.100.1, 203.0.113.7'], '203.0.113.7'],
       [['198.51.100.1', '203.0.113.7'], '203.0.113.7'],
-      [['203.0.113.9:61598'], '203.0.113.9'],
       [['203.0.113.9:1, [2001:DB8::7]:443'], '2001:DB8::7'],
     ],
   ],
@@ -177,9 +162,9 @@ describe.each<[string, [forwardedFor: string[], client: string][]]>([
       [['198.51.100.1, 203.0.113.7, 10.1.2.3'], '203.0.113.7'],
       [['10.1.2.3'], '10.1.2.3'],
       [['198.51.100.1:1, 203.0.113.7:2, 10.1.2.3:443'], '203.0.113.7'],
-      ...['not-an-address', '203.0.113.7:port', '[203]:1', '"}\\n{"forged":true}', '', ', ,'].map(
-        (value): [string[], string] => [[value], '127.0.0.1'],
-      ),
+      [['not-an-address'], '127.0.0.1'],
+      [['203.0.113.7:port'], '127.0.0.1'],
+      [[', ,'], '127.0.0.1'],
     ],
   ],
 ])('with TRUST_PROXY=%s', (TRUST_PROXY, cases) => {

@@ -79,11 +79,11 @@ export class RawConnection {
   }
 }
 
-/** Sends `bytes` on a connection of their own. @returns the first answer. */
+/** Sends `bytes`, a request, on a connection of their own. @returns the first answer. */
 export async function exchange(port: number, bytes: string | Buffer): Promise<Answer> {
   const connection = await RawConnection.open(port);
   connection.send(bytes);
-  const answer = await connection.answer();
+  const answer = await connection.answer(String(bytes).split(' ', 1)[0]);
   connection.vanish();
   return answer;
 }

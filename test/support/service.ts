@@ -11,7 +11,6 @@ import { administerKeys, ApiKeys } from '../../src/auth/api-keys.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { poolOf } from '../../src/database/data-source.js';
-import { AccessLog } from '../../src/logging/access-log.js';
 import { TurnGuard } from '../../src/auth/turn.guard.js';
 import { HttpLimits } from '../../src/http/limits.js';
 import { createLogger } from '../../src/logging/logger.js';
@@ -93,8 +92,6 @@ export async function startService(
     admitted: (): number => app.get(TurnGuard).load.running,
     /** A provider of the application. */
     get: <T>(token: Abstract<T> | Type<T>): T => app.get(token, { strict: false }),
-    /** Whether anything but the log observes its responses. */
-    observesResponses: () => app.get(AccessLog).observe !== undefined,
     /** The port of its metrics, if it has one. */
     metricsPort: (): number => app.get(MetricsServer, { strict: false }).port,
     /** How many connections its HTTP server has. */
