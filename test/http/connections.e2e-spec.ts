@@ -89,16 +89,6 @@ describe('a connection', () => {
     await expectStatus(200);
   });
 
-  it.each([
-    [401, () => [JSON_TYPE]],
-    [413, () => [JSON_TYPE, authorization]],
-    [415, () => [authorization]],
-  ])('gets its %i in place of the 100 (Continue) that it waits for', async (status, headers) => {
-    const all = [...headers(), 'Content-Length: 20000', 'Expect: 100-continue'];
-    connection.send(request('POST /v1/pets', all));
-    expect((await lastAnswer()).status).toBe(status);
-  });
-
   it('is closed soon after the response to garbage, also if its client leaves its side open', async () => {
     const before = await service.connections();
     const client = connect({ port: service.port, host: '127.0.0.1', allowHalfOpen: true }).resume();
@@ -147,7 +137,6 @@ describe('a connection', () => {
     ['after garbage', () => 'garbage\r\n\r\n'],
     ['after CONNECT behind a request', () => list() + request('CONNECT test:443')],
     ['amid a body', () => create(REX).slice(0, -9)],
-    ['amid a chunk', () => `${create(undefined, CHUNKED)}64\r\n{`],
     ['amid a body over the limit', () => create('x'.repeat(100_000)).slice(0, -9)],
   ])('that vanishes %s leaves no request behind, and no connection', async (_title, bytes) => {
     const before = await service.connections();
@@ -161,26 +150,44 @@ describe('a connection', () => {
   });
 });
 
-describe('a body that nobody reads', () => {
-  it.each<[number, string, () => string[]]>([
-    [200, 'GET /v1/pets', () => [authorization]],
-    [401, 'POST /v1/pets', () => []],
-    [413, 'POST /v1/pets', () => [authorization, JSON_TYPE]],
-    [415, 'POST /v1/pets', () => [authorization]],
-  ])(
-    'does not keep its client from %i to %s, nor from the next response, if it has at most 1 MiB',
-    async (status, line, headers) => {
-      const body = 'x'.repeat(2 ** 20);
-      const chunks = chunksOf(...Array<string>(63).fill('x'.repeat(2 ** 14)));
-      connection.send(request(line, headers(), body) + LIVE);
-      await expectStatus(status);
-      await expectStatus(200);
-      connection.send(request(line, [...headers(), CHUNKED]) + chunks + LIVE);
-      await expectStatus(status);
-      await expectStatus(200);
-    },
-  );
+/** Responses that do not depend on the body. */
+describe.each<[status: number, line: string, headers: () => string[]]>([
+  [200, 'GET /v1/pets', () => [authorization]],
+  [401, 'POST /v1/pets', () => [JSON_TYPE]],
+  [404, 'POST /nowhere', () => [authorization]],
+  [413, 'POST /v1/pets', () => [authorization, JSON_TYPE]],
+  [415, 'POST /v1/pets', () => [authorization]],
+])('%i to %s', (status, line, headers) => {
+  it('comes in place of the 100 (Continue) that its client waits for', async () => {
+    const all = [...headers(), 'Content-Length: 20000', 'Expect: 100-continue'];
+    connection.send(request(line, all));
+    expect((await lastAnswer()).status).toBe(status);
+  });
 
+  it('reaches its client, and so does the next response, if the body has at most 1 MiB', async () => {
+    const chunks = chunksOf(...Array<string>(63).fill('x'.repeat(2 ** 14)));
+    connection.send(request(line, headers(), 'x'.repeat(2 ** 20)) + LIVE);
+    connection.send(request(line, [...headers(), CHUNKED]) + chunks + LIVE);
+    for (const expected of [status, 200, status, 200]) {
+      await expectStatus(expected);
+    }
+  });
+
+  it('comes also if the body is malformed, unless that is read, which is 400', async () => {
+    const expected = status === 413 ? 400 : status;
+    const head = request(line, [...headers(), CHUNKED]);
+    connection.send(`${head}zz\r\n`);
+    await expectStatus(expected);
+    const other = await RawConnection.open(service.port);
+    other.send(head);
+    await service.anonymous.get('/health/live');
+    other.send('zz\r\n');
+    expect((await other.answer()).status).toBe(expected);
+    expect(await other.rest()).toBe('');
+  });
+});
+
+describe('a body that nobody reads', () => {
   it.each([60_000, 1])(
     'has an end, even if its client sends without end: chunks of %i bytes',
     async (length) => {
@@ -219,49 +226,32 @@ describe('a request that is not well-formed HTTP', () => {
   it.each<[string, () => string | Buffer, end?: 'cut short' | '']>([
     ['garbage', () => 'hello\r\n\r\n'],
     ['a TLS greeting', () => Buffer.from('1603010200010001fc0303', 'hex')],
-    ['an HTTP/2 preface', () => 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
     ['an unknown method', () => `FOO /v1/pets HTTP/1.1\r\n${HOST}`],
     ['a bare CR in a header', () => `GET /v1/pets HTTP/1.1\r\nX: a\rb\r\n${HOST}`],
     ['LF alone after the request line', () => `GET /v1/pets HTTP/1.1\n${HOST}`],
-    ['LF alone after a header', () => 'GET /v1/pets HTTP/1.1\r\nHost: test\n\r\n'],
-    ['a Content-Length that is no number', () => post(['Content-Length: abc'], '{}')],
     ['two Content-Lengths', () => post(['Content-Length: 2\r\nContent-Length: 2'], '{}')],
     ['a Content-Length beside chunks', () => post([`Content-Length: 2\r\n${CHUNKED}`], '{}')],
     ['a chunk size that is no number', () => post([CHUNKED], 'zz\r\n')],
-    ['a chunk longer than its size', () => post([CHUNKED], '1\r\n{}\r\n0\r\n\r\n')],
     ['gzip, whose end is unknown', () => post(['Transfer-Encoding: gzip'], '0\r\n\r\n')],
-    ['gzip of chunks', () => post(['Transfer-Encoding: chunked, gzip'], '0\r\n\r\n')],
     ['a body cut short', () => post(['Content-Length: 100'], '{"name":'), 'cut short'],
-    ['a chunk cut short', () => post([CHUNKED], '64\r\n{"na'), 'cut short'],
     ['chunks without the last', () => post([CHUNKED], '2\r\n{}\r\n'), 'cut short'],
     ['headers cut short', () => 'GET /v1/pets HTTP/1.1\r\nHost: te', 'cut short'],
-  ])('gets 400 with the headers of every response: %s', async (_title, bytes, end = '') => {
+  ])('gets 400, and ends its connection: %s', async (_title, bytes, end = '') => {
     connection.send(bytes());
     if (end === 'cut short') {
       connection.halfClose();
     }
-    const answer = await lastAnswer();
-    expectError(answer, 400, 'invalid_request');
-    expect(answer.headers).toMatchObject({
-      date: expect.stringMatching(/ GMT$/),
-      'cache-control': 'no-store',
-      'x-content-type-options': 'nosniff',
-      'x-request-id': expect.any(String),
-    });
+    expectError(await lastAnswer(), 400, 'invalid_request');
   });
 
   it.each([
-    ['no Host', ''],
-    ['two Hosts', 'Host: a\r\nHost: b\r\n'],
+    ...['1.1', '2.0\r\nHost: a', '0.9\r\nHost: a', '1.0\r\nHost: ['],
+    ...['1.1', '1.0'].map((version) => `${version}\r\nHost: a\r\nHost: a`),
     ...['a b', 'a/b@<x>', '[', '[::1', 'a:b:c', 'a:99999x', 'a%zz', 'a%4', '[::1]x', '[x]'].map(
-      (host) => [`the Host ${host}`, `Host: ${host}\r\n`],
+      (host) => `1.1\r\nHost: ${host}`,
     ),
-    ['two Hosts in HTTP/1.0', 'Host: a\r\nHost: a\r\n', '1.0'],
-    ['an invalid Host in HTTP/1.0', 'Host: [\r\n', '1.0'],
-    ['a later version', 'Host: a\r\n', '2.0'],
-    ['an earlier version', 'Host: a\r\n', '0.9'],
-  ])('gets 400: %s', async (_title, headers, version = '1.1') => {
-    connection.send(`GET /v1/pets HTTP/${version}\r\n${headers}\r\n`);
+  ])('gets 400 if it has another version, or not one valid Host: %j', async (head) => {
+    connection.send(`GET /v1/pets HTTP/${head}\r\n\r\n`);
     expectError(await connection.answer(), 400, 'invalid_request');
   });
 
@@ -273,50 +263,27 @@ describe('a request that is not well-formed HTTP', () => {
     },
   );
 
-  it.each<[number, string, () => string[]]>([
-    [401, 'POST /v1/pets', () => []],
-    [200, 'GET /v1/pets', () => [authorization]],
-    [404, 'POST /nowhere', () => [authorization]],
-    [415, 'POST /v1/pets', () => [authorization]],
-    [400, 'POST /v1/pets', () => [authorization, JSON_TYPE]],
-  ])(
-    'gets %i to %s as with a well-formed body, which is read or not',
-    async (status, line, headers) => {
-      const head = request(line, [...headers(), CHUNKED]);
-      connection.send(`${head}zz\r\n`);
-      await expectStatus(status);
-      const other = await RawConnection.open(service.port);
-      other.send(head);
-      await service.anonymous.get('/health/live');
-      other.send('zz\r\n');
-      expect((await other.answer()).status).toBe(status);
-      expect(await other.rest()).toBe('');
-    },
-  );
-
   it('gets 413 for chunk extensions without end', async () => {
     connection.send(post([CHUNKED], `2;${'x'.repeat(20_000)}\r\n{}\r\n0\r\n\r\n`));
     expectError(await lastAnswer(), 413, 'payload_too_large');
   });
 
-  it.each([
-    ['many headers', Array<string>(100).fill(`X: ${'x'.repeat(headerBytes / 100)}`)],
-    ['a long target', [], 'x'.repeat(headerBytes)],
-    // Host is one more.
-    ['too many fields, however small', Array<string>(headerFields).fill('a:')],
-    ['far too many fields', Array<string>(8_000).fill('a:')],
-  ])('gets 431: %s', async (_title, headers, target = '') => {
-    connection.send(request(`POST /${target}`, headers, '{}'));
-    expectError(await lastAnswer(), 431, 'headers_too_large');
-  });
+  const longest = `X: ${'x'.repeat(headerBytes - '/health/liveHosttestX'.length)}`;
+  // Host is one more.
+  const most = Array<string>(headerFields - 1).fill('a:');
 
-  it('is accepted up to the limits of its headers, and no further', async () => {
-    const longest = `X: ${'x'.repeat(headerBytes - '/health/liveHosttestX'.length)}`;
-    const most = Array<string>(headerFields - 1).fill('a:');
+  it('is accepted up to the limits of its headers', async () => {
     connection.send(request('GET /health/live', [longest]) + request('GET /health/live', most));
     await expectStatus(200);
     await expectStatus(200);
-    connection.send(request('GET /health/live', [`${longest}x`]));
+  });
+
+  it.each([
+    ['headers', '/health/live', [`${longest}x`]],
+    ['a target', `/${'x'.repeat(headerBytes)}`, []],
+    ['fields', '/health/live', [...most, 'a:']],
+  ])('gets 431 for %s over the limit', async (_what, target, headers) => {
+    connection.send(request(`GET ${target}`, headers));
     expectError(await lastAnswer(), 431, 'headers_too_large');
   });
 });

@@ -16,7 +16,7 @@ const text = fc.oneof(
 );
 
 const json = fc.oneof(
-  fc.jsonValue().map((value) => Buffer.from(JSON.stringify(value)).toString('latin1')),
+  fc.json().map((value) => Buffer.from(value).toString('latin1')),
   fc.constantFrom('-0.0', '1e400', '1e999999999', '01', 'NaN', '"\\u0000"', '"\\ud800"', "'x'"),
   fc.constantFrom('['.repeat(2_000), `${'{"a":'.repeat(100)}1${'}'.repeat(100)}`, '"\xff"'),
   text,
@@ -102,6 +102,7 @@ function expectResponses(received: string): number {
       'x-request-id': expect.stringMatching(/^[!-~]{1,128}$/),
       'x-content-type-options': 'nosniff',
       'cache-control': 'no-store',
+      date: expect.stringMatching(/ GMT$/),
     });
     rest = rest.slice(head.length);
     // The response to HEAD has no body, and no body begins like a response.
