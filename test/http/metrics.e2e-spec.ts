@@ -34,6 +34,7 @@ describe('the metrics', () => {
     exchange(service.port, request(line, [`Authorization: Bearer ${service.key}`, ...headers]));
 
   it.each([
+    ['GET /v1/pets', requests('listPets', 'GET', 200)],
     ['HEAD /v1/pets', requests('listPets', 'HEAD', 200)],
     ['GET /v1/pets?limit=0', requests('listPets', 'GET', 400, 'invalid_request')],
     ['GET /v1/pets/987654321', requests('getPet', 'GET', 404, 'pet_not_found')],
