@@ -155,12 +155,10 @@ export class Connections {
     this.bySocket.forEach((connection) => connection.announceEnd());
     const destroy = (most: number) =>
       this.bySocket.forEach(({ open }, socket) => open.length <= most && socket.destroy());
-    const timers = [
-      setTimeout(destroy, 50, 0),
-      setTimeout(destroy, this.limits.stopTimeout, Infinity),
-    ];
+    const first = setTimeout(destroy, 50, 0);
+    const last = setTimeout(destroy, this.limits.stopTimeout, Infinity);
     await closed;
-    timers.forEach((timer) => clearTimeout(timer));
+    [first, last].forEach((timer) => clearTimeout(timer));
   }
 
   private remove(response: Response, connection: Connection): void {

@@ -60,7 +60,7 @@ export class HttpAdapter extends ExpressAdapter {
     this.httpServer
       .on('connection', (socket: Socket) => this.connections.accept(socket))
       .on('connection', () => (this.queue.hasAccepted = true))
-      .on('connection', (socket) => socket.once('close', () => this.queue.forget(socket)))
+      .on('connection', (socket) => socket.once('close', () => this.queue.noteClosed()))
       .on('request', (request, response) => this.handle(request as Request, response as Response))
       .on('clientError', (error, socket) => this.rejectInput(error, socket as Socket))
       .on('connect', (request, socket) => {

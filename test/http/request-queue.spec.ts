@@ -19,7 +19,7 @@ beforeEach(() => {
 
 /** Requests of a connection, by name. */
 function arrive(names: string[], keyId?: string | null): Socket {
-  const socket = {} as Socket;
+  const socket = { destroyed: false } as Socket;
   for (const statusMessage of names) {
     const response = { statusMessage, req: { socket }, onceEnded: [] };
     queue.add(response as unknown as Response, keyId);
@@ -50,7 +50,8 @@ it('keys, requests without one, and first requests of connections take turns', a
 });
 
 it('requests of a connection that is closed are not handled, and not in progress', async () => {
-  queue.forget(arrive(times(10, 'left')));
+  Object.assign(arrive(times(10, 'left')), { destroyed: true });
+  queue.noteClosed();
   arrive(times(10, 'any'));
   await turn();
   expect(handled).toEqual(times(10, 'any'));
