@@ -4,6 +4,7 @@ import { connect } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { freePort } from '../../scripts/free-port.mjs';
 import { Program } from '../support/program.js';
+import { until } from '../support/until.js';
 import {
   type Answer,
   create,
@@ -87,6 +88,9 @@ async function crowd(peak: Load, spared: Service, connections: number): Promise<
       return found;
     },
   );
+  const since = performance.now();
+  await until('the crowd has left', async () => (await peak.service.files()) < 4 * ENOUGH);
+  const leaving = performance.now() - since;
   const [afterwards, unharmed] = await inTurns(
     2,
     () => wrk(peak),
@@ -105,6 +109,7 @@ async function crowd(peak: Load, spared: Service, connections: number): Promise<
     ['share of them rejected', (1 - served.length / answers.length) * 100, limit('≤ 50'), '%'],
     ['longest response of /health/live', longest(lives), '', 'ms'],
     ['memory', await peak.service.memory('VmHWM'), '≤ 512', 'MiB'],
+    ['time until the service has closed its connections', leaving, '≤ 2,000', 'ms'],
     [
       'peak afterwards in percent of that of a service without overload',
       share(afterwards, unharmed),
