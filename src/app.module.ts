@@ -17,7 +17,7 @@ import { Standbys } from './standbys/standbys.js';
 import { DocsController } from './docs/docs.controller.js';
 import { IndexController } from './docs/index.controller.js';
 import { ErrorFilter } from './errors/error.filter.js';
-import { AccessLog } from './logging/access-log.js';
+import { AccessLog } from './access-log/access-log.js';
 import { BodyGuard } from './http/body.guard.js';
 import { HttpLimits } from './http/limits.js';
 import { HealthModule } from './health/health.module.js';

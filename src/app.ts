@@ -2,7 +2,7 @@ import { type Type, VersioningType } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { AppModule, type Resources } from './app.module.js';
-import { AccessLog } from './logging/access-log.js';
+import { AccessLog } from './access-log/access-log.js';
 import { HttpAdapter } from './http/http-adapter.js';
 import { HttpLimits } from './http/limits.js';
 import { nestLogger } from './logging/logger.js';

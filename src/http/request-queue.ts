@@ -27,7 +27,7 @@ export class RequestQueue {
     this.queues.set(keyId, queue);
   }
 
-  /** Drops the requests of closed connections, of a hundred at a time: to look at all that wait for each takes seconds. */
+  /** Drops the requests of a hundred closed connections at a time, because it looks at all requests that wait. */
   noteClosed(): void {
     if (++this.closed % 100 === 0) {
       const isOpen = ({ req }: Response) => !req.socket.destroyed;

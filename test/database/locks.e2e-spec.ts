@@ -92,7 +92,7 @@ describe.each([10, 2])('with %d sessions', (size) => {
     await dataSource.destroy();
   });
 
-  // Where no operation lacks a session.
+  // Skipped with 2 sessions: pets have one of them then, and while it waits for the lock, others wait for it.
   const itWithTen = size === 10 ? it : it.skip;
 
   /** Sends lists, gets and creates, 60 a second, until `work` is done. All succeed. */

@@ -1,5 +1,5 @@
 import { newApiKey } from '../../src/api-key.js';
-import { traceIdOf } from '../../src/logging/access-log.js';
+import { traceIdOf } from '../../src/access-log/access-log.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { until } from '../support/until.js';
 import { serviceOfTests } from '../support/service.js';

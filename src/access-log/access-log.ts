@@ -4,7 +4,7 @@ import { isIP } from 'node:net';
 import { Inject, Injectable } from '@nestjs/common';
 import type { NextFunction } from 'express';
 import { KEY_PREFIX } from '../api-key.js';
-import { LOGGER, type Logger } from './logger.js';
+import { LOGGER, type Logger } from '../logging/logger.js';
 import type { Request, Response } from '../http/express-classes.js';
 
 export type LoggedResponse = ReturnType<typeof fieldsOf>;
