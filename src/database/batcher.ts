@@ -28,8 +28,8 @@ const noStatement = () =>
 /**
  * Runs one statement for all requests that wait, so that no result is older than its request.
  *
- * At the end of a turn of the event loop, they are sent as a batch, if the last batch was answered: few large batches
- * cost less than many small ones. After {@link BATCH_LIMITS.patience}, its session may hang or wait for a lock, and the
+ * What a turn of the event loop asks for is sent as a batch, if the last batch was answered: few large batches cost less
+ * than many small ones. After {@link BATCH_LIMITS.patience}, its session may hang or wait for a lock, and the
  * next batches use other sessions.
  *
  * If PostgreSQL rejects a value, the requests are sent again one by one, so that only the one that has it fails. After
@@ -56,14 +56,14 @@ export class Batcher<Request, Result> {
     }
     return new Promise((resolve, reject) => {
       this.waiting.push({ request, since: performance.now(), resolve, reject });
-      this.schedule();
+      this.schedule(process.nextTick);
     });
   }
 
-  private schedule(): void {
-    if (!this.isScheduled && this.waiting.length > 0) {
+  private schedule(soon: (send: () => void) => void): void {
+    if (!this.isScheduled && this.waiting.length > 0 && this.awaited === undefined) {
       this.isScheduled = true;
-      setImmediate(() => {
+      soon(() => {
         this.isScheduled = false;
         this.send();
       });
@@ -75,8 +75,7 @@ export class Batcher<Request, Result> {
     while (this.waiting.length > 0 && this.waiting[0]!.since < overdue) {
       this.waiting.shift()!.reject(noStatement());
     }
-    const maySend = this.awaited === undefined && this.inFlight < this.limits.inFlight;
-    if (this.waiting.length === 0 || !maySend) {
+    if (this.waiting.length === 0 || this.inFlight === this.limits.inFlight) {
       return;
     }
     const batch = this.waiting.splice(0, this.limits.size);
@@ -96,7 +95,8 @@ export class Batcher<Request, Result> {
     if (this.awaited === batch) {
       this.awaited = undefined;
     }
-    this.schedule();
+    // Requests that came with the response are handled first.
+    this.schedule(setImmediate);
   }
 
   private async settle(batch: Waiting<Request, Result>[]): Promise<void> {

@@ -54,6 +54,15 @@ describe('Batcher', () => {
     expect(await answers).toEqual([...Array(256).fill(failed), answered(256)]);
   });
 
+  it('sends what is asked in one turn of the event loop together, in the same turn', async () => {
+    const { batcher, sent, drain } = manual();
+    const answers = askAll(batcher, upTo(2));
+    await new Promise<void>(process.nextTick);
+    expect(sent).toEqual([[0, 1]]);
+    await drain();
+    await answers;
+  });
+
   it('waits 25 ms for the response to the last batch, sends at most three at a time, and equal requests again', async () => {
     const { batcher, calls, sent, drain } = manual();
     const answers = [batcher.ask(0)];
