@@ -8,6 +8,4 @@ export default {
   ...service,
   testMatch: ['<rootDir>/test/operators/**/*spec.ts', '<rootDir>/test/**/*.browser.e2e-spec.ts'],
   testPathIgnorePatterns: [],
-  // More of them wait than of the service's tests.
-  maxWorkers: 4,
 };
