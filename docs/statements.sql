@@ -94,7 +94,7 @@ with new as materialized (
     returning id, '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' as json
   )
   select new.position::int, coalesce(known_id, pet_id)::text,
-         coalesce(stored.json, (select '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' from pets where id = known_id)),
+         coalesce(stored.json, (select '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' from pets where id = new.known_id)),
          coalesce(known_hash, body_hash), known_id is not null
     from new
     left join record using (api_key_id, key)
@@ -202,7 +202,9 @@ select name, setting, quote_ident(session_user) as role from pg_settings where n
 -- First in each serving session: changes its settings, unless a pooler has the session.
 select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' as "isReadOnly",
        (select count(set_config(name, value, false))
-          from unnest($2::text[], $3::text[]) as setting (name, value)
+          from (select * from unnest($2::text[], $3::text[]) union all
+                select 'search_path', relnamespace::regnamespace || ', ' || current_setting('search_path')
+                  from pg_class where oid = to_regclass('migrations')) as setting (name, value)
          where pg_backend_pid() = $1::int) as changed;
 
 -- On Citus, these replace the statements on pets, orders and Idempotency-Keys. They are not prepared.

@@ -56,7 +56,7 @@ export class AccessLog {
 }
 
 /** An address as some gateways write it in `X-Forwarded-For`, with a port: `203.0.113.9:61598` or `[2001:db8::1]:443`. */
-const WITH_PORT = /\[([0-9a-f:.]+)\](?::\d+)?|((?:\d+\.){3}\d+):\d+/gi;
+const WITH_PORT = /\[([0-9a-f:.]{2,45})\](?::\d{1,5})?|\b((?:\d{1,3}\.){3}\d{1,3}):\d{1,5}/gi;
 
 /** The request's `X-Request-Id`, or a new id if it is malformed, or contains an API key or the 48 digits of its own. */
 function requestId({ 'x-request-id': id, authorization = '' }: IncomingHttpHeaders): string {

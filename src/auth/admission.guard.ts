@@ -4,7 +4,6 @@ import type { Request, Response } from '../http/express-classes.js';
 import { HttpLimits } from '../http/limits.js';
 
 interface Usage {
-  /** Requests without a complete response. */
   requests: number;
   /** The `Content-Length`s of responses that handlers have ended and clients have not read. */
   unread: number;

@@ -6,7 +6,6 @@ import { OperatorError } from '../errors/operator-error.js';
 import { onCommandDatabase } from './command.js';
 
 const MOST = 100_000_000;
-
 const PETS_PER_STATEMENT = 10_000;
 
 export function addSeed(program: Command): void {

@@ -4,10 +4,12 @@ import { hostsOf } from '../config/database-url.js';
 import { NoSessionError } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 
-/** Changes the settings `$2` to the values `$3`, unless others share the session: a pooler's process id is not `$1`. */
+/** Changes the settings `$2` to `$3` and puts the migrations' schema first, unless a pooler's process id is not `$1`. */
 const OPEN = `select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' as "isReadOnly",
        (select count(set_config(name, value, false))
-          from unnest($2::text[], $3::text[]) as setting (name, value)
+          from (select * from unnest($2::text[], $3::text[]) union all
+                select 'search_path', relnamespace::regnamespace || ', ' || current_setting('search_path')
+                  from pg_class where oid = to_regclass('migrations')) as setting (name, value)
          where pg_backend_pid() = $1::int) as changed`;
 
 export interface Sessions {

@@ -18,8 +18,7 @@ const SERVING = {
 
 /**
  * The settings that sessions must have to serve requests. Behind a pooler, nothing is prepared, so no plan is set, and
- * only readiness looks for policies. Citus plans each call: it has no generic plan for a range or an array of the
- * distribution column.
+ * only readiness looks for policies. Citus has no generic plan for a range or an array of the distribution column.
  */
 export function requiredSettings(engine?: Engine, pooler?: string): Record<string, string> {
   if (pooler === undefined) {

@@ -1,5 +1,6 @@
 import { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { StreamableFile } from '@nestjs/common';
 import express, { type Express } from 'express';
 import { parse, stringify } from 'lossless-json';
 import type { ApiError } from '../errors/api-error.js';
@@ -79,7 +80,7 @@ export function classesFor(app: Express) {
   return { IncomingMessage: AppRequest, ServerResponse: AppResponse };
 }
 
-/** A response body that is JSON text already. The adapter sends it unchanged, as `application/json`. */
+/** A response body that is JSON text already, which the adapter sends. As StreamableFiles, no serializer changes it. */
 export class JsonText {
   constructor(readonly text: string) {}
 
@@ -88,3 +89,5 @@ export class JsonText {
     return parse(this.text);
   }
 }
+
+Object.setPrototypeOf(JsonText.prototype, StreamableFile.prototype);

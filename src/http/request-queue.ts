@@ -6,7 +6,6 @@ import type { HttpLimits } from './limits.js';
 export class RequestQueue {
   /** By {@link Connection.keyId}, in the order of their turns. */
   private readonly queues = new Map<Connection['keyId'], Response[]>();
-  /** Requests whose responses have not ended. */
   private inProgress = 0;
   private closed = 0;
   /** Whether a connection was accepted in this turn, which is short then: each of those that wait takes a turn. */

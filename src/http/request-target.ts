@@ -31,7 +31,7 @@ const normalized = (text: string): string =>
 
 /**
  * Reads a query (`application/x-www-form-urlencoded`) into an object without a prototype. A name sent once is a string. A
- * name sent twice, or with brackets after it (`limit[gt]`), is an array, which no parameter of this service accepts.
+ * name sent again, or with brackets after it (`limit[gt]`), is an array, which no parameter of this service accepts.
  */
 export function parseQuery(text: string | null): Record<string, string | string[]> {
   // A literal, because `Object.create(null)` makes a slow object.
@@ -41,10 +41,12 @@ export function parseQuery(text: string | null): Record<string, string | string[
   // Not its iterator, which is slower.
   new URLSearchParams(`?${valid}`).forEach((value, name) => {
     const bracket = name.indexOf('[');
-    if (bracket >= 0) {
-      query[name.slice(0, bracket)] = [];
+    const key = bracket < 0 ? name : name.slice(0, bracket);
+    const [earlier, given] = [query[key], bracket < 0 ? value : name];
+    if (Array.isArray(earlier)) {
+      earlier.push(given);
     } else {
-      query[name] = name in query ? [] : value;
+      query[key] = earlier !== undefined ? [earlier, given] : bracket < 0 ? value : [given];
     }
   });
   return query;

@@ -6,7 +6,6 @@ export interface WantedPage {
   start: bigint;
   /** The most items to read: one more than fit on the page, to see whether more follow. */
   size: number;
-  /** A value for each of the filters. */
   values: unknown[];
 }
 

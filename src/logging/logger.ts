@@ -21,7 +21,10 @@ export function createLogger(level: LogLevel, stream = bufferedStandardOutput())
     latest = now;
     return text;
   };
-  return pino({ level, base: undefined, timestamp, formatters }, stream);
+  // PostgreSQL adds values of bodies to its messages there.
+  const secret = { detail: undefined, where: undefined };
+  const serializers = { err: (error: Error) => ({ ...pino.stdSerializers.err(error), ...secret }) };
+  return pino({ level, base: undefined, timestamp, formatters, serializers }, stream);
 }
 
 /** Nest's own messages, and those of modules that use its Logger, in the same log. Nest's `log` becomes `debug`. */

@@ -6,7 +6,6 @@ export const NEW_PET_COLUMNS = columnsOf(Pet).filter(({ name }) => name !== 'id'
 
 export interface StoredPet {
   id: string;
-  /** The Pet as JSON text. */
   json: string;
 }
 

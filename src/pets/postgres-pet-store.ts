@@ -95,7 +95,7 @@ export const INSERT_PETS_ONCE = new Statement(
     returning id, ${PET_JSON} as json
   )
   select new.position::int, coalesce(known_id, pet_id)::text,
-         coalesce(stored.json, (select ${PET_JSON} from pets where id = known_id)),
+         coalesce(stored.json, (select ${PET_JSON} from pets where id = new.known_id)),
          coalesce(known_hash, body_hash), known_id is not null
     from new
     left join record using (api_key_id, key)

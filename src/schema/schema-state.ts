@@ -126,10 +126,7 @@ function lackedRights(dataSource: DataSource, pending: boolean) {
   );
 }
 
-/**
- * @throws OperatorError if the tables are in another schema than the one in which the role creates tables, and statements
- *   do not find them or `mayMigrate`.
- */
+/** @throws OperatorError if the tables are not in the role's first schema, and it `mayMigrate` or does not see them. */
 export async function requireOneSchema(dataSource: DataSource, mayMigrate = true): Promise<void> {
   const [found] = await dataSource.query<{ isVisible: boolean; message: string }[]>(
     `select to_regclass('pets') is not null as "isVisible",

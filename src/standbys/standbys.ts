@@ -144,7 +144,6 @@ class Standby {
   /** `host:port`, or the folder of a Unix socket. */
   readonly server: string;
   readonly pool: Pool;
-  /** Why the standby is not used. */
   reason: Error | undefined = new Error('it was not checked yet');
 
   constructor(url: string, sessions: number) {

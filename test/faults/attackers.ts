@@ -97,6 +97,10 @@ export const ATTACKS: Record<string, () => void> = {
     post(JSON.stringify({ categoryId: 1, name: members(1_500) })),
   ),
   '60 a second: a body of 4,000 fractions': often(60, post(`{"a":[${Array(4_000).fill(0.5)}]}`)),
+  '25 a second: an X-Forwarded-For of 15,500 digits': often(
+    25,
+    get('/health/live', `X-Forwarded-For: ${'1'.repeat(15_500)}`),
+  ),
   '60 a second: 240 header fields': often(
     60,
     get(LISTS, KEY, ...names(240).map((field) => `X-${field}: ${'x'.repeat(50)}`)),

@@ -3,6 +3,7 @@ import {
   BadRequestException,
   Body,
   type CallHandler,
+  ClassSerializerInterceptor,
   Controller,
   Delete,
   type ExecutionContext,
@@ -200,9 +201,15 @@ class BoxesController {
     return new JsonText(PAGE);
   }
 
+  @Get('serialized')
+  @UseInterceptors(ClassSerializerInterceptor)
+  serialized() {
+    return new JsonText(PAGE);
+  }
+
   @Get('listed')
-  list(@Query() { page }: BoxQuery) {
-    return { page };
+  list(@Query() { page }: BoxQuery, @Query('tag') tags?: string[]) {
+    return { page, tags };
   }
 }
 
@@ -301,7 +308,9 @@ describe('a module that is added to the application', () => {
     ['bigint', '{"id":9223372036854775807,"at":"1970-01-01T00:00:00.000Z"}', JSON_TYPE],
     ['file', 'one,two', { 'content-type': 'text/csv', 'content-disposition': ATTACHMENT }],
     ['wrapped', `{"data":${PAGE}}`, { ...JSON_TYPE, 'x-box': 'yes' }],
+    ['serialized', PAGE, JSON_TYPE],
     ['listed?page=3', '{"page":3}', JSON_TYPE],
+    ['listed?tag=a&tag=&tag=b', '{"page":1,"tags":["a","","b"]}', JSON_TYPE],
   ])('can return what Nest can, bigints in digits: %s', async (path, text, headers) => {
     expect(await service.api.get(`/boxes/${path}`).expect(200)).toMatchObject({ text, headers });
   });

@@ -13,6 +13,7 @@ import {
   startService,
   type TestService,
 } from '../support/service.js';
+import { until } from '../support/until.js';
 
 let owner: string;
 let role: string;
@@ -96,6 +97,18 @@ describe('a role with the rights of docs/grants.sql', () => {
     await runMigrations(owner);
     await asOwner(grantsTo(role), `insert into orders (pet_id) values (1)`);
   });
+});
+
+it('a schema of its name hides no table from the service', async () => {
+  await asOwner(
+    `create schema ${role}; create table ${role}.pets (like pets including all)`,
+    `grant usage on schema ${role} to ${role}; grant select, insert on ${role}.pets to ${role}`,
+    `select pg_terminate_backend(pid) from pg_stat_activity where usename = '${role}'`,
+  );
+  await until('the sessions are new', async () => (await create()).status === 201);
+  expect((await service.api.get('/v1/pets')).body.length).toBeGreaterThan(1);
+  expect(await ready()).toEqual(READY);
+  await asOwner(`drop schema ${role} cascade`);
 });
 
 describe('with row-level security', () => {
