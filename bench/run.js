@@ -37,8 +37,8 @@ const USAGE = `Usage: npm run bench -- [options]
   --loads LIST        of ${Object.keys(LOADS).join(', ')} (all)
   --only LIST         of ${Object.keys(SERVERS).join(', ')} (all; go only if Debian's golang-go and
                       golang-github-jackc-pgx-v4-dev are installed)
-  --against COMMIT    compares the service with that of another commit, in pairs, until the interval of 95 % of each
-                      ratio is narrower than 3 %, or for --rounds (40)
+  --against COMMIT    compares the service with that of another commit, in pairs of new processes, until the interval
+                      of 95 % of each ratio is narrower than 3 %, or for --rounds (40)
   --json FILE         writes all that was measured
   --report FILE       writes the tables into FILE, and a chart of the ratios beside it, in SVG; bench/results has those
                       that docs/performance.md quotes`;
@@ -143,12 +143,27 @@ async function compareAnswers(servers, database) {
   await database.restore();
 }
 
-/** The first round is for V8's compilers alone. */
+/** Before the first round, or with `--against` before each, there is one for V8's compilers alone. */
 async function warmUpAndMeasure(options, started) {
-  say('Warming up');
-  await measure({ ...options, rounds: 1, connections: [WARM_UP_CONNECTIONS], warmUp: 0 }, started);
-  say('Measuring');
-  return measure(options, started);
+  const warmUp = () =>
+    measure({ ...options, rounds: 1, connections: [WARM_UP_CONNECTIONS], warmUp: 0 }, started);
+  return measure(options, started, async (round) => {
+    if (round === 1 || options.against !== undefined) {
+      say('Warming up');
+      await (round === 1 ? undefined : startAnew(started));
+      await warmUp();
+      say('Measuring');
+    }
+  });
+}
+
+/** Two processes of the same program differ by a few percent for as long as they run: each pair is of new ones. */
+async function startAnew(started) {
+  for (const server of started) {
+    const { url: databaseUrl, key } = server.database;
+    await server.stop();
+    Object.assign(server, await startServer(server.name, { databaseUrl, key }));
+  }
 }
 
 async function pricesOf(started, seconds) {
@@ -162,33 +177,33 @@ async function pricesOf(started, seconds) {
   return found;
 }
 
-async function measure(options, started) {
+async function measure(options, started, beforeRound = async (_round) => {}) {
   const { rounds, connections, loads, seconds, warmUp, against, servers } = options;
   const cells = [];
-  for (let round = 1; round <= rounds; round += 1) {
-    for (const count of connections) {
-      for (const load of loads) {
-        if (against !== undefined && isKnown(cells, { load, connections: count }, servers)) {
-          continue;
-        }
-        for (const server of rotated(started, round + loads.indexOf(load))) {
-          const { animals } = server.database;
-          const where = { round, connections: count, load, server: server.name, animals };
-          const result = await measureCell(server, {
-            load,
-            connections: count,
-            seconds,
-            warmUp,
-            seed: round,
-          }).catch((error) => {
-            throw new Error(`${JSON.stringify(where)}: ${error.message}`, { cause: error });
-          });
-          cells.push({ ...where, ...result });
-          say(
-            `round ${round} of ${rounds}  ${load}  ${count} connections  ${server.name}  ` +
-              `${animals} animals  ${Math.round(result.perSecond)} requests/s`,
-          );
-        }
+  const unknown = () =>
+    connections
+      .flatMap((count) => loads.map((load) => ({ load, connections: count })))
+      .filter((where) => against === undefined || !isKnown(cells, where, servers));
+  for (let round = 1; round <= rounds && unknown().length > 0; round += 1) {
+    await beforeRound(round);
+    for (const { load, connections: count } of unknown()) {
+      for (const server of rotated(started, round + loads.indexOf(load))) {
+        const { animals } = server.database;
+        const where = { round, connections: count, load, server: server.name, animals };
+        const result = await measureCell(server, {
+          load,
+          connections: count,
+          seconds,
+          warmUp,
+          seed: round,
+        }).catch((error) => {
+          throw new Error(`${JSON.stringify(where)}: ${error.message}`, { cause: error });
+        });
+        cells.push({ ...where, ...result });
+        say(
+          `round ${round} of ${rounds}  ${load}  ${count} connections  ${server.name}  ` +
+            `${animals} animals  ${Math.round(result.perSecond)} requests/s`,
+        );
       }
     }
   }
