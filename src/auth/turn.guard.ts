@@ -26,7 +26,6 @@ export class TurnGuard implements CanActivate {
       return true;
     }
     if (socket.destroyed) {
-      // Nobody would get the response, so the handler is not called.
       return new Promise(() => {});
     }
     const name = `${user.keyId} ${method} ${route.path}`;

@@ -41,7 +41,6 @@ export async function animalStore(args: string[]): Promise<void> {
     const reason = explain(error);
     console.error(reason);
     const { NODE_ENV, LOG_LEVEL } = process.env;
-    // Elsewhere, people read standard error.
     if (args[0] === 'serve' && NODE_ENV === 'production' && LOG_LEVEL !== 'silent') {
       const logger = createLogger('fatal');
       logger.fatal({ reason }, 'stopped');

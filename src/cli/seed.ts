@@ -48,7 +48,6 @@ const INSERT = `
 /** All in one transaction, which PostgreSQL rolls back if a signal ends the process. */
 async function seed(dataSource: DataSource, count: number): Promise<void> {
   await dataSource.transaction(async (session) => {
-    // The role may have a short time-out, for requests.
     await session.query('set local statement_timeout = 0');
     for (let done = 0; done < count; done += PETS_PER_STATEMENT) {
       await session.query(INSERT, [done, Math.min(done + PETS_PER_STATEMENT, count)]);

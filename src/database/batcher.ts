@@ -16,7 +16,6 @@ export const BATCH_LIMITS = {
 
 interface Waiting<Request, Result> {
   request: Request;
-  /** `performance.now()` */
   since: number;
   resolve: (result: Result) => void;
   reject: (error: unknown) => void;

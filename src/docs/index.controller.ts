@@ -17,7 +17,6 @@ export class IndexController {
   constructor({ DOCS, publicRoot }: Environment, document: OpenApiDocument) {
     this.json = new StaticContent(stringify(document.content)!, '.json');
     this.yaml = new StaticContent(document.yaml, 'application/yaml; charset=utf-8');
-    // Without a prefix, relative to the request's address.
     const [, prefix] = /^https?:\/\/[^/]+(\/.+)$/.exec(publicRoot) ?? [];
     this.home = { url: `${prefix ?? '.'}/${DOCS === 'on' ? 'docs' : 'openapi.json'}` };
   }

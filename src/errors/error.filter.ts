@@ -64,7 +64,6 @@ function responseTo(exception: unknown): ReturnType<typeof responseOf> {
   }
   if (exception instanceof HttpException) {
     const status = exception.getStatus();
-    // The message of a 500 may be internal.
     if (status >= 400 && status < 600 && status !== 500) {
       const { message: ofNest } = Object(exception.getResponse());
       return responseOf(status, Array.isArray(ofNest) ? ofNest.join('; ') : message);

@@ -38,8 +38,7 @@ export class BodyGuard implements CanActivate {
       /^multipart\/form-data[ \t]*;/i.test(type ?? '') &&
       Reflect.getMetadata(JsonOnly.KEY, context.getHandler()) === undefined;
     if (type === undefined ? hasBody : !isForm && !JSON_IN_UTF8.test(type)) {
-      const message =
-        'The body must be application/json in UTF-8: send Content-Type: application/json.';
+      const message = 'The body must be JSON in UTF-8: send Content-Type: application/json.';
       throw new ApiError('unsupported_media_type', message);
     }
     if (request.bodyError !== undefined) {
@@ -93,7 +92,7 @@ function readBody(request: Request, limits: HttpLimits): Promise<Buffer> {
     const take = (chunk: Buffer) => {
       bytes += chunk.length;
       chunks.push(chunk);
-      if (bytes > limits.bodyBytes || chunks.length > limits.bodyChunks) {
+      if (bytes > limits.bodyBytes || request.chunks > limits.bodyChunks) {
         fail(tooLarge(limits));
       }
     };

@@ -95,8 +95,7 @@ export class Connection {
     let left = this.limits.discardedBytes;
     request.pause().on('data', ({ length }: Buffer) => {
       // The work for a chunk does not depend on its size.
-      left -= Math.max(length, 256);
-      if (left < 0) {
+      if ((left -= Math.max(length, 256)) < 0) {
         this.socket.destroySoon();
       }
       // One chunk each millisecond. Otherwise, Node reads 2 MiB at once if they have arrived.

@@ -40,7 +40,6 @@ export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutd
     adapter.initHttpServer();
     adapter.use(adapter.rejectMalformed);
     adapter.get('/metrics', (_request: unknown, response: Response) => this.send(response));
-    // Express recognises a handler of errors by its four parameters.
     adapter.setErrorHandler(
       (error: unknown, _request: unknown, response: Response, _next: unknown) =>
         response.status(error instanceof ApiError ? 400 : 500).end(),

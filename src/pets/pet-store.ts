@@ -20,7 +20,6 @@ export interface Creation {
 export interface CreatedPet extends StoredPet {
   /** That of the request that created it. */
   bodyHash: string;
-  /** Whether that was an earlier request. */
   isReplayed: boolean;
 }
 

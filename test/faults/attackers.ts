@@ -113,6 +113,10 @@ export const ATTACKS: Record<string, () => void> = {
       `If-None-Match: ${'"a",'.repeat(1_500)}`,
     ),
   ),
+  '100 connections: 4,000 chunks of one byte each, time and again': insist(
+    100,
+    CHUNKED + CHUNKS.slice(0, 24_000),
+  ),
   '8 connections: chunks of one byte without end': insist(8, CHUNKED, CHUNKS),
   '200 connections with a key: bodies that never end': insist(200, post('{"a":1}').slice(0, -1)),
   '6,500 connections of one key: a page of 158 KB each, unread': many(6_500, PAGE),
