@@ -33,7 +33,7 @@ export class Request extends ExpressRequest {
   /** Joins what waits for a reader: Node makes an object of 450 bytes of each chunk, and that may have one byte. */
   override push(chunk: Buffer | null): boolean {
     if (chunk !== null && ++this.chunks % 64 === 0 && this.readableFlowing === null) {
-      this.unshift(this.read() ?? '');
+      this.unshift(this.read(this.readableLength) ?? '');
     }
     return super.push(chunk);
   }
