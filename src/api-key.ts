@@ -7,9 +7,7 @@ export const KEY_PREFIX = 'animalstore_';
 const SECRET_BYTES = 32;
 
 /** @returns a new key: the prefix, then 256 random bits and a checksum in base64url, 60 characters in all. */
-export function newApiKey(): string {
-  return KEY_PREFIX + encodeChecked(KEY_PREFIX, randomBytes(SECRET_BYTES));
-}
+export const newApiKey = () => KEY_PREFIX + encodeChecked(KEY_PREFIX, randomBytes(SECRET_BYTES));
 
 /** Whether `text` has the form of a key. A key with a wrong checksum was never issued. */
 export function isApiKey(text: string): boolean {
@@ -20,6 +18,4 @@ export function isApiKey(text: string): boolean {
 }
 
 /** @returns the SHA-256 of the key's text, in hexadecimal. The service stores only this. */
-export function hashApiKey(key: string): string {
-  return hash('sha256', key, 'hex');
-}
+export const hashApiKey = (key: string): string => hash('sha256', key, 'hex');

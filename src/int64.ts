@@ -2,9 +2,8 @@ export const INT64_MIN = -(2n ** 63n);
 export const INT64_MAX = 2n ** 63n - 1n;
 
 /** The int64 that `text` writes in plain decimal, if it does: no sign but `-`, no leading zero, no `-0`. */
-export function int64FromDecimal(text: string): bigint | undefined {
-  return /^(?:0|-?[1-9][0-9]{0,18})$/.test(text) ? inRange(BigInt(text)) : undefined;
-}
+export const int64FromDecimal = (text: string): bigint | undefined =>
+  /^(?:0|-?[1-9][0-9]{0,18})$/.test(text) ? inRange(BigInt(text)) : undefined;
 
 /** The int64 that is the exact value of a JSON number, if it is one (RFC 8259, section 6): `3.0` and `1e2` are 3 and 100. */
 export function int64FromJson(text: string): bigint | undefined {
@@ -33,6 +32,4 @@ export function numberFromJson(text: string): number | bigint {
   return exact ?? rounded;
 }
 
-function inRange(value: bigint): bigint | undefined {
-  return value >= INT64_MIN && value <= INT64_MAX ? value : undefined;
-}
+const inRange = (value: bigint) => (value >= INT64_MIN && value <= INT64_MAX ? value : undefined);

@@ -3,20 +3,26 @@ import type { Request, Response } from '../http/express-classes.js';
 import { HttpLimits } from '../http/limits.js';
 
 interface Queue {
-  running: number;
-  waiting: (() => void)[];
+  /** That its requests in handlers have. */
+  places: number;
+  waiting: Set<() => void>;
 }
 
 /**
- * Lets {@link HttpLimits.handlers} requests with a key into their handlers at a time. Each key has a queue for each
+ * Lets requests with a key into their handlers, which have {@link HttpLimits.handlers} places. Each key has a queue for each
  * operation. The queues take turns, and one may have all places while no other request waits. Requests of a queue below its
  * share go in at once: they do not wait for handlers of others, which may hang, for example if a table is locked.
+ *
+ * A request takes a place for each {@link HttpLimits.placeBytes} of the largest response of its queue so far, so that few
+ * large ones are made at a time, and others wait for milliseconds.
  */
 @Injectable()
 export class TurnGuard implements CanActivate {
-  readonly load = { running: 0, waiting: 0 };
+  readonly load = { places: 0, waiting: 0 };
   /** Those in use, in the order of their turns. */
   private readonly queues = new Map<string, Queue>();
+  /** The places of a request, for queues with large responses. */
+  private readonly sizes = new Map<string, number>();
 
   constructor(private readonly limits: HttpLimits) {}
 
@@ -29,20 +35,23 @@ export class TurnGuard implements CanActivate {
       return new Promise(() => {});
     }
     const name = `${user.keyId} ${method} ${route.path}`;
-    const queue = this.queues.get(name) ?? { running: 0, waiting: [] };
+    const queue = this.queues.get(name) ?? { places: 0, waiting: new Set() };
     this.queues.set(name, queue);
+    const response = context.getArgByIndex<Response>(1);
     const enter = () => {
-      this.load.running += 1;
-      queue.running += 1;
-      context.getArgByIndex<Response>(1).onceEnded.push(() => {
-        this.load.running -= 1;
-        queue.running -= 1;
+      const places = this.sizes.get(name) ?? 1;
+      this.load.places += places;
+      queue.places += places;
+      response.onceEnded.push(() => {
+        this.load.places -= places;
+        queue.places -= places;
+        this.noteSize(name, Number(response.getHeader('Content-Length')));
         this.forgetUnused(name, queue);
         this.letNextIn();
       });
     };
     const share = this.limits.handlers / this.queues.size;
-    if (this.load.running < this.limits.handlers || queue.running < share) {
+    if (this.load.places < this.limits.handlers || queue.places < share) {
       enter();
       return true;
     }
@@ -52,10 +61,9 @@ export class TurnGuard implements CanActivate {
         enter();
         resolve(true);
       };
-      queue.waiting.push(letIn);
-      context.getArgByIndex<Response>(1).onceClosed.push(() => {
-        if (queue.waiting.includes(letIn)) {
-          queue.waiting.splice(queue.waiting.indexOf(letIn), 1);
+      queue.waiting.add(letIn);
+      response.onceClosed.push(() => {
+        if (queue.waiting.delete(letIn)) {
           this.load.waiting -= 1;
           this.forgetUnused(name, queue);
         }
@@ -65,11 +73,12 @@ export class TurnGuard implements CanActivate {
 
   private letNextIn(): void {
     for (const [name, queue] of this.queues) {
-      if (this.load.waiting === 0 || this.load.running >= this.limits.handlers) {
+      if (this.load.waiting === 0 || this.load.places >= this.limits.handlers) {
         return;
       }
-      const letIn = queue.waiting.shift();
+      const [letIn] = queue.waiting;
       if (letIn !== undefined) {
+        queue.waiting.delete(letIn);
         this.queues.delete(name);
         this.queues.set(name, queue);
         this.load.waiting -= 1;
@@ -78,8 +87,16 @@ export class TurnGuard implements CanActivate {
     }
   }
 
-  private forgetUnused(name: string, { running, waiting }: Queue): void {
-    if (running === 0 && waiting.length === 0) {
+  private noteSize(name: string, bytes: number): void {
+    const places = Math.min(Math.ceil(bytes / this.limits.placeBytes), this.limits.handlers / 4);
+    if (places > (this.sizes.get(name) ?? 1)) {
+      this.sizes.set(name, places);
+      setTimeout(() => this.sizes.delete(name), this.limits.sizeTimeout).unref();
+    }
+  }
+
+  private forgetUnused(name: string, { places, waiting }: Queue): void {
+    if (places === 0 && waiting.size === 0) {
       this.queues.delete(name);
     }
   }

@@ -86,6 +86,4 @@ function dataSource(PoolClass: typeof Pool, extra: PoolConfig, entities?: Entiti
 }
 
 /** The pool of an initialized DataSource, for statements that do not go through a repository. */
-export function poolOf({ driver }: DataSource): Pool {
-  return (driver as PostgresDriver).master;
-}
+export const poolOf = ({ driver }: DataSource): Pool => (driver as PostgresDriver).master;

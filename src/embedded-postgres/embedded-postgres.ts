@@ -193,9 +193,8 @@ function reasonIn(output: string): string | undefined {
 }
 
 /** For PostgreSQL's programs. Another account may have access to the folder only as its working directory. */
-function fromWithin(data: string, account: Account): string {
-  return account.uid !== undefined && process.platform === 'linux' ? '/proc/self/cwd' : data;
-}
+const fromWithin = (data: string, account: Account): string =>
+  account.uid !== undefined && process.platform === 'linux' ? '/proc/self/cwd' : data;
 
 const passwordFile = (data: string) => join(data, 'animal-store.password');
 

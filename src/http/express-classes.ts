@@ -51,23 +51,14 @@ export class Response extends ExpressResponse {
 
   override end(...content: any[]): this {
     // Before Node decides whether somebody reads the rest of the request.
-    callAll(this.onceEnded);
+    this.onceEnded.splice(0).forEach((act) => act());
     return super.end(...content);
   }
 
   noteClosed(): void {
     // A handler whose client has left may not end its response.
-    callAll(this.onceEnded);
-    callAll(this.onceClosed);
+    [...this.onceEnded.splice(0), ...this.onceClosed.splice(0)].forEach((act) => act());
   }
-}
-
-function callAll(acts: (() => void)[]): void {
-  const { length } = acts;
-  for (let i = 0; i < length; i += 1) {
-    acts[i]!();
-  }
-  acts.length = 0;
 }
 
 Object.setPrototypeOf(Response.prototype, express.response);

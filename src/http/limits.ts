@@ -12,8 +12,12 @@ export class HttpLimits {
   requests = 6_000;
   /** Bytes of responses that clients do not read, beyond the system's buffers; more are rejected as {@link requests}. */
   unreadBytes = 128 * 1024 * 1024;
-  /** Requests with an API key that are in their handlers at a time. Further requests wait. */
+  /** Places for requests with an API key that are in their handlers. Further requests wait. */
   handlers = 128;
+  /** Bytes of a response for each of those places that requests of its key and operation take. */
+  placeBytes = 8 * 1024;
+  /** After which an operation's responses may be small again. */
+  sizeTimeout = 60_000;
   /** Requests that a turn of the event loop begins to handle, or as many as bring those in progress to {@link handlers}. */
   requestsPerTurn = 8;
   /** Bytes of a request body; a longer one is rejected with 413. */

@@ -11,8 +11,6 @@ import { OpenApiDocument, type Operation } from '../openapi/openapi-document.js'
 import { SchemaMonitor } from '../schema/schema-monitor.js';
 import { Standbys } from '../standbys/standbys.js';
 
-type Values = number | Record<string, number>;
-
 /** Measures responses, statements, and connections to the database. A client can choose no value of a label. */
 @Injectable()
 export class Metrics implements OnModuleInit {
@@ -75,7 +73,7 @@ export class Metrics implements OnModuleInit {
       () => standbys.reads,
       'server',
     );
-    gauge('http_requests_in_flight', 'Requests in their handlers.', () => turns.load.running);
+    gauge('http_requests_in_flight', 'Places of requests in handlers.', () => turns.load.places);
     gauge('http_requests_queued', 'Requests that wait for handlers.', () => turns.load.waiting);
     gauge('database_connections_max', 'DATABASE_POOL_SIZE.', () => pool.size);
     gauge('database_connections_awaited', 'Statements without one.', () => pool.waitingCount);
@@ -123,7 +121,7 @@ export class Metrics implements OnModuleInit {
     Kind: typeof Gauge | typeof Counter,
     name: string,
     help: string,
-    read: () => Values | Promise<Values>,
+    read: () => number | Record<string, number> | Promise<number>,
     label?: string,
   ): void {
     new Kind({

@@ -36,17 +36,17 @@ describe('TurnGuard', () => {
   it('lets in as many requests as may be handled, and one more for each that ends', async () => {
     await come('a1 a2 a3 a4 a5 a6 a7');
     expectStarted('a1 a2 a3 a4');
-    expect(guard.load).toEqual({ running: 4, waiting: 3 });
+    expect(guard.load).toEqual({ places: 4, waiting: 3 });
     await end('a2 a1');
     expectStarted('a1 a2 a3 a4 a5 a6');
-    expect(guard.load).toEqual({ running: 4, waiting: 1 });
+    expect(guard.load).toEqual({ places: 4, waiting: 1 });
   });
 
   it('passes over a request whose client has left, before it came or while it waited', async () => {
     await come('a0', 'GET', true);
     await come('a1 a2 a3 a4 a5 a6');
     responses.get('a5')!.close();
-    expect(guard.load).toEqual({ running: 4, waiting: 1 });
+    expect(guard.load).toEqual({ places: 4, waiting: 1 });
     await end('a1');
     expectStarted('a1 a2 a3 a4 a6');
   });
@@ -67,6 +67,24 @@ describe('TurnGuard', () => {
     await come('a1 a2 a3 a4 a5', 'POST');
     await come('a6 a7 a8');
     expectStarted('a1 a2 a3 a4 a6 a7');
+  });
+
+  it('lets in fewer requests of an operation whose responses are large, for a minute, and as many others', async () => {
+    jest.useFakeTimers({ doNotFake: ['setImmediate'] });
+    limits.handlers = 8;
+    await come('a1 a2 a3 a4 a5 a6 a7 a8');
+    responses.get('a1')!.bytes = limits.placeBytes + 1;
+    await end('a1 a2 a3 a4 a5 a6 a7 a8');
+    await come('a9 aa ab ac ad');
+    await come('b1 b2 b3 b4 b5');
+    expect(started.slice(8)).toEqual('a9 aa ab ac b1 b2 b3 b4'.split(' '));
+    await end('a9 aa ab ac ad b1 b2 b3 b4 b5');
+    jest.advanceTimersByTime(limits.sizeTimeout);
+    started = [];
+    await come('c1 a1 a2 a3 a4 a5 a6 a7 a8');
+    expectStarted('c1 a1 a2 a3 a4 a5 a6 a7');
+    jest.useRealTimers();
+    limits.handlers = 4;
   });
 
   it('forgets keys that have no requests', async () => {

@@ -1,6 +1,8 @@
 /** Clients who mean harm: `node … attackers.ts NAME PORT KEY` runs those of one name until it is killed. */
+import { randomInt } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
 import { pathToFileURL } from 'node:url';
+import { Cursors } from '../../src/listing/cursors.js';
 import { request } from '../support/raw-http.js';
 
 /** The key is valid, but not that of other clients. */
@@ -17,10 +19,10 @@ function open(bytes = ''): Socket {
 }
 
 /** Opens `count` connections, which send the bytes once. */
-const many = (count: number, bytes?: string) => () => {
+const many = (count: number, bytes?: string | (() => string)) => () => {
   const opening = setInterval(() => {
     for (let i = 0; i < 25 && count > 0; i += 1, count -= 1) {
-      open(bytes);
+      open(typeof bytes === 'function' ? bytes() : bytes);
     }
     if (count === 0) {
       clearInterval(opening);
@@ -62,6 +64,11 @@ const members = (count: number) => Object.fromEntries(names(count).map((member) 
 const BUNDLE = get('/docs/assets/swagger-ui-bundle.js');
 const LIVE = get('/health/live');
 const PAGE = get(`${LISTS}?limit=100`, KEY);
+/** Each after a pet of its own, of the thousand that there are: no two share a place in a statement. */
+const differentPages = (count: number) => () =>
+  Array.from({ length: count }, () => new Cursors('pets').after(BigInt(randomInt(900))))
+    .map((cursor) => get(`${LISTS}?limit=100&cursor=${cursor}`, KEY))
+    .join('');
 const CHUNKED = request(`POST ${LISTS}`, ['Transfer-Encoding: chunked']);
 const CHUNKS = '1\r\nx\r\n'.repeat(10_000);
 
@@ -121,6 +128,10 @@ export const ATTACKS: Record<string, () => void> = {
   '200 connections with a key: bodies that never end': insist(200, post('{"a":1}').slice(0, -1)),
   '6,500 connections of one key: a page of 158 KB each, unread': many(6_500, PAGE),
   '2,000 connections of one key: 20 pages of 158 KB each, unread': many(2_000, PAGE.repeat(20)),
+  '400 connections of one key: 18 different pages of 158 KB each, unread': many(
+    400,
+    differentPages(18),
+  ),
   '10,000 connections that send nothing': many(11_000),
   '10,000 connections: a probe each, then nothing': many(11_000, LIVE),
   '8 connections: pipelined probes without end': insist(8, '', LIVE.repeat(1_000)),

@@ -89,7 +89,7 @@ export async function startService(
     /** Its limits of HTTP. A test may change those that are read for each request. */
     limits,
     /** How many requests are in their handlers. */
-    admitted: (): number => app.get(TurnGuard).load.running,
+    admitted: (): number => app.get(TurnGuard).load.places,
     /** A provider of the application. */
     get: <T>(token: Abstract<T> | Type<T>): T => app.get(token, { strict: false }),
     /** The port of its metrics, if it has one. */
