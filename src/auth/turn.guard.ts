@@ -5,7 +5,7 @@ import { HttpLimits } from '../http/limits.js';
 interface Queue {
   /** That its requests in handlers have. */
   places: number;
-  waiting: Set<() => void>;
+  waiting: (() => void)[];
 }
 
 /**
@@ -35,7 +35,7 @@ export class TurnGuard implements CanActivate {
       return new Promise(() => {});
     }
     const name = `${user.keyId} ${method} ${route.path}`;
-    const queue = this.queues.get(name) ?? { places: 0, waiting: new Set() };
+    const queue = this.queues.get(name) ?? { places: 0, waiting: [] };
     this.queues.set(name, queue);
     const response = context.getArgByIndex<Response>(1);
     const enter = () => {
@@ -61,9 +61,10 @@ export class TurnGuard implements CanActivate {
         enter();
         resolve(true);
       };
-      queue.waiting.add(letIn);
+      queue.waiting.push(letIn);
       response.onceClosed.push(() => {
-        if (queue.waiting.delete(letIn)) {
+        if (queue.waiting.includes(letIn)) {
+          queue.waiting.splice(queue.waiting.indexOf(letIn), 1);
           this.load.waiting -= 1;
           this.forgetUnused(name, queue);
         }
@@ -76,9 +77,8 @@ export class TurnGuard implements CanActivate {
       if (this.load.waiting === 0 || this.load.places >= this.limits.handlers) {
         return;
       }
-      const [letIn] = queue.waiting;
+      const letIn = queue.waiting.shift();
       if (letIn !== undefined) {
-        queue.waiting.delete(letIn);
         this.queues.delete(name);
         this.queues.set(name, queue);
         this.load.waiting -= 1;
@@ -96,7 +96,7 @@ export class TurnGuard implements CanActivate {
   }
 
   private forgetUnused(name: string, { places, waiting }: Queue): void {
-    if (places === 0 && waiting.size === 0) {
+    if (places === 0 && waiting.length === 0) {
       this.queues.delete(name);
     }
   }

@@ -8,9 +8,7 @@ import { lastMigration, revertMigration, runMigrations } from '../schema/migrati
 import { onCommandDatabase } from './command.js';
 
 export function addMigrate(program: Command): void {
-  const migrate = program
-    .command('migrate')
-    .description('apply, revert, list and print migrations');
+  const migrate = program.command('migrate').description('apply, revert, list or print migrations');
   migrate.command('run').description('apply the pending migrations').action(run);
   migrate
     .command('revert')

@@ -47,7 +47,7 @@ export class Connection {
     }
     this.latest = response;
     this.open.push(response);
-    response.onceEnded.push(() => this.boundRest(response.req));
+    response.onceEnded.push(() => response.req.complete || this.boundRest(response.req));
     return true;
   }
 
@@ -89,22 +89,20 @@ export class Connection {
 
   /** After the response, a client may send the rest of the body, so that it gets the response, but not without limit. */
   private boundRest(request: Request): void {
-    if (request.complete) {
-      return;
-    }
     let left = this.limits.discardedBytes;
-    request.pause().on('data', ({ length }: Buffer) => {
-      // The work for a chunk does not depend on its size.
-      if ((left -= Math.max(length, 256)) < 0) {
-        this.socket.destroySoon();
+    const discard = () => {
+      left -= request.read(request.readableLength)?.length ?? 0;
+      if (left < 0 || request.chunks > this.limits.discardedBytes / 256) {
+        request.off('readable', discard);
+        this.stopReading();
+        // If the connection ended at once for its chunks, its client would open another one.
+        const delay = left < 0 ? 0 : this.limits.requestTimeout;
+        setTimeout(() => this.socket.destroySoon(), delay).unref();
       }
-      // One chunk each millisecond. Otherwise, Node reads 2 MiB at once if they have arrived.
-      request.pause();
-      setTimeout(() => request.resume(), 1);
-    });
+    };
+    request.on('readable', discard);
     // Node would remove the listener and read on without limit if nothing had been read when the response is sent.
-    request.read();
-    request.resume();
+    request.read(0);
   }
 }
 

@@ -24,7 +24,7 @@ export class HttpLimits {
   bodyBytes = 16 * 1024;
   /** Chunks of a request body; one with more is rejected with 413. */
   bodyChunks = 1024;
-  /** Bytes of a body that are read after the response, a chunk counting at least 256; then the connection is closed. */
+  /** Bytes of a body that are read after the response; then the connection is closed. After a chunk for each 256, it waits. */
   discardedBytes = 1024 * 1024;
   /** Levels of arrays and objects in a JSON body; a deeper one is rejected with 400. */
   jsonDepth = 32;

@@ -40,9 +40,7 @@ export class OpenApiDocument {
 /** This server. If `STAGING_BASE_URL` is set and this is not staging, also that one (interface, part 1). */
 function serversOf({ baseUrl, deployment, STAGING_BASE_URL }: Environment) {
   const description = deployment[0]!.toUpperCase() + deployment.slice(1);
-  const servers = [{ url: baseUrl, description }];
-  if (deployment !== 'staging' && STAGING_BASE_URL !== undefined) {
-    servers.push({ url: STAGING_BASE_URL, description: 'Staging' });
-  }
-  return servers;
+  const isOther = deployment !== 'staging' && STAGING_BASE_URL !== undefined;
+  const staging = isOther ? [{ url: STAGING_BASE_URL, description: 'Staging' }] : [];
+  return [{ url: baseUrl, description }, ...staging];
 }

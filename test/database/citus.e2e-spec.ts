@@ -5,12 +5,8 @@ import { expectError } from '../support/answers.js';
 import { query } from '../support/ask.js';
 import { CITUS_URL } from '../support/citus.js';
 import { revertToOrders } from '../support/revert-to-orders.js';
-import {
-  createMigratedDatabase,
-  dropDatabase,
-  startService,
-  type TestService,
-} from '../support/service.js';
+import { createMigratedDatabase, dropDatabase } from '../support/database.js';
+import { startService, type TestService } from '../support/service.js';
 
 if (CITUS_URL === undefined) {
   console.warn('Citus is not tested: TEST_CITUS_URL names no coordinator.');

@@ -13,13 +13,8 @@ import { ask, query } from '../support/ask.js';
 import { runHere } from '../support/command.js';
 import { createGrantedRole, roleOf } from '../support/granted-role.js';
 import { Postgres } from '../support/postgres.js';
-import {
-  createMigratedDatabase,
-  dropDatabase,
-  onServer,
-  startService,
-  type TestService,
-} from '../support/service.js';
+import { createMigratedDatabase, dropDatabase, onServer } from '../support/database.js';
+import { startService, type TestService } from '../support/service.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 import { until } from '../support/until.js';
 import { Wire } from '../support/wire.js';

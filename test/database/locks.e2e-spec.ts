@@ -5,7 +5,8 @@ import { PETS } from '../../src/pets/pets.service.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { catalog } from '../support/catalog.js';
 import { CREATE_ORDERS, revertOrders } from '../support/revert-to-orders.js';
-import { onServer, serviceOfTests } from '../support/service.js';
+import { onServer } from '../support/database.js';
+import { serviceOfTests } from '../support/service.js';
 import { storesOn } from '../support/stores.js';
 import { until } from '../support/until.js';
 

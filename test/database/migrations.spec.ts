@@ -11,7 +11,7 @@ import { OperatorError } from '../../src/errors/operator-error.js';
 import { query } from '../support/ask.js';
 import { catalog } from '../support/catalog.js';
 import { revertToOrders, UP_TO_ORDERS } from '../support/revert-to-orders.js';
-import { createDatabase, createMigratedDatabase, dropDatabase } from '../support/service.js';
+import { createDatabase, createMigratedDatabase, dropDatabase } from '../support/database.js';
 
 async function entitiesOfSource(): Promise<Function[]> {
   const source = join(PROJECT_ROOT, 'src');

@@ -8,7 +8,7 @@ import { ORDERS } from '../../src/orders/orders.service.js';
 import type { ListPetsQuery } from '../../src/pets/list-pets-query.dto.js';
 import { PETS } from '../../src/pets/pets.service.js';
 import { FIND_PETS } from '../../src/pets/postgres-pet-store.js';
-import { createMigratedDatabase, dropDatabase } from '../support/service.js';
+import { createMigratedDatabase, dropDatabase } from '../support/database.js';
 import { filterSets } from '../support/stores.js';
 
 /** Of each table. */

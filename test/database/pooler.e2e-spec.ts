@@ -12,13 +12,8 @@ import { catalog } from '../support/catalog.js';
 import { describeWith } from '../support/describe-with.js';
 import { createGrantedRole, dropGrantedRole } from '../support/granted-role.js';
 import { PATH, Program } from '../support/program.js';
-import {
-  createMigratedDatabase,
-  dropDatabase,
-  onServer,
-  startService,
-  type TestService,
-} from '../support/service.js';
+import { createMigratedDatabase, dropDatabase, onServer } from '../support/database.js';
+import { startService, type TestService } from '../support/service.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
 const DATABASE_POOLER = 'transaction';

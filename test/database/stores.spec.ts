@@ -7,7 +7,7 @@ import { NEW_PET_COLUMNS } from '../../src/pets/pet-store.js';
 import { Pet } from '../../src/pets/pet.entity.js';
 import { PETS } from '../../src/pets/pets.service.js';
 import { CITUS_URL } from '../support/citus.js';
-import { createMigratedDatabase, dropDatabase } from '../support/service.js';
+import { createMigratedDatabase, dropDatabase } from '../support/database.js';
 import { filterSets, type Stores, storesOn } from '../support/stores.js';
 
 const OPTIONAL = NEW_PET_COLUMNS.filter(({ isOptional }) => isOptional);

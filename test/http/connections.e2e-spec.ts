@@ -201,8 +201,10 @@ describe('a body that nobody reads', () => {
         client.closed || client.write(chunk.repeat(Math.ceil(60_000 / chunk.length)), goOn);
       goOn();
       await new Promise((resolve) => client.once('close', resolve));
-      // Not only by the limit on its time.
-      expect(performance.now() - since).toBeLessThan(requestTimeout);
+      // Of tiny chunks, few are read. Others end it before the limit on its time does.
+      expect(client.bytesWritten).toBeLessThan(16 * 1024 * 1024);
+      const latest = length === 1 ? requestTimeout + 2_000 : requestTimeout;
+      expect(performance.now() - since).toBeLessThan(latest);
     },
   );
 

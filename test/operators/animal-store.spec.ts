@@ -12,7 +12,7 @@ import { read } from '../support/documents.js';
 import { statusWith } from '../support/pets.js';
 import type { Outcome } from '../support/program.js';
 import { Project } from '../support/project.js';
-import { createDatabase } from '../support/service.js';
+import { createDatabase } from '../support/database.js';
 
 /** Those that docs/operations.md lists. */
 const COMMANDS = Array.from(

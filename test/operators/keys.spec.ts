@@ -9,13 +9,8 @@ import { read } from '../support/documents.js';
 import { createGrantedRole, dropGrantedRole } from '../support/granted-role.js';
 import { statusWith } from '../support/pets.js';
 import { Project } from '../support/project.js';
-import {
-  createMigratedDatabase,
-  dropDatabase,
-  onServer,
-  startService,
-  type TestService,
-} from '../support/service.js';
+import { createMigratedDatabase, dropDatabase, onServer } from '../support/database.js';
+import { startService, type TestService } from '../support/service.js';
 
 describe('the key command, whose role has the rights of docs/grants.sql for animals_keys alone', () => {
   const project = Project.ofTests();

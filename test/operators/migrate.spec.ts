@@ -11,7 +11,7 @@ import { runHere } from '../support/command.js';
 import { describeWith, itWith } from '../support/describe-with.js';
 import { Project } from '../support/project.js';
 import { CREATE_ORDERS, revertToOrders, UP_TO_ORDERS } from '../support/revert-to-orders.js';
-import { onServer } from '../support/service.js';
+import { onServer } from '../support/database.js';
 import { until } from '../support/until.js';
 
 const project = Project.ofTests();

@@ -7,12 +7,8 @@ import { query } from '../support/ask.js';
 import { runHere } from '../support/command.js';
 import { createGrantedRole, dropGrantedRole, grantsTo, roleOf } from '../support/granted-role.js';
 import { revertOrders } from '../support/revert-to-orders.js';
-import {
-  createMigratedDatabase,
-  dropDatabase,
-  startService,
-  type TestService,
-} from '../support/service.js';
+import { createMigratedDatabase, dropDatabase } from '../support/database.js';
+import { startService, type TestService } from '../support/service.js';
 import { until } from '../support/until.js';
 
 let owner: string;

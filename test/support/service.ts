@@ -18,8 +18,6 @@ import { MetricsServer } from '../../src/metrics/metrics-server.js';
 import { holdToDocument } from './contract.js';
 import { createMigratedDatabase, dropDatabase } from './database.js';
 
-export { createDatabase, createMigratedDatabase, dropDatabase, onServer } from './database.js';
-
 /**
  * The whole service on a database of its own, listening on a port of its own. Each response is compared with
  * `docs/openapi.yaml`.
