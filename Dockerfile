@@ -27,6 +27,7 @@ WORKDIR /app
 COPY package.json ./
 COPY scripts scripts
 COPY public public
+COPY views views
 COPY docs/guides docs/guides
 COPY docs/openapi.yaml docs/openapi.yaml
 COPY --from=production-packages /app/node_modules node_modules

@@ -7,15 +7,19 @@ import {
 import type { Response } from 'express';
 import type { Observable } from 'rxjs';
 import { Environment } from '../config/environment.js';
-import { deprecationHeaders } from './deprecation.js';
 
-/** Gives each response of getPet's handler the headers of its deprecation, also if it throws an error. */
+/** Gives each response of getPet's handler, errors too, the headers of its deprecation (RFC 9745, 8594, and 5829, 3.3). */
 @Injectable()
 export class DeprecationInterceptor implements NestInterceptor {
   private readonly headers;
 
-  constructor(environment: Environment) {
-    this.headers = new Map(Object.entries(deprecationHeaders(environment)));
+  constructor({ DOCS, publicRoot }: Environment) {
+    const guide = `, <${publicRoot}/docs/guides/deprecation>; rel="deprecation"; type="text/html"`;
+    this.headers = new Map([
+      ['Deprecation', `@${Date.parse('2026-11-19') / 1000}`],
+      ['Sunset', 'Thu, 05 Dec 2030 00:00:00 GMT'],
+      ['Link', `<${publicRoot}/v1/pets>; rel="successor-version"${DOCS === 'on' ? guide : ''}`],
+    ]);
   }
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {

@@ -27,19 +27,9 @@ const markdown = new Marked({
   },
 });
 
-// Swagger UI puts its own `main` in place of the text. Its style sheets are last, because they would delay the text.
-const REFERENCE = {
-  path: 'docs',
-  title: 'Reference',
-  head: `<link rel="preload" href="./openapi.json" as="fetch" crossorigin>
-<script defer src="./docs/assets/swagger-ui-bundle.js"></script>
-<script type="module" src="./docs/assets/reference.js"></script>`,
-  body: `<div id="main" tabindex="-1"><main class="guide"><p>Each operation of the service with its parameters, responses and errors.
-To send requests from this page, enter an API key. The guides show how to begin. This page needs JavaScript;
-<a href="./openapi.json">the OpenAPI document</a> does not.</p></main></div>
-<link rel="stylesheet" href="./docs/assets/swagger-ui.css">
-<link rel="stylesheet" href="./docs/assets/reference.css">`,
-};
+const viewOf = (name: string) => readFileSync(join(PROJECT_ROOT, 'views', name), 'utf8');
+
+const REFERENCE = { path: 'docs', title: 'Reference', body: viewOf('reference.html') };
 
 function readGuide(name: string) {
   const text = readFileSync(join(PROJECT_ROOT, 'docs/guides', `${name}.md`), 'utf8');
@@ -48,8 +38,7 @@ function readGuide(name: string) {
   return {
     path: `docs/guides/${name}`,
     title: /^# (.+)$/m.exec(text)![1]!,
-    head: '<script type="module" src="../../docs/assets/guide.js"></script>',
-    body: `<main id="main" class="guide">\n${html}</main>`,
+    body: `<main id="main" class="guide">\n${html}</main>\n<script type="module" src="../../docs/assets/guide.js"></script>`,
   };
 }
 
@@ -62,25 +51,8 @@ export function* renderPages(): Generator<[path: string, html: string]> {
       (to) =>
         `<a href="${root}${to.path}"${to === page ? ' aria-current="page"' : ''}>${to.title}</a>`,
     );
-    const html = `<!doctype html>
-<html lang="en"><head>
-<meta charset="utf-8">
-<title>${page.title} · Animal Store Service</title>
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<link rel="icon" type="image/svg+xml" href="${root}docs/assets/icon.svg">
-<link rel="stylesheet" href="${root}docs/assets/docs.css">
-${page.head}
-</head>
-<body>
-<header>
-<a class="skip" href="#main">Skip to the content</a>
-<a class="home" href="${root}docs"><img src="${root}docs/assets/icon.svg" width="28" height="28" alt="">Animal Store Service</a>
-${links.join('\n')}
-<a href="${root}openapi.json">OpenAPI</a>
-</header>
-${page.body}
-</body></html>
-`;
+    const values: Record<string, string> = { ...page, root, links: links.join('\n') };
+    const html = viewOf('page.html').replaceAll(/\{(\w+)\}/g, (_name, name) => values[name]!);
     yield [page.path, html];
   }
 }

@@ -14,6 +14,8 @@ export class Connection {
   latest?: Response = undefined;
   /** Whether it ends after the responses in {@link open}. Further requests are not handled. */
   private isEnding = false;
+  /** Requests that are not handled. */
+  excess = 0;
 
   constructor(
     readonly socket: Socket,
@@ -34,12 +36,18 @@ export class Connection {
 
   /** @returns whether the request is to be handled: unless the connection ends, or has too many without a response. */
   add(response: Response): boolean {
-    if (this.isEnding) {
-      return false;
-    }
-    if (this.open.length >= this.limits.requestsPerConnection) {
-      this.stopReading();
-      this.endAfterLatest();
+    if (this.isEnding || this.open.length >= this.limits.requestsPerConnection) {
+      this.excess += 1;
+      if (this.excess === 1) {
+        this.stopReading();
+        // When what was read together has been parsed. If many end at once, their clients open other connections.
+        process.nextTick(() => {
+          if (this.excess < this.limits.excessPerConnection) {
+            this.endAfterLatest();
+          }
+          this.isEnding = true;
+        });
+      }
       return false;
     }
     if (this.open.length > 0) {
@@ -115,6 +123,10 @@ export class Connections {
   readonly bySocket = new Map<Socket, Connection>();
   private readonly withoutRequest = new Set<Connection>();
   private requests = 0;
+  /** Requests that are not handled, of open connections. */
+  private excess = 0;
+  /** Of connections that are read in later turns, because others sent many such requests. */
+  private readonly unread: Socket[] = [];
   private isStopping = false;
 
   constructor(private readonly limits: HttpLimits) {}
@@ -127,13 +139,15 @@ export class Connections {
     const connection = new Connection(socket, this.limits);
     this.bySocket.set(socket, connection);
     this.withoutRequest.add(connection);
-    socket.once('close', () => this.forget(connection));
+    socket
+      .once('close', () => this.forget(connection))
+      .once('close', () => (this.excess -= connection.excess));
   }
 
   add({ socket }: Request, response: Response): Connection | undefined {
     const connection = this.bySocket.get(socket);
     if (connection?.add(response) !== true) {
-      return undefined;
+      return connection && this.noteExcess(connection);
     }
     this.withoutRequest.delete(connection);
     this.requests += 1;
@@ -152,11 +166,34 @@ export class Connections {
     this.bySocket.forEach((connection) => connection.announceEnd());
     const destroy = (most: number) =>
       this.bySocket.forEach(({ open }, socket) => open.length <= most && socket.destroy());
-    const first = setTimeout(destroy, 50, 0);
-    const last = setTimeout(destroy, this.limits.stopTimeout, Infinity);
+    setTimeout(destroy, 50, 0).unref();
+    setTimeout(destroy, this.limits.stopTimeout, Infinity).unref();
     await closed;
-    [first, last].forEach((timer) => clearTimeout(timer));
   }
+
+  /** A request that is not handled takes 2 µs and 2 KB all the same, and 64 KiB may have 1,600 of them. */
+  private noteExcess({ socket, excess }: Connection): undefined {
+    this.excess += 1;
+    if (excess === this.limits.excessPerConnection && this.excess > this.limits.excess) {
+      socket.destroy();
+    }
+    if (this.excess % 1000 === 0) {
+      const reading = [...this.bySocket.values()]
+        .filter((one) => one.excess === 0 && !one.socket.isPaused())
+        .map(({ socket }) => socket.pause());
+      if (this.unread.push(...reading) === reading.length) {
+        setImmediate(this.readSome);
+      }
+    }
+  }
+
+  private readonly readSome = (): void => {
+    const next = [...this.unread.splice(-4), ...this.unread.splice(0, 2)];
+    next.forEach((socket) => socket.resume());
+    if (this.unread.length > 0) {
+      setImmediate(this.readSome);
+    }
+  };
 
   private remove(response: Response, connection: Connection): void {
     const { socket, open } = connection;

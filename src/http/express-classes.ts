@@ -38,6 +38,11 @@ export class Request extends ExpressRequest {
     return super.push(chunk) && !isFull(this);
   }
 
+  /** Node aborts each request of a connection that closes, which takes 4 µs. Nobody knows one that is not handled yet. */
+  override destroy(error?: Error): this {
+    return this.id === '' ? this : super.destroy(error);
+  }
+
   override _read(size: number): void {
     if (!isFull(this)) {
       super._read(size);

@@ -6,6 +6,10 @@ export class HttpLimits {
   connections = 10_000;
   /** Requests of a connection without a complete response. The next one is not handled, and the connection ends. */
   requestsPerConnection = 20;
+  /** Requests of a connection that are not handled. With so many, it ends with {@link socketTimeout}. */
+  excessPerConnection = 100;
+  /** Such requests of all connections, which take up to 2 KB each. Beyond that, such a connection is closed at once. */
+  excess = 30_000;
   /** Requests without a complete response. For one more, the idlest such connection is closed, or its own if it has two. */
   openRequests = 12_000;
   /** Those of them with an API key; one more is rejected with 503. One key may have half of them. */

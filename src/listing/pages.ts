@@ -12,8 +12,8 @@ export interface Page {
 
 /** Reads the pages of a list. Requests that wait and have the same filters share a statement, and equal ones a page. */
 export class Pages {
-  /** By the filters of their queries: a bit of the index for each. */
-  private readonly batchers: Batcher<PageQuery, Page>[] = [];
+  /** By the filters of their queries. */
+  private readonly batchers = new Map<string, Batcher<PageQuery, Page>>();
   private readonly cursors: Cursors;
 
   constructor(
@@ -24,14 +24,11 @@ export class Pages {
   }
 
   ask(query: PageQuery): Promise<Page> {
-    const { filters } = this.list;
-    let bits = 0;
-    for (let i = 0; i < filters.length; i += 1) {
-      bits |= filterValue(query, filters[i]!) === undefined ? 0 : 1 << i;
-    }
-    return (this.batchers[bits] ??= this.batcherFor(
-      filters.filter((_filter, i) => bits & (1 << i)),
-    )).ask(query);
+    const filters = this.list.filters.filter((filter) => filterValue(query, filter) !== undefined);
+    const name = filters.map(({ property }) => property).join();
+    const batcher = this.batchers.get(name) ?? this.batcherFor(filters);
+    this.batchers.set(name, batcher);
+    return batcher.ask(query);
   }
 
   private batcherFor(filters: EntityColumn[]): Batcher<PageQuery, Page> {

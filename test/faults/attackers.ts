@@ -45,7 +45,7 @@ const often = (perSecond: number, bytes: string) => () => {
 const insist = (count: number, bytes: string, more?: string) => () => {
   const again = () => {
     const socket = open(bytes).resume();
-    const goOn = () => more !== undefined && !socket.closed && socket.write(more, goOn);
+    const goOn = () => more !== undefined && socket.writable && socket.write(more, goOn);
     goOn();
     socket.once('close', () => setTimeout(again, 10));
   };
@@ -135,6 +135,10 @@ export const ATTACKS: Record<string, () => void> = {
   '10,000 connections that send nothing': many(11_000),
   '10,000 connections: a probe each, then nothing': many(11_000, LIVE),
   '8 connections: pipelined probes without end': insist(8, '', LIVE.repeat(1_000)),
+  '1,000 connections: a probe each, then 1,500 at once': () => {
+    const all = Array.from({ length: 1_000 }, () => open(LIVE).resume());
+    setTimeout(() => all.forEach((socket) => socket.write(LIVE.repeat(1_500))), 3_000);
+  },
   '8 connections of one key: lists without pause': insist(8, '', get(LISTS, KEY).repeat(10)),
 };
 

@@ -19,8 +19,9 @@ const create = (key: string) =>
 
 describe('where a client that takes nothing has two seconds', () => {
   const service = serviceOfTests({}, undefined, {
-    limits: { socketTimeout: 2_000, headersTimeout: 200, requestTimeout: 200 },
+    limits: { socketTimeout: 2_000, headersTimeout: 200, requestTimeout: 200, excess: 1_000 },
   });
+  const LIVE = request('GET /health/live');
 
   it('one that does not read its responses is cut off', async () => {
     const client = connect(service.port, '127.0.0.1').pause();
@@ -44,6 +45,30 @@ describe('where a client that takes nothing has two seconds', () => {
       await wait(25);
     }
     expect(left).toBeLessThan(0);
+  });
+
+  it('one that sends far too many requests at once gets 20 responses, and cannot open the next connection for as long', async () => {
+    const flood = await RawConnection.open(service.port);
+    const start = performance.now();
+    flood.send(`${LIVE.repeat(300)}GET`);
+    const responses = (await flood.rest()).split(/(?=HTTP)/);
+    expect(responses).toHaveLength(20);
+    expect(responses.join('')).not.toContain('Connection: close');
+    expect(performance.now() - start).toBeGreaterThan(1_900);
+  });
+
+  it('many that do so are closed, and all others are read again', async () => {
+    const open = (count: number) =>
+      Promise.all(Array.from({ length: count }, () => RawConnection.open(service.port)));
+    const [others, floods] = [await open(30), await open(8)];
+    await until('they are connected', async () => (await service.connections()) === 38);
+    floods.forEach((flood) => flood.send(LIVE.repeat(600)));
+    const isOver = async () => (await service.connections()) <= others.length + 2;
+    await until('those for which there is no room are closed', isOver, 1.5);
+    others.forEach((other) => other.send(LIVE));
+    const statuses = await Promise.all(others.map(async (other) => (await other.answer()).status));
+    expect(new Set(statuses)).toEqual(new Set([200]));
+    await Promise.allSettled(floods.map((flood) => flood.rest()));
   });
 
   it('one that never sends anything is closed without a response and without a line in the log', async () => {

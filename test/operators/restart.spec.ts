@@ -83,7 +83,9 @@ describe('two first starts at once, without any configuration', () => {
   });
 
   it('are followed by one that prints another key if theirs was revoked', async () => {
-    await Promise.all(['1', '2'].map((id) => project.run('keys', ['revoke', id])));
+    const { stdout } = await project.run('keys', ['list']);
+    const ids = stdout.match(/^\d+/gm)!;
+    await Promise.all(ids.map((id) => project.run('keys', ['revoke', id])));
     const next = await project.serveEmbedded();
     expect(next.key).not.toBe(key);
     expect(await petNames(next.base, next.key)).toHaveLength(3);

@@ -8,7 +8,15 @@ import { createDatabase, createMigratedDatabase, dropDatabase } from './database
 import { until } from './until.js';
 
 /** What the service and the npm scripts read. */
-const PARTS = ['dist', 'package.json', 'docs/guides', 'docs/openapi.yaml', 'public', 'scripts'];
+const PARTS = [
+  'dist',
+  'package.json',
+  'docs/guides',
+  'docs/openapi.yaml',
+  'public',
+  'views',
+  'scripts',
+];
 
 /** The built service in a project folder of its own, so that its programs leave the checkout's data alone. */
 export class Project {
