@@ -103,7 +103,6 @@ export class Connection {
       if (left < 0 || request.chunks > this.limits.discardedBytes / 256) {
         request.off('readable', discard);
         this.stopReading();
-        // If the connection ended at once for its chunks, its client would open another one.
         const delay = left < 0 ? 0 : this.limits.requestTimeout;
         setTimeout(() => this.socket.destroySoon(), delay).unref();
       }
@@ -127,6 +126,7 @@ export class Connections {
   private excess = 0;
   /** Of connections that are read in later turns, because others sent many such requests. */
   private readonly unread: Socket[] = [];
+  private readAtOnce = 2;
   private isStopping = false;
 
   constructor(private readonly limits: HttpLimits) {}
@@ -178,6 +178,7 @@ export class Connections {
       socket.destroy();
     }
     if (this.excess % 1000 === 0) {
+      this.readAtOnce = 2;
       const reading = [...this.bySocket.values()]
         .filter((one) => one.excess === 0 && !one.socket.isPaused())
         .map(({ socket }) => socket.pause());
@@ -188,8 +189,9 @@ export class Connections {
   }
 
   private readonly readSome = (): void => {
-    const next = [...this.unread.splice(-4), ...this.unread.splice(0, 2)];
-    next.forEach((socket) => socket.resume());
+    const count = this.readAtOnce;
+    [...this.unread.splice(-count), ...this.unread.splice(0, count)].forEach((one) => one.resume());
+    this.readAtOnce *= 2;
     if (this.unread.length > 0) {
       setImmediate(this.readSome);
     }

@@ -47,7 +47,6 @@ export class Request extends ExpressRequest {
     if (!isFull(this)) {
       super._read(size);
     } else if (this.listenerCount('resume') === 0) {
-      // Node does not call this again.
       this.once('resume', () => super._read(size));
     }
   }

@@ -50,7 +50,7 @@ export class RequestQueue {
       if (response?.req.socket.destroyed === false) {
         left -= 1;
         this.inProgress += 1;
-        response.onceEnded.push(this.noteEnded);
+        response.onceEnded.push(() => (this.inProgress -= 1));
         this.handle(response);
       }
     }
@@ -58,6 +58,4 @@ export class RequestQueue {
       setImmediate(this.handleSome);
     }
   };
-
-  private readonly noteEnded = () => (this.inProgress -= 1);
 }
