@@ -4,7 +4,6 @@
  */
 import { parse } from 'lossless-json';
 import { pino, stdTimeFunctions } from 'pino';
-import { deprecationHeaders } from '../../dist/src/deprecation/deprecation.js';
 import { ERRORS } from '../../dist/src/errors/api-error.js';
 import { INT64_MIN, int64FromDecimal, int64FromJson } from '../../dist/src/int64.js';
 import { Cursors } from '../../dist/src/listing/cursors.js';
@@ -25,10 +24,11 @@ export const logger = pino(
 
 export const JSON_TYPE = 'application/json; charset=utf-8';
 
-export const DEPRECATION_HEADERS = deprecationHeaders({
-  DOCS: 'on',
-  publicRoot: '',
-});
+export const DEPRECATION_HEADERS = {
+  Deprecation: `@${Date.parse('2026-11-19') / 1000}`,
+  Sunset: 'Thu, 05 Dec 2030 00:00:00 GMT',
+  Link: '</v1/pets>; rel="successor-version", </docs/guides/deprecation>; rel="deprecation"; type="text/html"',
+};
 
 export const PET_STATUSES = ['available', 'pending', 'sold'];
 
