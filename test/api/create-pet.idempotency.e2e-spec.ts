@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import { type Clock, install } from '@sinonjs/fake-timers';
 import { Client } from 'pg';
 import { type Answer, expectError } from '../support/answers.js';
-import { describeNotOnCitus } from '../support/citus.js';
 import { DOCUMENT, faultsBySchema } from '../support/contract.js';
 import { until } from '../support/until.js';
 import { serviceOfTests, startService, type TestService } from '../support/service.js';
@@ -96,13 +95,6 @@ describe('createPet with an Idempotency-Key', () => {
     expect(await count('pets')).toBe(3);
   });
 
-  it('answers 503, not 409, where it is the table that keeps it waiting', async () => {
-    await whileHeld('lock table idempotency_keys in access exclusive mode', async () =>
-      expectError(await create('slow'), 503, 'unavailable'),
-    );
-    await create('slow').expect(201);
-  });
-
   it.each(['', 'x'.repeat(256), 'a b', 'caf\u00e9', '""', '"a', '"a"b', '"a\\b"'])(
     'rejects the key %j',
     async (key) => {
@@ -136,7 +128,7 @@ describe('createPet with an Idempotency-Key', () => {
   });
 
   // Last, because a process that stopped does not verify further keys.
-  describeNotOnCitus('beside another process', () => {
+  describe('beside another process', () => {
     let clock: Clock;
     let other: TestService;
     beforeAll(async () => {

@@ -1,15 +1,11 @@
-import { createConfig, lintFromString } from '@redocly/openapi-core';
 import spectralCore, { type RulesetDefinition } from '@stoplight/spectral-core';
 import { oas } from '@stoplight/spectral-rulesets';
-import { plainToInstance } from 'class-transformer';
-import { validateSync } from 'class-validator';
 import { stringify } from 'lossless-json';
 import { parse as parseYaml } from 'yaml';
 import { readEnvironment } from '../../src/config/environment.js';
 import { ERRORS } from '../../src/errors/api-error.js';
 import { DEFAULT_LIMIT } from '../../src/listing/list-query.js';
 import { OpenApiDocument } from '../../src/openapi/openapi-document.js';
-import { NewPet } from '../../src/pets/new-pet.dto.js';
 import {
   DOCUMENT,
   examplesOf,
@@ -35,6 +31,10 @@ function edgesOf(given: any): unknown[] {
     '',
     'a',
     'Sold',
+    'a\0',
+    // All of Unicode's white space, and characters beside it that are none.
+    '\t\n\v\f\r \u0085\u00a0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000',
+    ...'\u180e\u200b\u2027\u202a\ufeff',
     true,
     null,
     ...values,
@@ -131,7 +131,8 @@ describe('the OpenAPI document', () => {
       expect(schema.default).toBe(name === 'limit' ? DEFAULT_LIMIT : undefined);
       for (const value of edgesOf(schema)) {
         const status = faultsBySchema(schema, value).length === 0 ? 200 : 400;
-        await service.api.get(`/v1${path}?${name}=${value}`).expect(status);
+        const text = encodeURIComponent(String(value));
+        await service.api.get(`/v1${path}?${name}=${text}`).expect(status);
       }
     },
   );
@@ -146,23 +147,6 @@ describe('the OpenAPI document', () => {
       }
     },
   );
-
-  it('has in NewPet the names that the service accepts, and no others', () => {
-    const characters = Array.from({ length: 0x1_0000 }, (_, code) => String.fromCodePoint(code));
-    const isAccepted = (body: object) => validateSync(plainToInstance(NewPet, body)).length === 0;
-    const isDocumented = (body: object) => faultsBySchema(NEW_PET, body).length === 0;
-    const differing = [' a ', ' \n\u3000', 'a\0', ...characters]
-      // Schemas cannot speak of lone surrogates.
-      .filter((name) => name.isWellFormed())
-      .map((name) => ({ name, categoryId: 1n }))
-      .filter((body) => isAccepted(body) !== isDocumented(body));
-    expect(differing).toEqual([]);
-  });
-});
-
-it("docs/openapi.yaml keeps Redocly's recommended rules", async () => {
-  const config = await createConfig({ extends: ['recommended'] });
-  expect(await lintFromString({ source: read('docs/openapi.yaml'), config })).toEqual([]);
 });
 
 it("docs/openapi.yaml keeps Spectral's rules for OpenAPI", async () => {

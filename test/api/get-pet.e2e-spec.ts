@@ -48,7 +48,7 @@ describe.each<[Record<string, string>, base: string, links: string]>([
 ])('with %j, the addresses in responses', (variables, base, links) => {
   const service = serviceOfTests(variables);
 
-  it('lead clients to new animals, next pages and what replaces getPet, whatever Host says', async () => {
+  it('lead clients to new animals, next pages of the same query and what replaces getPet, whatever Host says', async () => {
     const elsewhere = { Host: 'elsewhere.example', 'X-Forwarded-Host': 'elsewhere.example' };
     for (const id of [1, 2]) {
       const pet = { name: 'Rex', categoryId: 1, status: 'sold' };
@@ -57,8 +57,9 @@ describe.each<[Record<string, string>, base: string, links: string]>([
     }
     await service.query('insert into orders (pet_id) values (1), (2)');
     for (const path of ['/pets?limit=1&status=sold', '/store/orders?limit=1']) {
-      const next = nextPage(await service.api.get(`/v1${path}`).set(elsewhere))!;
-      expect(next).toMatch(`${base}${path}&cursor=`);
+      const page = await service.api.get(`/v1${path}&access_token=x`).set(elsewhere);
+      const next = nextPage(page)!;
+      expect(next.replace(/[\w-]{16}$/, '')).toBe(`${base}${path}&cursor=`);
       const { body } = await service.api.get(next.replace(base, '/v1')).expect(200);
       expect(body).toMatchObject([{ id: 2 }]);
     }

@@ -3,14 +3,12 @@ import { join } from 'node:path';
 import { freePort } from '../../scripts/free-port.mjs';
 import { readEnvironment } from '../../src/config/environment.js';
 import { connectToServe } from '../../src/database/connect.js';
-import { DATABASE_TIMEOUTS } from '../../src/database/pool.js';
 import { postgresAccount } from '../../src/embedded-postgres/embedded-postgres.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
-import { requireMigrated, revertMigration, runMigrations } from '../../src/schema/migrations.js';
-import { ask, query } from '../support/ask.js';
+import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
+import { ask } from '../support/ask.js';
 import { catalog } from '../support/catalog.js';
 import { describeWith } from '../support/describe-with.js';
-import { createGrantedRole, dropGrantedRole } from '../support/granted-role.js';
 import { PATH, Program } from '../support/program.js';
 import { createMigratedDatabase, dropDatabase, onServer } from '../support/database.js';
 import { startService, type TestService } from '../support/service.js';
@@ -47,8 +45,6 @@ async function pgBouncerBefore(database: string) {
 }
 
 describeWith('pgbouncer')('behind PgBouncer in transaction mode', () => {
-  /** What the settings of the role would be, of the database. */
-  const REQUIRED = { jit: 'off', statement_timeout: '1500ms' };
   let url: string;
   let pooler: Awaited<ReturnType<typeof pgBouncerBefore>>;
   beforeEach(async () => {
@@ -56,12 +52,11 @@ describeWith('pgbouncer')('behind PgBouncer in transaction mode', () => {
     pooler = await pgBouncerBefore(url);
   });
   afterEach(async () => {
-    jest.restoreAllMocks();
     await pooler.stop();
     await dropDatabase(url);
   });
 
-  /** Before the pooler has sessions. */
+  /** Settings of the database, as if they were of the role. The pooler must have no session yet. */
   const setForSessions = async (settings: Record<string, string>) => {
     const name = new URL(url).pathname.slice(1);
     for (const [setting, value] of Object.entries(settings)) {
@@ -80,10 +75,6 @@ describeWith('pgbouncer')('behind PgBouncer in transaction mode', () => {
     expect(await refusal({})).toMatch(/^There is a pooler at .* DATABASE_POOLER=transaction\.$/);
     const left = await ask(pooler.url, 'show statement_timeout');
     expect(left).toEqual({ statement_timeout: '0' });
-    // Of a standby that does not respond in time, nothing is known, and the service starts.
-    jest.replaceProperty(DATABASE_TIMEOUTS, 'standby', 20_000 as 250);
-    const start = startService({ DATABASE_READ_URL: pooler.url }, url);
-    await expect(start).rejects.toThrow(/^There is a pooler at/);
   });
 
   it('it does not start without the settings that its role must have, and says how to set them for the role that logs in', async () => {
@@ -96,22 +87,8 @@ describeWith('pgbouncer')('behind PgBouncer in transaction mode', () => {
     ]);
   });
 
-  it('with row-level security, the service is not ready without its setting, and says why', async () => {
-    await setForSessions(REQUIRED);
-    await query(url, 'alter table pets enable row level security');
-    const ofRole = await pgBouncerBefore(await createGrantedRole(url));
-    const service = await startService({ DATABASE_POOLER }, ofRole.url, { owner: url });
-    const { text } = await service.anonymous.get('/health/ready').expect(503);
-    expect(text).toContain('lacks: select on pets (row-level security could hide rows');
-    await query(url, 'alter table pets disable row level security');
-    await service.anonymous.get('/health/ready').expect(200);
-    await service.stop();
-    await ofRole.stop();
-    await dropGrantedRole(url);
-  });
-
   it('two services respond to all of many requests at once with 2xx', async () => {
-    await setForSessions(REQUIRED);
+    await setForSessions({ jit: 'off', statement_timeout: '1500ms' });
     const start = () => startService({ DATABASE_POOLER }, pooler.url);
     const services = [await start(), await start()];
     const post = ({ api }: TestService) =>
@@ -136,25 +113,14 @@ describeWith('pgbouncer')('behind PgBouncer in transaction mode', () => {
     expect(statuses.filter((status) => status >= 300)).toEqual([]);
   });
 
-  it('migrations are refused before anything is changed, and leave no lock and no setting behind; a start says how to apply them', async () => {
+  it('migrations are refused before anything is changed', async () => {
     const refused = /migrations do not run through a pooler\. Set DATABASE_URL to /;
-    const before = await catalog(url);
+    const migrated = await catalog(url);
     await expect(revertMigration(pooler.url)).rejects.toThrow(refused);
-    expect(await catalog(url)).toEqual(before);
+    expect(await catalog(url)).toEqual(migrated);
     while (!(await revertMigration(url))!.startsWith('CreateIdempotencyKeys'));
     const reverted = await catalog(url);
     await expect(runMigrations(pooler.url)).rejects.toThrow(refused);
-    const start = (DATABASE_POOLER: string) => {
-      const variables = { DATABASE_URL: pooler.url, MIGRATE_ON_START: 'true', DATABASE_POOLER };
-      return requireMigrated(pooler.url, readEnvironment(variables));
-    };
-    await expect(start('')).rejects.toThrow(refused);
-    await expect(start(DATABASE_POOLER)).rejects.toThrow(
-      /pending migrations: .+\n.* npm run migration:run, without the pooler\. .*$/m,
-    );
     expect(await catalog(url)).toEqual(reverted);
-    const left = `select current_setting('lock_timeout') as timeout, count(*)::int as locks from pg_locks
-      where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())`;
-    expect(await ask(pooler.url, left)).toEqual({ timeout: '0', locks: 0 });
   });
 });

@@ -302,15 +302,5 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
       expect(await portsInUse()).toEqual(new Set([other.port]));
       await service.api.get('/v1/pets/1').expect(200);
     });
-
-    it('and writes leave it although nothing is written, for readiness', async () => {
-      const [, current, other] = standbys as [Postgres, Postgres, Postgres];
-      const isReady = async () => (await readiness(services[0]!)).status === 'ready';
-      await setReadOnly(other, 'off');
-      await setReadOnly(current, 'on');
-      await until('it is not ready', async () => !(await isReady()));
-      await until('it is ready', isReady);
-      expect(await portsInUse()).toEqual(new Set([other.port]));
-    });
   });
 });

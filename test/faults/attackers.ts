@@ -1,7 +1,6 @@
 /** Clients who mean harm: `node … attackers.ts NAME PORT KEY` runs those of one name until it is killed. */
 import { randomInt } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
-import { pathToFileURL } from 'node:url';
 import { Cursors } from '../../src/listing/cursors.js';
 import { request } from '../support/raw-http.js';
 
@@ -18,8 +17,8 @@ function open(bytes = ''): Socket {
   return socket;
 }
 
-/** Opens `count` connections, which send the bytes once. */
-const many = (count: number, bytes?: string | (() => string)) => () => {
+/** Opens so many connections, which send the bytes once. */
+const many = (bytes?: string | (() => string)) => (count: number) => {
   const opening = setInterval(() => {
     for (let i = 0; i < 25 && count > 0; i += 1, count -= 1) {
       open(typeof bytes === 'function' ? bytes() : bytes);
@@ -31,7 +30,7 @@ const many = (count: number, bytes?: string | (() => string)) => () => {
 };
 
 /** Sends the request so many times a second, on one connection that reads the responses. */
-const often = (perSecond: number, bytes: string) => () => {
+const often = (bytes: string) => (perSecond: number) => {
   let socket = open().resume();
   setInterval(() => {
     if (socket.closed) {
@@ -41,8 +40,8 @@ const often = (perSecond: number, bytes: string) => () => {
   }, 1000 / perSecond);
 };
 
-/** Opens a connection again whenever one of `count` is closed. */
-const insist = (count: number, bytes: string, more?: string) => () => {
+/** Opens a connection again whenever one of so many is closed. */
+const insist = (bytes: string, more?: string) => (count: number) => {
   const again = () => {
     const socket = open(bytes).resume();
     const goOn = () => more !== undefined && socket.writable && socket.write(more, goOn);
@@ -72,48 +71,38 @@ const differentPages = (count: number) => () =>
 const CHUNKED = request(`POST ${LISTS}`, ['Transfer-Encoding: chunked']);
 const CHUNKS = '1\r\nx\r\n'.repeat(10_000);
 
-/** By what they do. */
-export const ATTACKS: Record<string, () => void> = {
+/** By what they do, which begins with how many there are, or how many a second. */
+export const ATTACKS: Record<string, (count: number) => void> = {
   '4 connections without a key: 4 assets and 1,600 lists each, unread': many(
-    4,
     BUNDLE.repeat(4) + get(LISTS).repeat(1_600),
   ),
-  '40 connections: 12 assets each, unread': many(40, BUNDLE.repeat(12)),
-  '140 connections: an asset each, unread': many(140, BUNDLE),
-  '8 connections: 1,000 assets each, unread': many(8, BUNDLE.repeat(1_000)),
-  '6,500 connections: an asset each, unread': many(6_500, BUNDLE),
+  '40 connections: 12 assets each, unread': many(BUNDLE.repeat(12)),
+  '140 connections: an asset each, unread': many(BUNDLE),
+  '8 connections: 1,000 assets each, unread': many(BUNDLE.repeat(1_000)),
+  '6,500 connections: an asset each, unread': many(BUNDLE),
   '9,900 connections: an asset and 19 lists without a key each, unread': many(
-    9_900,
     BUNDLE + get(LISTS).repeat(19),
   ),
-  '9,900 connections: 20 OpenAPI documents each, unread': many(
-    9_900,
-    get('/openapi.json').repeat(20),
-  ),
-  '25 a second: a path of 15,500 %': often(25, get(`/${'%'.repeat(15_500)}`)),
-  '25 a second: a path of 5,100 %ff': often(25, get(`/${'%ff'.repeat(5_100)}`)),
-  '25 a second: a path of 3,800 segments': often(25, get(LISTS + '/%41'.repeat(3_800))),
-  '60 a second: a query of 3,600 names': often(60, get(`${LISTS}?${names(3_600).join('&')}`, KEY)),
+  '9,900 connections: 20 OpenAPI documents each, unread': many(get('/openapi.json').repeat(20)),
+  '25 a second: a path of 15,500 %': often(get(`/${'%'.repeat(15_500)}`)),
+  '25 a second: a path of 5,100 %ff': often(get(`/${'%ff'.repeat(5_100)}`)),
+  '25 a second: a path of 3,800 segments': often(get(LISTS + '/%41'.repeat(3_800))),
+  '60 a second: a query of 3,600 names': often(get(`${LISTS}?${names(3_600).join('&')}`, KEY)),
   '60 a second: a query of 2,000 invalid encodings': often(
-    60,
     get(`${LISTS}?${'%ff=%ff&'.repeat(2_000)}`, KEY),
   ),
-  '60 a second: a body of 1,500 unknown members': often(60, post(JSON.stringify(members(1_500)))),
+  '60 a second: a body of 1,500 unknown members': often(post(JSON.stringify(members(1_500)))),
   '60 a second: a name of 1,500 members': often(
-    60,
     post(JSON.stringify({ categoryId: 1, name: members(1_500) })),
   ),
-  '60 a second: a body of 4,000 fractions': often(60, post(`{"a":[${Array(4_000).fill(0.5)}]}`)),
+  '60 a second: a body of 4,000 fractions': often(post(`{"a":[${Array(4_000).fill(0.5)}]}`)),
   '25 a second: an X-Forwarded-For of 15,500 digits': often(
-    25,
     get('/health/live', `X-Forwarded-For: ${'1'.repeat(15_500)}`),
   ),
   '60 a second: 240 header fields': often(
-    60,
     get(LISTS, KEY, ...names(240).map((field) => `X-${field}: ${'x'.repeat(50)}`)),
   ),
   '60 a second: long headers that are parsed': often(
-    60,
     get(
       '/docs',
       `Accept-Encoding: ${'gzip;q=0.5,'.repeat(700)}`,
@@ -121,27 +110,21 @@ export const ATTACKS: Record<string, () => void> = {
     ),
   ),
   '100 connections: 4,000 chunks of one byte each, time and again': insist(
-    100,
     CHUNKED + CHUNKS.slice(0, 24_000),
   ),
-  '100 connections: chunks of one byte without end': insist(100, CHUNKED, CHUNKS),
-  '200 connections with a key: bodies that never end': insist(200, post('{"a":1}').slice(0, -1)),
-  '6,500 connections of one key: a page of 158 KB each, unread': many(6_500, PAGE),
-  '2,000 connections of one key: 20 pages of 158 KB each, unread': many(2_000, PAGE.repeat(20)),
-  '400 connections of one key: 18 different pages of 158 KB each, unread': many(
-    400,
-    differentPages(18),
-  ),
-  '10,000 connections that send nothing': many(11_000),
-  '10,000 connections: a probe each, then nothing': many(11_000, LIVE),
-  '8 connections: pipelined probes without end': insist(8, '', LIVE.repeat(1_000)),
-  '1,000 connections: a probe each, then 1,500 at once': () => {
-    const all = Array.from({ length: 1_000 }, () => open(LIVE).resume());
+  '100 connections: chunks of one byte without end': insist(CHUNKED, CHUNKS),
+  '200 connections with a key: bodies that never end': insist(post('{"a":1}').slice(0, -1)),
+  '6,500 connections of one key: a page of 158 KB each, unread': many(PAGE),
+  '2,000 connections of one key: 20 pages of 158 KB each, unread': many(PAGE.repeat(20)),
+  '400 connections of one key: 18 different pages of 158 KB each, unread': many(differentPages(18)),
+  '10,000 connections that send nothing': () => many()(11_000),
+  '10,000 connections: a probe each, then nothing': () => many(LIVE)(11_000),
+  '8 connections: pipelined probes without end': insist('', LIVE.repeat(1_000)),
+  '1,000 connections: a probe each, then 1,500 at once': (count) => {
+    const all = Array.from({ length: count }, () => open(LIVE).resume());
     setTimeout(() => all.forEach((socket) => socket.write(LIVE.repeat(1_500))), 3_000);
   },
-  '8 connections of one key: lists without pause': insist(8, '', get(LISTS, KEY).repeat(10)),
+  '8 connections of one key: lists without pause': insist('', get(LISTS, KEY).repeat(10)),
 };
 
-if (import.meta.url === pathToFileURL(process.argv[1]!).href) {
-  ATTACKS[name]!();
-}
+ATTACKS[name]?.(parseInt(name.replace(',', '')));

@@ -165,10 +165,14 @@ export const most = (numbers: number[]) => Math.round(numbers.reduce((a, b) => M
 export const longest = (answers: Answer[]) =>
   most(answers.map((answer) => (isServed(answer) ? answer.ms : Infinity)));
 
+/** @param share 0.5 for the median. */
+export const quantile = (numbers: number[], share: number) =>
+  numbers.toSorted((a, b) => a - b)[Math.floor((numbers.length - 1) * share)] ?? NaN;
+
 /** A percentile of the response times, in milliseconds. @param share 0.99 for the 99th. */
 export function percentile(answers: Answer[], share: number): number {
-  const sorted = answers.map(({ ms }) => ms).toSorted((a, b) => a - b);
-  return Math.round(sorted[Math.floor((sorted.length - 1) * share)] ?? NaN);
+  const times = answers.map(({ ms }) => ms);
+  return Math.round(quantile(times, share));
 }
 
 /** The 99th. */

@@ -25,7 +25,7 @@ export async function crashes({ postgres, key, count }: Run): Promise<void> {
       await postgres.launch();
     }
     if (isOfService) {
-      service = await Service.start(postgres.url, { port: service.port });
+      service = await Service.start(postgres.url, { PORT: `${service.port}` });
     }
     await creators.recover();
   }

@@ -9,7 +9,6 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Client } from 'pg';
 import { query } from '../support/ask.js';
-import type { Postgres } from '../support/postgres.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 import { until } from '../support/until.js';
 import {
@@ -25,9 +24,6 @@ import {
 import { type Figure, note, skip } from './report.js';
 import { type Run, Service, sessions } from './service.js';
 
-/** DATABASE_POOL_SIZE. */
-const POOL = 10;
-
 /** Kinds of requests. The names are long, so that the table soon needs another page. */
 const KINDS: Record<string, (key: string, n: number) => Question> = {
   lists: (key) => ({ path: '/v1/pets?limit=1', key }),
@@ -36,8 +32,7 @@ const KINDS: Record<string, (key: string, n: number) => Question> = {
   'creates with a key': (key, n) => create(key, 'x'.repeat(200), `away-${performance.now()}-${n}`),
 };
 
-interface Parts {
-  postgres: Postgres;
+interface Parts extends Run {
   /** A file that says what is added to the time of the service. */
   clock: string;
   service: Service;
@@ -74,13 +69,8 @@ const FAULTS: Record<string, Fault> = {
       const holder = new Client({ connectionString: url });
       await holder.connect();
       await holder.query('begin; lock table pets in access exclusive mode');
-      const waiting = () =>
-        query(
-          url,
-          `select pid from pg_stat_activity where application_name = 'animal-store' and wait_event_type = 'Lock'`,
-        );
-      await until('a session waits', async () => (await waiting()).length > 0);
-      const [{ pid }] = await waiting();
+      const waiting = `select pid from pg_stat_activity where application_name = 'animal-store' and wait_event_type = 'Lock'`;
+      const { pid } = await until('a session waits', async () => (await query(url, waiting))[0]);
       process.kill(pid, 'SIGSTOP');
       await holder.end();
       return () => process.kill(pid, 'SIGCONT');
@@ -148,18 +138,16 @@ const LIBFAKETIME = ['x86_64', 'aarch64']
   .find((file) => existsSync(file));
 
 export async function databaseAway(run: Run): Promise<void> {
-  const { postgres } = run;
   const clock = join(await temporaryFolder(), 'clock');
   await writeFile(clock, '+0');
-  const env = {
+  const service = await Service.start(run.postgres.url, {
     LD_PRELOAD: LIBFAKETIME ?? '',
     FAKETIME_TIMESTAMP_FILE: clock,
     FAKETIME_CACHE_DURATION: '1',
     FAKETIME_DONT_FAKE_MONOTONIC: '1',
-  };
-  const service = await Service.start(postgres.url, { env });
+  });
   for (const [name, fault] of Object.entries(FAULTS)) {
-    await endure(name, fault, { postgres, clock, service }, run);
+    await endure(name, fault, { ...run, clock, service });
   }
   await service.kill();
 }
@@ -168,8 +156,8 @@ async function endure(
   name: string,
   { begin, mayFail = {}, isUnready = false }: Fault,
   parts: Parts,
-  { key, count }: Run,
 ): Promise<void> {
+  const { key, count } = parts;
   const { origin } = parts.service;
   const kinds = Object.entries(KINDS);
   const of = (n: number) => kinds[n % kinds.length]!;
@@ -218,6 +206,6 @@ async function endure(
     ['readiness', isNotReady ? 503 : 200, `= ${isUnready ? 503 : 200}`],
     ['time until all requests succeed again', back, '≤ 2,000', 'ms'],
     ['requests that failed after that', late.length, '= 0'],
-    ['sessions of the service', await sessions(parts.postgres.url), `≤ ${POOL}`],
+    ['sessions of the service', await sessions(parts.postgres.url), '≤ 10'],
   );
 }

@@ -27,12 +27,9 @@ export class Service {
     private readonly program: Program,
   ) {}
 
-  /** @param options `env`: variables besides those of production. */
-  static async start(
-    databaseUrl: string,
-    options: { port?: number; env?: Record<string, string> } = {},
-  ): Promise<Service> {
-    const port = options.port ?? (await freePort());
+  /** @param variables besides those of production. */
+  static async start(databaseUrl: string, variables: NodeJS.ProcessEnv = {}): Promise<Service> {
+    const port = Number(variables['PORT'] ?? (await freePort()));
     const program = Program.start(process.execPath, ARGUMENTS, {
       cwd: PROJECT_ROOT,
       env: {
@@ -49,7 +46,7 @@ export class Service {
         CORS_ORIGINS: '',
         TRUST_PROXY: '',
         METRICS_PORT: '',
-        ...options.env,
+        ...variables,
       },
       isQuiet: true,
     });
@@ -77,20 +74,17 @@ export class Service {
     return (await readdir(`/proc/${this.program.processId}/fd`)).length;
   }
 
-  /** MiB of resident memory, now or at its peak. @param field of proc(5). */
-  async memory(field: 'VmRSS' | 'VmHWM'): Promise<number> {
+  /** MiB of resident memory at its peak. */
+  async memory(): Promise<number> {
     const status = await readFile(`/proc/${this.program.processId}/status`, 'utf8');
-    return Math.round(Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(status)?.[1]) / 1024);
+    return Math.round(Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]) / 1024);
   }
 }
 
 /** How many sessions services have in the database at `url`. */
 export async function sessions(url: string): Promise<number> {
-  const { count } = await ask(
-    url,
-    `select count(*)::int from pg_stat_activity where application_name = 'animal-store'`,
-  );
-  return count;
+  const ours = `from pg_stat_activity where application_name = 'animal-store'`;
+  return (await ask(url, `select count(*)::int ${ours}`)).count;
 }
 
 /** Leaves so many pets, with ids from 1, and names from the SQL expression `name`, in which `n` is the id. */

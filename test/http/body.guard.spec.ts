@@ -1,9 +1,6 @@
-import { once } from 'node:events';
-import { Socket } from 'node:net';
 import fc from 'fast-check';
 import { ApiError } from '../../src/errors/api-error.js';
 import { parseJson } from '../../src/http/body.guard.js';
-import { Request } from '../../src/http/express-classes.js';
 import { HttpLimits } from '../../src/http/limits.js';
 
 const read = (text: string) => parseJson(Buffer.from(text), new HttpLimits());
@@ -65,17 +62,3 @@ it('parseJson reads 32 levels and refuses 33, and 8,000', () => {
 
 it('parseJson takes the last of repeated keys, also where it reads numbers exactly', () =>
   expect(read('{"a":1,"b":0.5,"a":{"c":2}}')).toEqual({ a: { c: 2 }, b: 0.5 }));
-
-it('a body keeps few objects for many tiny chunks that wait for a reader, and loses none', async () => {
-  const request = new Request(new Socket());
-  for (let n = 0; n < 1_000; n += 1) {
-    request.push(Buffer.from(`${n % 10}`));
-  }
-  request.push(null);
-  const pieces: Buffer[] = [];
-  request.on('data', (piece: Buffer) => pieces.push(piece));
-  await once(request, 'end');
-  expect(String(Buffer.concat(pieces))).toBe('0123456789'.repeat(100));
-  expect(pieces.length).toBeLessThan(65);
-  expect(request.chunks).toBe(1_000);
-});

@@ -98,12 +98,8 @@ function expectResponses(received: string): number {
       }),
     );
     expect(Number(status)).toBeLessThan(500);
-    expect(fields).toMatchObject({
-      'x-request-id': expect.stringMatching(/^[!-~]{1,128}$/),
-      'x-content-type-options': 'nosniff',
-      'cache-control': 'no-store',
-      date: expect.stringMatching(/ GMT$/),
-    });
+    // test/http/headers has the others.
+    expect(fields['x-request-id']).toMatch(/^[!-~]{1,128}$/);
     rest = rest.slice(head.length);
     // The response to HEAD has no body, and no body begins like a response.
     const length = rest.startsWith('HTTP/') ? 0 : Number(fields['content-length'] ?? 0);

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { gzipSync } from 'node:zlib';
 import { type Answer, exchange, request } from '../support/raw-http.js';
 import { serviceOfTests } from '../support/service.js';
 
@@ -101,10 +100,9 @@ describe('static content', () => {
       const etag = `W/"${createHash('sha1').update(text).digest('base64url')}"`;
       expect(headers).not.toHaveProperty('content-encoding');
       expect(headers).toMatchObject({ vary: 'Accept-Encoding', etag });
-      const zipped = await ask(`HEAD ${path}`, 'Accept-Encoding: br, gzip');
-      const size = gzipSync(text, { level: 9 }).length;
-      const expected = { 'content-encoding': 'gzip', 'content-length': `${size}` };
-      expect(zipped.headers).toMatchObject(expected);
+      const zipped = await fetch(service.origin + path);
+      expect(zipped.headers.get('content-encoding')).toBe('gzip');
+      expect(await zipped.text()).toBe(text);
       for (const accepted of ['identity', 'gzip']) {
         const same = [`Accept-Encoding: ${accepted}`, `If-None-Match: ${etag}`];
         expect((await ask(`HEAD ${path}`, ...same)).status).toBe(304);

@@ -9,7 +9,6 @@ const FORGED = '{"level":"fatal","forged":true}';
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
 const TRACEPARENT = `00-${TRACE}-00f067aa0ba902b7-01`;
-const LATER = TRACEPARENT.replace('00', 'cc');
 
 describe('the log', () => {
   const service = serviceOfTests();
@@ -99,11 +98,9 @@ describe('the log', () => {
 
   it.each([
     [TRACE, TRACEPARENT],
-    [TRACE, LATER],
-    [TRACE, `${LATER}-what-the-future-holds`],
+    [TRACE, TRACEPARENT.replace('00', 'cc')],
     [undefined, TRACEPARENT.replace('00', 'ff')],
     [undefined, TRACEPARENT.replace('-01', '')],
-    [undefined, TRACEPARENT.replace('4', '')],
     [undefined, TRACEPARENT.replace(TRACE, '0'.repeat(32))],
     [undefined, TRACEPARENT.replace(/00f\w+/, '0'.repeat(16))],
   ])('has the trace %s of the traceparent %s', (trace, traceparent) =>
@@ -123,9 +120,7 @@ describe('the log', () => {
         request(`GET /v1/pets/${encoded}`, headers),
         request(`PUT /${key}/${encoded}`, headers),
         request('POST /v1/pets', headers, body),
-        request('POST /v1/pets', headers, body + forged),
         list(`traceparent: ${key}`, `X-Forwarded-For: ${key}`, `X-Request-Id: a ${key}`),
-        list(`X-Request-Id: a\n${FORGED}`),
         list(`X-Request-Id: a\r\n ${FORGED}`, `traceparent: a\r\n ${FORGED}`),
         request('GET /v1/pets', [`Authorization: Basic ${key}`]),
         request('GET /v1/pets', [`Authorization: ${key}\r\n ${FORGED}`]),
@@ -160,11 +155,8 @@ describe.each<[string, [forwardedFor: string[], client: string][]]>([
     '127.0.0.1, 10.0.0.0/8',
     [
       [['198.51.100.1, 203.0.113.7, 10.1.2.3'], '203.0.113.7'],
-      [['10.1.2.3'], '10.1.2.3'],
       [['198.51.100.1:1, 203.0.113.7:2, 10.1.2.3:443'], '203.0.113.7'],
       [['not-an-address'], '127.0.0.1'],
-      [['203.0.113.7:port'], '127.0.0.1'],
-      [[', ,'], '127.0.0.1'],
     ],
   ],
 ])('with TRUST_PROXY=%s', (TRUST_PROXY, cases) => {

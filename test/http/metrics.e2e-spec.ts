@@ -3,7 +3,7 @@ import { VERSION } from '../../src/config/project-root.js';
 import { DATABASE_TIMEOUTS } from '../../src/database/pool.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { operations } from '../support/contract.js';
-import { exchange, RawConnection, request } from '../support/raw-http.js';
+import { exchange, request } from '../support/raw-http.js';
 import { until } from '../support/until.js';
 import { serviceOfTests, startService } from '../support/service.js';
 
@@ -122,22 +122,11 @@ describe('the metrics', () => {
     expect(await text()).not.toMatch(/needle|animalstore_/);
   });
 
-  it('are at /metrics in the text format, and nothing else is there, for what is not HTTP neither', async () => {
+  it('are at /metrics in the text format, and nothing else is there', async () => {
     const { headers } = await fetch(address());
     expect(headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/);
     expect((await fetch(address().replace('metrics', 'v1/pets'))).status).toBe(404);
     await service.api.get('/metrics').expect(404);
-    const malformed = await exchange(service.metricsPort(), 'GET /metrics HTTP/1.1\r\n\r\n');
-    expect(malformed).toMatchObject({ status: 400, text: '' });
-  });
-
-  it('are counted once for scrapes that come together, of which a connection gets four', async () => {
-    const connection = await RawConnection.open(service.metricsPort());
-    connection.send(request('GET /metrics').repeat(100));
-    const pages = [await connection.answer(), await connection.answer(), await connection.answer()];
-    expect(new Set(pages.map((page) => page.text)).size).toBe(1);
-    expect((await connection.answer()).headers['connection']).toBe('close');
-    expect(await connection.rest()).toBe('');
   });
 
   it('keep a process from starting if their port is taken, and say so', async () => {

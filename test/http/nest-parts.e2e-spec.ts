@@ -53,25 +53,21 @@ const secretError = (properties: object) => Object.assign(new Error(SECRET), pro
 const INTERNAL: [string, unknown][] = [
   ['what is no Error', SECRET],
   ['nothing', undefined],
-  ['what is no JSON', [1n]],
   ['an object with the shape of an Error', { code: 'pet_not_found', message: SECRET, status: 404 }],
   ['an Error with a status and headers', secretError({ status: 400, headers: { 'X-A': SECRET } })],
-  ['an AggregateError', new AggregateError([new Error(SECRET)], SECRET)],
   ['a failed statement', secretError({ code: '42601', detail: SECRET })],
   ['an HttpException of 500', new HttpException({ detail: SECRET }, 500)],
   ['an HttpException below 400', new HttpException(SECRET, 302)],
-  ['an HttpException above 599', new HttpException(SECRET, 1000)],
 ];
 
 const refused = new NoSessionError(
   new AggregateError(['::1', '127.0.0.1'].map((address) => new Error(`refused by ${address}`))),
 );
-const AWAY = 'The database cannot be reached; try again.';
 
 /** What is thrown, and the code and message that the client gets. */
 const TOLD: [unknown, number, string, string?][] = [
   [new ApiError('pet_not_found', 'No.'), 404, 'pet_not_found'],
-  [refused, 503, 'unavailable', AWAY],
+  [refused, 503, 'unavailable', 'The database cannot be reached; try again.'],
   [new BadRequestException(['1', '2']), 400, 'invalid_request', '1; 2'],
   [new HttpException({ message: 'No.', SECRET }, 401), 401, 'invalid_api_key'],
   [new HttpException('No.', 404), 404, 'not_found'],
@@ -251,20 +247,16 @@ describe('a module that is added to the application', () => {
   });
 
   it('has the stack of an error in the log, and the reason of a 503, once, with its request', async () => {
-    const request = 'one';
-    const requestLine = expect.objectContaining({ msg: 'request', request });
-    await rejected(new Error(SECRET)).set('X-Request-Id', request).expect(500);
+    await rejected(new Error(SECRET)).set('X-Request-Id', 'one').expect(500);
+    await rejected(refused).set('X-Request-Id', 'two').expect(503);
     const err = { message: SECRET, stack: expect.stringContaining('    at ') };
-    expect(logged()).toEqual([
-      expect.objectContaining({ level: 'error', request, err: expect.objectContaining(err) }),
-      requestLine,
-    ]);
-    service.log.length = 0;
-    await rejected(refused).set('X-Request-Id', request).expect(503);
     const reason = 'refused by ::1; refused by 127.0.0.1';
-    const msg = 'A request was rejected with 503';
-    const warning = { level: 'warn', time: expect.any(String), request, reason, msg };
-    expect(logged()).toEqual([warning, requestLine]);
+    expect(logged()).toMatchObject([
+      { level: 'error', request: 'one', err },
+      { msg: 'request', request: 'one' },
+      { level: 'warn', request: 'two', reason },
+      { msg: 'request', request: 'two' },
+    ]);
   });
 
   it("has in the log what it tells Nest's Logger, at its level", () => {
@@ -276,19 +268,6 @@ describe('a module that is added to the application', () => {
     }
     logger.error(new Error('failed'));
     expect(logged().at(-1).err.stack).toContain('    at ');
-  });
-
-  it('can write its response itself, on a connection that is used again; it is logged', async () => {
-    const connection = await RawConnection.open(service.port);
-    for (let i = 0; i < 2; i += 1) {
-      connection.send(request('GET /boxes/written', [`Authorization: Bearer ${service.key}`]));
-      const text = '{"written":true,"id":9007199254740993}';
-      expect(await connection.answer()).toMatchObject({ status: 202, text });
-    }
-    connection.vanish();
-    const line = { route: '/boxes/written', status: 202 };
-    expect(logged()).toMatchObject([line, line]);
-    expect(service.admitted()).toBe(0);
   });
 
   it('can fail while or after it responds: half a response is not taken for a whole one', async () => {
@@ -304,29 +283,27 @@ describe('a module that is added to the application', () => {
     );
   });
 
-  it.each([
+  it.each<[path: string, text: string, headers: object, status?: number]>([
+    ['written', '{"written":true,"id":9007199254740993}', JSON_TYPE, 202],
     ['bigint', '{"id":9223372036854775807,"at":"1970-01-01T00:00:00.000Z"}', JSON_TYPE],
     ['file', 'one,two', { 'content-type': 'text/csv', 'content-disposition': ATTACHMENT }],
     ['wrapped', `{"data":${PAGE}}`, { ...JSON_TYPE, 'x-box': 'yes' }],
     ['serialized', PAGE, JSON_TYPE],
     ['listed?page=3', '{"page":3}', JSON_TYPE],
     ['listed?tag=a&tag=&tag=b', '{"page":1,"tags":["a","","b"]}', JSON_TYPE],
-  ])('can return what Nest can, bigints in digits: %s', async (path, text, headers) => {
-    expect(await service.api.get(`/boxes/${path}`).expect(200)).toMatchObject({ text, headers });
+  ])('can respond as Nest can, int64s in digits: %s', async (path, text, headers, status = 200) => {
+    expect(await service.api.get(`/boxes/${path}`)).toMatchObject({ status, text, headers });
+    expect(logged()).toMatchObject([{ level: 'info', msg: 'request', status }]);
+    expect(service.admitted()).toBe(0);
   });
 
-  it('takes bodies only after the guard, as nested DTOs, and names each field that is wrong', async () => {
-    const { anonymous, api } = service;
-    const create = (box: object | string) => api.post('/boxes').type('json').send(box);
-    expectError(await anonymous.post('/boxes').send('{'), 401, 'missing_api_key');
-    expectError(await create('{'), 400, 'invalid_json');
+  it('takes bodies as nested DTOs, and names each field that is wrong', async () => {
+    const create = (box: object) => service.api.post('/boxes').send(box);
     const box = { label: 'a', items: [{ label: 'x', count: 2 }] };
     await create(box).expect(201, { isBox: true, isItem: [true], box });
     const wrong = await create({ items: [{ label: 'x', count: 0 }, 1], note: null });
-    expectError(wrong, 400, 'invalid_request');
-    expect(wrong.body.message).toBe(
-      'items.0.count: must not be less than 1; items.1: each value in nested property items must be either object or array; note: must be a string; label: must be a string',
-    );
+    const words = ['items.0.count: must not be less than 1; items.1: ', '; note: ', '; label: '];
+    expectError(wrong, 400, 'invalid_request', words);
   });
 
   it('can use the repository of an entity that only its own module names', async () => {
@@ -337,17 +314,14 @@ describe('a module that is added to the application', () => {
     await service.api.post('/boxes/crates').send({ label: 'a' }).expect(201, expected);
   });
 
-  const PHOTO = Buffer.alloc(50_000, 'x');
-  const upload = (agent = service.api, path = '/boxes/photo') =>
-    agent.post(path).attach('photo', PHOTO, 'rex.png');
-
   it('can receive files and the fields beside them, of its own size, after the guard', async () => {
-    const uploaded = await upload().field('label', 'Rex').expect(201);
-    expect(uploaded.body).toEqual({ label: 'Rex', name: 'rex.png', bytes: PHOTO.length });
+    const upload = (agent = service.api, path = '/boxes/photo', bytes = 50_000) =>
+      agent.post(path).attach('photo', Buffer.alloc(bytes), 'rex.png');
+    const uploaded = { label: 'Rex', name: 'rex.png', bytes: 50_000 };
+    await upload().field('label', 'Rex').expect(201, uploaded);
     expectError(await upload(), 400, 'invalid_request', ['label']);
     expectError(await upload(service.anonymous), 401, 'missing_api_key');
-    const large = service.api.post('/boxes/photo').attach('photo', Buffer.alloc(100_001), 'a');
-    expectError(await large, 413, 'payload_too_large');
+    expectError(await upload(service.api, '/boxes/photo', 100_001), 413, 'payload_too_large');
     expectError(await upload(service.api, '/v1/pets'), 415, 'unsupported_media_type');
   });
 
@@ -358,9 +332,7 @@ describe('a module that is added to the application', () => {
     const broken = `${head('Transfer-Encoding: chunked')}3\r\n--b\r\nz`;
     expectError(await exchange(service.port, broken), 400, 'invalid_request');
     const connection = await RawConnection.open(service.port);
-    connection.send(head('Content-Length: 100\r\nExpect: 100-continue'));
-    expect((await connection.answer()).status).toBe(100);
-    connection.send('--b\r\n');
+    connection.send(`${head('Content-Length: 100')}--b\r\n`);
     await until('it is in its handler', async () => service.admitted() === 1);
     connection.vanish();
     await until('it has left', async () => service.admitted() === 0);

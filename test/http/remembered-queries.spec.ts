@@ -1,12 +1,8 @@
-import { Transform } from 'class-transformer';
 import { RememberedWithout, WholeNumber } from '../../src/validation/decorators.js';
 import { RequestValidationPipe } from '../../src/validation/request-validation.pipe.js';
 
-let validations = 0;
-
 @RememberedWithout('cursor')
 class Query {
-  @Transform(({ value }) => (validations += 1) && value)
   @WholeNumber(1, 2_000)
   limit = 20;
 }
@@ -14,12 +10,12 @@ class Query {
 const pipe = new RequestValidationPipe();
 const read = (query: object) => pipe.transform(query, { type: 'query', metatype: Query });
 
-it('a remembered query is validated once, unless it may be unique or is long', async () => {
-  const once = { limit: '7' };
-  for (const query of [once, { ...once, cursor: 'x' }, { ...once, other: 'x'.repeat(100) }]) {
-    validations = 0;
-    expect(await read(query)).toStrictEqual(await read({ ...query }));
-    expect(validations).toBe(query === once ? 1 : 2);
+it('a query is remembered, unless it may be unique or is long', async () => {
+  for (const other of [{}, { cursor: 'x' }, { other: 'x'.repeat(100) }]) {
+    const query = { limit: '7', ...other };
+    const first = await read(query);
+    expect(first).toMatchObject({ limit: 7 });
+    expect((await read(query)) === first).toBe(Object.keys(other).length === 0);
   }
 });
 

@@ -40,6 +40,15 @@ it('a turn of the event loop handles a few requests if many are in progress, and
   expect(handled).toHaveLength(15);
 });
 
+it('a turn in which a connection was accepted handles one request, and the next one more', async () => {
+  arrive(times(5, 'any'));
+  queue.hasAccepted = true;
+  await turn();
+  expect(handled).toHaveLength(1);
+  await turn();
+  expect(handled).toHaveLength(5);
+});
+
 it('keys, requests without one, and first requests of connections take turns', async () => {
   arrive(times(5, 'without'));
   arrive(times(2, 'of a key'), '1');

@@ -61,11 +61,9 @@ describe('the method of a request', () => {
   it('is not CONNECT: an Error after the responses to earlier requests, and the connection ends', async () => {
     const connection = await RawConnection.open(service.port);
     const head = [`Authorization: Bearer ${service.key}`];
-    connection.send(request('GET /v1/pets', head) + request('CONNECT x:1', ['X-Request-Id: a']));
+    connection.send(request('GET /v1/pets', head) + request('CONNECT x:1'));
     expect((await connection.answer()).status).toBe(200);
-    const answer = await connection.answer();
-    expectError(answer, 404, 'route_not_found');
-    expect(answer.headers['x-request-id']).toBe('a');
+    expectError(await connection.answer(), 404, 'route_not_found');
     expect(await connection.rest()).toBe('');
   });
 });
@@ -80,21 +78,12 @@ describe('the target of a request', () => {
       /v1//pets /v1/pets//1 /V1/pets /v1/PETS /v1%2Fpets /v1/pets%2F1
       /v1/./pets /v1/x/../pets /v1/pets;limit=1 /v1/pets%3Flimit=1 /v1/pets%00 /v1/pets% /% /%ff
       /v1/store /v1/store/orders/ /store/orders /health /health/live/ /Health/live /v1/health/live
-      /favicon.ico * /constructor /__proto__`),
+      /favicon.ico * /constructor /__proto__ /docs/ /docs/guides/nothing /docs/guides/..%2fREADME`),
     '/v1\\pets#x',
   ])('is unknown, with a key or without: %s', async (target) => {
     expectError(await get(target), 404, 'route_not_found');
     expectError(await get(target, []), 404, 'route_not_found');
   });
-
-  it.each([
-    ['http://te st:x/', 400, 'invalid_request'],
-    ['http://test:port/v1/nowhere', 404, 'route_not_found'],
-    ['/v1/pets/\xff\xfe/x', 400, 'invalid_request'],
-    ['\\v1\\pets', 400, 'invalid_request'],
-  ])('however odd, gets an Error: %j', async (target, status, code) =>
-    expectError(await get(target, []), status, code),
-  );
 
   it.each(list('/ /?x http://test http://test/ http://[ http://[::1 http://%/'))(
     'without a path is the root: %s',

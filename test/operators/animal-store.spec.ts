@@ -52,28 +52,15 @@ describe('animal-store', () => {
     expect(stdout).toMatch(/\nExit codes:\n {2}0 {2}.+\n {2}1 {2}.+\n/);
   });
 
-  it.each([
-    ['migrate', /Usage:/],
-    ['migrate run all', /Usage:/],
-    ['mirgate run', /unknown command 'mirgate'\n\(Did you mean migrate\?\)/],
-  ])('runs nothing for %s, and says what there is', async (command, message) => {
-    const stderr = expect.stringMatching(message);
-    expect(await runHere(command)).toEqual({ code: 1, stdout: '', stderr });
-  });
-
-  it("serves as docker compose's api with the key in LOCAL_API_KEY, and gets the signals, or says in its log why it refuses the key", async () => {
+  it("serves as docker compose's api with the key in LOCAL_API_KEY, and gets the signals", async () => {
     const [command, ...args] = parse(read('docker-compose.yml')).services.api.entrypoint;
     const PATH = `${project.folder}:${process.env['PATH']}`;
     const DATABASE_URL = await project.createMigratedDatabase();
-    const start = (LOCAL_API_KEY: string) =>
-      project.start(command, args, { PATH, DATABASE_URL, LOCAL_API_KEY });
-    const key = newApiKey();
-    const program = start(key);
+    const LOCAL_API_KEY = newApiKey();
+    const program = project.start(command, args, { PATH, DATABASE_URL, LOCAL_API_KEY });
     const [, base] = await program.says(/^Animal Store Service at (\S+)$/m);
-    expect(await statusWith(base!, key)).toBe(200);
+    expect(await statusWith(base!, LOCAL_API_KEY)).toBe(200);
     expect((await program.end('SIGTERM')).code).toBe(0);
-    const refused = await start(`animalstore_${PASSWORD}`).outcome;
-    expectRefusal(refused, /^LOCAL_API_KEY is not a key .+\.env/m);
   });
 });
 
@@ -86,20 +73,12 @@ describe('the program says in one clear message why it does not start', () => {
   const start = (url: string, variables = {}) =>
     requireMigrated(url, readEnvironment({ DATABASE_URL: url, ...variables }));
 
-  it.each<[string, RegExp, string, BufferEncoding]>([
-    [
-      'has an invalid variable, unless the environment has it too',
-      /^DATABASE_POOL_SIZE .*\n$/,
-      // A byte order mark is no part of the first name.
-      '\uFEFFDATABASE_POOL_SIZE=1\nLOG_LEVEL=loud',
-      'utf8',
-    ],
-    ['is not in UTF-8', /^\.env must be a file .+: ERR_ENC/, '\uFEFFA=1', 'utf16le'],
-  ])('with an .env that %s', async (_what, why, text, encoding) => {
+  it('with an .env that has an invalid variable, unless the environment has it too', async () => {
     const file = join(project.folder, '.env');
-    await writeFile(file, text, encoding);
+    // A byte order mark is no part of the first name.
+    await writeFile(file, '\uFEFFDATABASE_POOL_SIZE=1\nLOG_LEVEL=loud');
     const outcome = await project.run('migrate', ['show'], { DATABASE_URL, LOG_LEVEL: 'info' });
-    expectRefusal(outcome, why);
+    expectRefusal(outcome, /^DATABASE_POOL_SIZE .*\n$/);
     await rm(file);
   });
 
@@ -157,19 +136,17 @@ describe('the program says in one clear message why it does not start', () => {
     expectRefusal(await runHere('migrate run', { DATABASE_URL: url }), why);
   });
 
-  it.each([
-    ['usage', /may use no schema of its search_path, which is .*public: grant usage on schema/],
-    ['create', /^Database .+\n.+\nPostgreSQL reports: permission denied for schema public\n$/],
-  ])('with a role that lacks %s on its schema', async (right, why) => {
-    const role = `${nameOf(DATABASE_URL)}_without_${right}`;
+  it('with a role that may not create tables', async () => {
+    const role = `${nameOf(DATABASE_URL)}_without_create`;
     await query(
       DATABASE_URL,
       `create role ${role} login password '${PASSWORD}'`,
-      `revoke ${right} on schema public from public`,
+      'revoke create on schema public from public',
     );
     const url = Object.assign(new URL(DATABASE_URL), { username: role, password: PASSWORD });
+    const why = /^Database .+\n.+\nPostgreSQL reports: permission denied for schema public\n$/;
     expectRefusal(await runHere('migrate run', { DATABASE_URL: url.href }), why);
-    await query(DATABASE_URL, `grant usage on schema public to public`, `drop role ${role}`);
+    await query(DATABASE_URL, `drop role ${role}`);
   });
 
   const testDatabase = (password: string) =>
@@ -291,44 +268,13 @@ describe('animal-store check', () => {
   });
 });
 
-describe('animal-store seed', () => {
-  let DATABASE_URL: string;
-  beforeAll(async () => {
-    DATABASE_URL = await project.createMigratedDatabase();
-  });
-  const seed = (args: string, variables = {}) =>
-    runHere(`seed ${args}`.trim(), { DATABASE_URL, ...variables });
-
-  it.each(['', '0', '1e3', '100000001'])(
-    'refuses %j, which is no whole number in its range, with the usage',
-    async (args) => {
-      const stderr = expect.stringContaining('Usage: animal-store seed');
-      expect(await seed(args)).toEqual({ code: 1, stdout: '', stderr });
-    },
-  );
-
-  it('creates as many pets as it is told, all of them valid and of every kind, without a time limit, in production if it is told twice', async () => {
-    const NODE_ENV = 'production';
-    await query(
-      DATABASE_URL,
-      `create function require_time() returns trigger language plpgsql as
-         $$ begin if current_setting('statement_timeout') <> '0' then raise 'bound'; end if; return null; end $$`,
-      'create trigger pets_time before insert on pets execute function require_time()',
-      `alter database ${nameOf(DATABASE_URL)} set statement_timeout = '1min'`,
-    );
-    const stderr = expect.stringMatching(/^Database .+\nNODE_ENV is production.+--yes/);
-    expect(await seed('1001', { NODE_ENV })).toEqual({ code: 1, stdout: '', stderr });
-    expect(await query(DATABASE_URL, 'select from pets')).toEqual([]);
-    const outcome = await seed('1001 --yes', { NODE_ENV });
-    expect(outcome).toMatchObject({ code: 0, stdout: 'Created 1001 pets.\n' });
-    const [created] = await query(
-      DATABASE_URL,
-      `select count(*)::int as pets, count(distinct name) > 300 as "areMany", count(distinct category_id)::int as categories,
-              array_agg(distinct status order by status) as statuses,
-              bool_and(name ~ '\\S' and name !~ '^\\s|\\s$') as "haveNames"
-         from pets`,
-    );
-    const numbers = { pets: 1001, areMany: true, categories: 500 };
-    expect(created).toEqual({ ...numbers, statuses: [...PET_STATUSES], haveNames: true });
-  });
+it('animal-store seed creates as many pets as it is told, of every status, in production if it is told twice', async () => {
+  const DATABASE_URL = await project.createMigratedDatabase();
+  const seed = (args: string) => runHere(`seed ${args}`, { DATABASE_URL, NODE_ENV: 'production' });
+  const stderr = expect.stringMatching(/^Database .+\nNODE_ENV is production.+--yes/);
+  expect(await seed('1001')).toEqual({ code: 1, stdout: '', stderr });
+  expect(await query(DATABASE_URL, 'select from pets')).toEqual([]);
+  expect(await seed('1001 --yes')).toMatchObject({ code: 0, stdout: 'Created 1001 pets.\n' });
+  const created = `select count(*)::int as pets, array_agg(distinct status order by status) as statuses from pets`;
+  expect(await query(DATABASE_URL, created)).toEqual([{ pets: 1001, statuses: [...PET_STATUSES] }]);
 });

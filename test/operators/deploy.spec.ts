@@ -47,26 +47,11 @@ describe('deploy/kubernetes', () => {
   const [job] = objectsOf('migrate.yaml');
   const [serving] = deployment.spec.template.spec.containers;
   const [migrating] = job.spec.template.spec.initContainers;
-  const pods = [deployment.spec.template.spec, job.spec.template.spec];
-  const containers = pods.flatMap((pod) => [...(pod.initContainers ?? []), ...pod.containers]);
   const valuesOf = (container: { env: { name: string; value: string }[] }) =>
     Object.fromEntries(container.env.map(({ name, value }) => [name, value]));
 
   it('has only fields that Kubernetes knows, with values of their types', async () => {
     expect(await typeErrors([deployment, service, policy, budget, job])).toEqual([]);
-  });
-
-  it('runs its containers as any user but root, without capabilities, on a read-only file system', () => {
-    expect(pods.map(({ securityContext }) => securityContext)).toMatchObject(
-      Array(2).fill({ runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } }),
-    );
-    expect(containers.map(({ securityContext }) => securityContext)).toEqual(
-      Array(3).fill({
-        readOnlyRootFilesystem: true,
-        allowPrivilegeEscalation: false,
-        capabilities: { drop: ['ALL'] },
-      }),
-    );
   });
 
   it('migrates and then grants in a job that is named by the version', () => {
@@ -124,11 +109,6 @@ it.each([
   const env = { PATH: process.env['PATH'], PORT: `${port}` };
   expect((await Program.start(program, args, { env }).outcome).code).toBe(code);
   server.close();
-});
-
-it('the image has public certificate authorities where docs/deploy.md names their file', () => {
-  const [, file] = /^RUN .*?node -p 'tls\.rootCertificates\..+ > (\/\S+)$/m.exec(dockerfile)!;
-  expect(read('docs/deploy.md')).toContain(`?sslmode=verify-full&sslrootcert=${file}\``);
 });
 
 /**

@@ -46,13 +46,11 @@ const INSIDE =
   /\n|    at |\.[jt]s:|node_modules|Error:|\b(?:select|insert|relation|constraint|bigint|syntax|token|unexpected)\b/i;
 
 /** @returns the path that the answer's `Link` names as the next page, or `undefined` without a `Link`. */
-export function nextPage({ headers }: Answer): string | undefined {
-  const link: string | undefined = headers['link'];
-  if (link === undefined) {
-    return undefined;
+export function nextPage({ headers: { link } }: Answer): string | undefined {
+  if (link !== undefined) {
+    expect(link).toMatch(/^<[^<>]+>; rel="next"$/);
   }
-  expect(link).toMatch(/^<[^<>]+>; rel="next"$/);
-  return link.slice(1, link.indexOf('>'));
+  return link?.slice(1, link.indexOf('>'));
 }
 
 /** Follows `Link` from `path` to the end. @returns every page. */

@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeaders, Server, ServerResponse } from 'node:http';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
-import { parse } from 'lossless-json';
+import { parse, parseNumberAndBigInt } from 'lossless-json';
 import { parse as parseYaml } from 'yaml';
 import { read } from './documents.js';
 
@@ -10,21 +10,15 @@ interface Response {
   content?: Record<string, { schema: object }>;
 }
 
-/** Parses JSON without loss: an integer that a double cannot hold becomes a bigint. */
-export const parseExactly = (text: string): any =>
-  parse(text, null, {
-    parseNumber: (digits) =>
-      /^-?\d+$/.test(digits) && !Number.isSafeInteger(Number(digits))
-        ? BigInt(digits)
-        : Number(digits),
-  });
+/** Makes a number of a bigint that a double can hold. */
+const simplified = (_key: unknown, value: unknown) =>
+  typeof value === 'bigint' && Number.isSafeInteger(Number(value)) ? Number(value) : value;
 
-/** `docs/openapi.yaml`. An integer that a double cannot hold is a bigint. */
-export const DOCUMENT = parseYaml(read('docs/openapi.yaml'), {
-  intAsBigInt: true,
-  reviver: (_key, value) =>
-    typeof value === 'bigint' && Number.isSafeInteger(Number(value)) ? Number(value) : value,
-});
+/** Parses JSON without loss: an integer that a double cannot hold becomes a bigint. */
+export const parseExactly = (text: string): any => parse(text, simplified, parseNumberAndBigInt);
+
+/** `docs/openapi.yaml`, parsed so too. */
+export const DOCUMENT = parseYaml(read('docs/openapi.yaml'), simplified, { intAsBigInt: true });
 
 /** The operations of one of the document's paths, by their methods in lower case. */
 const operationsAt = (item: object) =>
@@ -33,23 +27,17 @@ const operationsAt = (item: object) =>
 /** @returns the document's operations, each with its examples as a request; `success` is the status of the response. */
 export function operations() {
   return Object.entries<object>(DOCUMENT.paths).flatMap(([template, item]) =>
-    operationsAt(item).map(
-      ([method, { operationId, responses, parameters = [], requestBody }]) => ({
-        operationId: String(operationId),
-        method: method.toUpperCase(),
-        success: Number(Object.keys(responses).find((status) => status.startsWith('2'))),
-        path: parameters
-          .map(resolved)
-          .filter((one: any) => one.in === 'path')
-          .reduce(
-            (path: string, { name, example }: any) => path.replace(`{${name}}`, example),
-            `${BASE}${template}`,
-          ),
-        body: requestBody?.content['application/json'].example,
-      }),
-    ),
+    operationsAt(item).map(([method, { operationId, responses, parameters, requestBody }]) => ({
+      operationId: String(operationId),
+      method: method.toUpperCase(),
+      success: Number(Object.keys(responses).find((status) => status.startsWith('2'))),
+      path: BASE + template.replace(/\{\w+\}/, () => parameters.find(isInPath).example),
+      body: requestBody?.content['application/json'].example,
+    })),
   );
 }
+
+const isInPath = (parameter: { in?: string }) => parameter.in === 'path';
 
 /** Where the document's paths begin. */
 const BASE = '/v1';

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { ask } from './ask.js';
-import { CITUS_URL, createOnCitus, dropOnCitus } from './citus.js';
 
 /** Of a database on the tests' server, whose role may create databases and roles. */
 const serverUrl = () => process.env['TEST_DATABASE_URL']!;
@@ -17,22 +16,13 @@ export async function createDatabase(
   template = 'template1',
 ): Promise<string> {
   const name = `test_${randomBytes(6).toString('hex')}`;
-  if (address === CITUS_URL) {
-    return createOnCitus(name);
-  }
   await onServer(`create database ${name} template ${template}`);
   return Object.assign(new URL(address), { pathname: `/${name}` }).href;
 }
 
-/** @returns the URL of a new database with all migrations, as {@link createDatabase}: a copy, except on Citus. */
-export async function createMigratedDatabase(address = serverUrl()): Promise<string> {
-  if (address !== CITUS_URL) {
-    return createDatabase(address, process.env['TEST_TEMPLATE']);
-  }
-  const url = await createDatabase(address);
-  await runMigrations(url);
-  return url;
-}
+/** @returns the URL of a new database with all migrations, as {@link createDatabase}. */
+export const createMigratedDatabase = (address?: string): Promise<string> =>
+  createDatabase(address, process.env['TEST_TEMPLATE']);
 
 /** Before all tests: the database that {@link createMigratedDatabase} copies, and how. @returns its URL. */
 export async function createTemplate(): Promise<string> {
@@ -47,8 +37,5 @@ export async function createTemplate(): Promise<string> {
 
 export async function dropDatabase(url: string): Promise<void> {
   const name = new URL(url).pathname.slice(1);
-  if (CITUS_URL !== undefined && new URL(CITUS_URL).host === new URL(url).host) {
-    return dropOnCitus(name);
-  }
   await onServer(`drop database if exists ${name} with (force)`);
 }

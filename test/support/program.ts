@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync, type StdioOptions } from 'node:child_process';
 import { once } from 'node:events';
 
 /** Where Debian has programs of administrators, too. */
@@ -54,11 +54,9 @@ export class Program {
   /** @param options `isQuiet`: its standard output is discarded. */
   static start(command: string, args: string[], options: Options = {}): Program {
     const { isQuiet = false, ids = {}, ...others } = options;
-    const stdio = ['pipe', isQuiet ? 'ignore' : 'pipe', 'pipe'] as const;
+    const stdio: StdioOptions = ['pipe', isQuiet ? 'ignore' : 'pipe', 'pipe'];
     // A group of its own: a Ctrl-C of the tests does not reach it, and one for it reaches what it started.
-    return new Program(
-      spawn(command, args, { ...others, ...ids, stdio: [...stdio], detached: true }),
-    );
+    return new Program(spawn(command, args, { ...others, ...ids, stdio, detached: true }));
   }
 
   get processId(): number {

@@ -8,15 +8,7 @@ import { createDatabase, createMigratedDatabase, dropDatabase } from './database
 import { until } from './until.js';
 
 /** What the service and the npm scripts read. */
-const PARTS = [
-  'dist',
-  'package.json',
-  'docs/guides',
-  'docs/openapi.yaml',
-  'public',
-  'views',
-  'scripts',
-];
+const PARTS = ['dist', 'package.json', 'docs', 'public', 'views', 'scripts'];
 
 /** The built service in a project folder of its own, so that its programs leave the checkout's data alone. */
 export class Project {
@@ -25,17 +17,11 @@ export class Project {
 
   private root = '';
 
-  private constructor(private readonly ids: Ids = {}) {}
-
-  static async create(ids: Ids): Promise<Project> {
-    const project = new Project(ids);
-    await project.prepare();
-    return project;
-  }
+  private constructor(private readonly ids: Ids) {}
 
   /** The project of the tests of a file or a `describe`, which is made before them and removed after them. */
-  static ofTests(): Project {
-    const project = new Project();
+  static ofTests(ids: Ids = {}): Project {
+    const project = new Project(ids);
     beforeAll(() => project.prepare());
     afterAll(() => project.remove());
     return project;

@@ -1,9 +1,10 @@
 import assert from 'node:assert';
 import { spawnSync } from 'node:child_process';
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { freePort } from '../../scripts/free-port.mjs';
+import { read } from './documents.js';
 import { PATH, Program } from './program.js';
 import { RawConnection } from './raw-http.js';
 import { temporaryFolder } from './temporary-folder.js';
@@ -14,10 +15,6 @@ const HAPROXY = join(PROJECT_ROOT, 'deploy/haproxy.cfg');
 export const PROXIES = ['haproxy', 'nginx'] as const;
 
 export type ProxyName = (typeof PROXIES)[number];
-
-/** What its file in `deploy/` says. */
-export const configurationOf = (name: ProxyName) =>
-  readFile(name === 'haproxy' ? HAPROXY : join(PROJECT_ROOT, 'deploy/nginx.conf'), 'utf8');
 
 function expectValid(name: ProxyName, args: string[], env: Record<string, string>): void {
   const check = spawnSync(name, args, { env: { PATH, ...env }, encoding: 'utf8' });
@@ -43,12 +40,10 @@ export class Proxy {
     const { args, env } = await { haproxy, nginx }[name](folder, port, ports);
     expectValid(name, [name === 'nginx' ? '-t' : '-c', ...args], env);
     const program = Program.start(name, args, { env: { PATH, ...env } });
-    await until(`${name} listens`, () =>
-      RawConnection.open(port).then(
-        (connection) => (connection.vanish(), true),
-        () => false,
-      ),
+    const connection = await until(`${name} listens`, () =>
+      RawConnection.open(port).catch(() => undefined),
     );
+    connection!.vanish();
     return new Proxy(port, program);
   }
 
@@ -61,7 +56,7 @@ export class Proxy {
   }
 }
 
-async function haproxy(folder: string, port: number, ports: [number, number]) {
+function haproxy(folder: string, port: number, ports: [number, number]) {
   const [LISTEN, PROCESS_1, PROCESS_2] = [port, ...ports].map((each) => `127.0.0.1:${each}`);
   return {
     args: ['-f', HAPROXY, '-db', '-p', join(folder, 'pid')],
@@ -70,7 +65,7 @@ async function haproxy(folder: string, port: number, ports: [number, number]) {
 }
 
 async function nginx(folder: string, port: number, ports: [number, number]) {
-  const site = (await configurationOf('nginx'))
+  const site = read('deploy/nginx.conf')
     .replace('listen 8080;', `listen 127.0.0.1:${port};`)
     .replace('server 127.0.0.1:3000 ', `server 127.0.0.1:${ports[0]} `)
     .replace('server 127.0.0.1:3001 ', `server 127.0.0.1:${ports[1]} `);

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import type { Answer } from './answers.js';
 
@@ -6,24 +7,24 @@ export type { Answer };
 /** One connection, on which any bytes can be sent. Whatever takes over 25 seconds to come is an error. */
 export class RawConnection {
   private received = '';
-  private readonly chunks: AsyncIterator<Buffer>;
+  private readonly chunks: AsyncIterator<string>;
 
   private constructor(private readonly socket: Socket) {
-    this.chunks = socket[Symbol.asyncIterator]();
+    this.chunks = socket.setEncoding('latin1')[Symbol.asyncIterator]();
+    // Whoever reads gets the error, too.
+    socket.on('error', () => {});
     socket.setTimeout(25_000, () => socket.destroy(new Error('nothing came for 25 seconds')));
   }
 
   static async open(port: number): Promise<RawConnection> {
     const socket = connect(port, '127.0.0.1');
-    await new Promise<void>((resolve, reject) => {
-      socket.once('connect', resolve).once('error', reject);
-    });
+    await once(socket, 'connect');
     return new RawConnection(socket);
   }
 
   /** @param bytes a string stands for its characters' codes, one byte each. */
   send(bytes: string | Buffer): void {
-    this.socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes);
+    this.socket.write(bytes, 'latin1');
   }
 
   /** Says that nothing more will be sent, and goes on reading. */
@@ -33,7 +34,7 @@ export class RawConnection {
 
   /** Leaves without a word: the service's side sees a reset connection. */
   vanish(): void {
-    this.socket.on('error', () => {}).resetAndDestroy();
+    this.socket.resetAndDestroy();
   }
 
   /** @returns the next response; the names of its headers are in lower case. */
@@ -72,9 +73,7 @@ export class RawConnection {
 
   private async receive(): Promise<boolean> {
     const { value, done } = await this.chunks.next();
-    if (!done) {
-      this.received += value.toString('latin1');
-    }
+    this.received += value ?? '';
     return !done;
   }
 }

@@ -33,11 +33,7 @@ export type TestService = Awaited<ReturnType<typeof startService>>;
 export async function startService(
   variables: Record<string, string> = {},
   sharedUrl?: string,
-  {
-    owner,
-    limits: changed = {},
-    modules = [],
-  }: { owner?: string; limits?: Partial<HttpLimits>; modules?: Type[] } = {},
+  options: { owner?: string; limits?: Partial<HttpLimits>; modules?: Type[] } = {},
 ) {
   const databaseUrl = sharedUrl ?? (await createMigratedDatabase());
   // They do not run through a pooler.
@@ -45,9 +41,9 @@ export async function startService(
     await runMigrations(databaseUrl);
   }
   const environment = readEnvironment({ DATABASE_URL: databaseUrl, ...variables });
-  const { key } = await administerKeys(owner ?? databaseUrl, (those) => those.issue('test'));
+  const { key } = await administerKeys(options.owner ?? databaseUrl, (keys) => keys.issue('test'));
   const log: string[] = [];
-  const limits = Object.assign(new HttpLimits(), changed);
+  const limits = Object.assign(new HttpLimits(), options.limits);
   const leaks: string[] = [];
   const write = (line: string) => {
     log.push(line);
@@ -56,7 +52,7 @@ export async function startService(
     }
   };
   const logger = createLogger('trace', { write });
-  const app = await createApp({ environment, databaseUrl, logger }, limits, modules);
+  const app = await createApp({ environment, databaseUrl, logger }, limits, options.modules);
   const dataSource = app.get(DataSource);
   const pool = poolOf(dataSource);
   const server: Server = app.getHttpServer();

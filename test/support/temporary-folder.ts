@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, type StdioOptions } from 'node:child_process';
 import { chmod, mkdtemp } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -25,8 +25,8 @@ export async function temporaryFolder(): Promise<string> {
   const cwd = await mkdtemp(join(tmpdir(), 'animal-store-tests-'));
   await chmod(cwd, 0o755);
   // The pipe closes with this process. The session is its own: what ends the tests does not end it.
-  const stdio = ['pipe', 'ignore', 'ignore'] as const;
-  const remover = spawn('sh', ['-c', REMOVE], { cwd, detached: true, stdio: [...stdio] });
+  const stdio: StdioOptions = ['pipe', 'ignore', 'ignore'];
+  const remover = spawn('sh', ['-c', REMOVE], { cwd, detached: true, stdio });
   remover.unref();
   (remover.stdin as Socket).unref();
   return cwd;

@@ -9,14 +9,13 @@ export class Wire {
     const upstream = connect({ port: Number(port), host, allowHalfOpen: true });
     for (const [from, to] of [[client, upstream] as const, [upstream, client] as const]) {
       this.sockets.add(from);
-      from.on('data', (bytes) => this.isStalled || this.loses(bytes) || to.write(bytes));
+      from.on('data', (bytes) => this.isStalled || to.write(bytes));
       from.on('end', () => this.isStalled || to.end());
       from.on('error', () => {});
       from.on('close', () => to.destroy());
     }
   });
   private isStalled = false;
-  private doomed: string | undefined;
 
   private constructor(private readonly target: URL) {}
 
@@ -42,18 +41,6 @@ export class Wire {
   stall(): () => void {
     this.isStalled = true;
     return () => void (this.isStalled = false);
-  }
-
-  /** Loses the next bytes that contain `text`. @returns whether that has happened. */
-  loseNext(text: string): () => boolean {
-    this.doomed = text;
-    return () => this.doomed === undefined;
-  }
-
-  private loses(bytes: Buffer): boolean {
-    const isDoomed = this.doomed !== undefined && bytes.includes(this.doomed);
-    this.doomed = isDoomed ? undefined : this.doomed;
-    return isDoomed;
   }
 
   private get port(): number {
