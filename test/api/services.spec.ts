@@ -56,15 +56,18 @@ describe('IdempotentCreation', () => {
       return all.map(({ bodyHash }) => ({ id: '1', json: '{}', bodyHash, isReplayed: false }));
     };
     const creation = new IdempotentCreation(storeWith({ insertOnce }), createLogger('silent'));
-    return { sizes, create: (key: string, pet: NewPet) => creation.create('1', key, pet) };
+    const create = (key: string, pet: NewPet, keyId = '1') => creation.create(keyId, key, pet);
+    return { sizes, create };
   }
 
-  it('gives twins the same pet, replayed to the second, and rejects one with another body', async () => {
+  it('gives twins of an API key the same pet, replayed to the second, and rejects one with another body', async () => {
     const { create } = creations();
+    const ofOther = create('key', REX, '2');
     const [first, second, other] = [REX, REX, MAX].map((pet) => create('key', pet));
     await expect(other).rejects.toMatchObject({ code: 'idempotency_key_reused' });
     const pet = await first!;
     expect([pet.isReplayed, await second]).toEqual([false, { ...pet, isReplayed: true }]);
+    expect((await ofOther).isReplayed).toBe(false);
   });
 
   it('takes at most 64 locks with a statement', async () => {

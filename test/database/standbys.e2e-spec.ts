@@ -4,7 +4,6 @@ import { Client } from 'pg';
 import { onDatabase } from '../../src/cli/command.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { DATABASE_TIMEOUTS } from '../../src/database/pool.js';
-import { serversOf } from '../../src/database/servers.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { Cursors } from '../../src/listing/cursors.js';
 import { runMigrations } from '../../src/schema/migrations.js';
@@ -21,16 +20,6 @@ import { until } from '../support/until.js';
 const CLIENTS = FULL_LENGTH ? 100 : 10;
 
 const BINARIES = await systemBinaries();
-
-it.each([
-  [
-    'postgres://u:p%2C@a:1,b/db?target_session_attrs=read-write&sslmode=disable',
-    ['a:1/db?sslmode=disable', 'b/db?sslmode=disable'],
-  ],
-  ['postgres://u:p%2C@a/db?sslmode=disable', []],
-])('a URL is one for each server, if target_session_attrs is set: %s', (url, ends) => {
-  expect(serversOf(url)).toEqual(ends.map((end) => `postgres://u:p%2C@${end}`));
-});
 
 describeWith('PostgreSQL', BINARIES)('reads', () => {
   let primary: Postgres;

@@ -35,11 +35,6 @@ describe('the dashboard and the alerts', () => {
     expect(samples).toEqual(expect.arrayContaining(used!));
   });
 
-  it('have a heading and a paragraph for each alert in docs/operations.md, and no other', () => {
-    const headings = [...read('docs/operations.md').matchAll(/^#### (Animal\w+)\n\n[^#\s]/gm)];
-    expect(headings.map(([, name]) => name)).toEqual(NAMES);
-  });
-
   itWith('promtool')('fire when, and only when, that has happened which they are about', () => {
     const file = 'docs/observability/alerts.test.yaml';
     expect(parse(read(file)).tests.map(({ name }: any) => name)).toEqual(NAMES);

@@ -1,5 +1,8 @@
+import { once } from 'node:events';
 import { connect } from 'node:net';
+import { PassThrough } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
+import { Controller, Get, Module, StreamableFile } from '@nestjs/common';
 import { expectError } from '../support/answers.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { serviceOfTests, startService } from '../support/service.js';
@@ -110,6 +113,32 @@ describe('a service that is told to stop', () => {
     expect([status, last['connection']]).toEqual([201, 'close']);
     expect(await busy!.rest()).toBe('');
     await stopped;
+  });
+
+  it('closes a connection with the end of a response that has begun', async () => {
+    const source = new PassThrough();
+    @Controller('stream')
+    class StreamController {
+      @Get()
+      read() {
+        return new StreamableFile(source);
+      }
+    }
+    @Module({ controllers: [StreamController] })
+    class StreamModule {}
+    const service = await startService({}, undefined, { modules: [StreamModule] });
+    const socket = connect(service.port, '127.0.0.1');
+    socket.write(request('GET /stream', [`Authorization: Bearer ${service.key}`]));
+    source.write('begun');
+    await once(socket, 'data');
+    const idle = await RawConnection.open(service.port);
+    const stopped = service.stop();
+    await idle.rest();
+    const since = performance.now();
+    socket.resume();
+    source.end();
+    await stopped;
+    expect(performance.now() - since).toBeLessThan(service.limits.stopTimeout / 2);
   });
 
   it('waits no longer for one that takes no answers, after a CONNECT neither', async () => {

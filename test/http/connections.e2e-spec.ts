@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { connect } from 'node:net';
 import { HttpLimits } from '../../src/http/limits.js';
 import { expectError } from '../support/answers.js';
@@ -78,6 +79,16 @@ describe('a connection', () => {
     connection.send(REX + LIVE);
     await expectStatus(201);
     await expectStatus(200);
+  });
+
+  it('is closed soon after the response to garbage, also if its client leaves its side open', async () => {
+    const before = await service.connections();
+    const client = connect({ port: service.port, host: '127.0.0.1', allowHalfOpen: true }).resume();
+    client.write('garbage\r\n\r\n');
+    await once(client, 'end');
+    // Long before the limits of its time.
+    await until('it is closed', async () => (await service.connections()) <= before, 8);
+    client.destroy();
   });
 
   it('whose client has closed its side gets all responses, and is closed', async () => {

@@ -1,11 +1,10 @@
 import { Client } from 'pg';
 import { VERSION } from '../../src/config/project-root.js';
 import { DATABASE_TIMEOUTS } from '../../src/database/pool.js';
-import { OperatorError } from '../../src/errors/operator-error.js';
 import { operations } from '../support/contract.js';
 import { exchange, request } from '../support/raw-http.js';
 import { until } from '../support/until.js';
-import { serviceOfTests, startService } from '../support/service.js';
+import { serviceOfTests } from '../support/service.js';
 
 describe('the metrics', () => {
   const service = serviceOfTests({ METRICS_PORT: '0', COMMIT: '0123abc' });
@@ -127,13 +126,5 @@ describe('the metrics', () => {
     expect(headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/);
     expect((await fetch(address().replace('metrics', 'v1/pets'))).status).toBe(404);
     await service.api.get('/metrics').expect(404);
-  });
-
-  it('keep a process from starting if their port is taken, and say so', async () => {
-    const taken = { METRICS_PORT: String(service.metricsPort()) };
-    await expect(startService(taken, service.databaseUrl)).rejects.toMatchObject({
-      constructor: OperatorError,
-      message: expect.stringContaining('METRICS_PORT'),
-    });
   });
 });

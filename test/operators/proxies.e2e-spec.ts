@@ -1,25 +1,21 @@
-import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { appendFile, readFile } from 'node:fs/promises';
 import { createServer, request as httpRequest, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { administerKeys } from '../../src/auth/api-keys.js';
 import { HttpLimits } from '../../src/http/limits.js';
 import supertest from 'supertest';
 import { expectError } from '../support/answers.js';
 import { query } from '../support/ask.js';
-import { describeWith, itWith } from '../support/describe-with.js';
+import { describeWith } from '../support/describe-with.js';
 import { read } from '../support/documents.js';
 import { freePort } from '../../scripts/free-port.mjs';
 import { areInstalled } from '../support/program.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { Project, type Service } from '../support/project.js';
-import { temporaryFolder } from '../support/temporary-folder.js';
 import { until } from '../support/until.js';
-import { checkHaproxy, PROXIES, Proxy, type ProxyName } from '../support/proxy.js';
+import { PROXIES, Proxy, type ProxyName } from '../support/proxy.js';
 
 it('nginx closes idle connections to the service before the service does', () => {
   const [, seconds] = /keepalive_timeout (\d+)s;\n}/.exec(read('deploy/nginx.conf'))!;
@@ -216,14 +212,3 @@ describe.each(PROXIES)('servers that close connections without a response, behin
     });
   });
 });
-
-itWith('haproxy')(
-  'deploy/haproxy.cfg may be given a certificate, or one name for all processes',
-  async () => {
-    const pem = join(await temporaryFolder(), 'animals.pem');
-    const make = 'req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -keyout';
-    execFileSync('openssl', [...make.split(' '), pem, '-out', `${pem}.crt`], { stdio: 'ignore' });
-    await appendFile(pem, await readFile(`${pem}.crt`));
-    checkHaproxy({ CERTIFICATE: pem, PROCESSES: 'localhost:3000' });
-  },
-);

@@ -22,10 +22,6 @@ function expectValid(name: ProxyName, args: string[], env: Record<string, string
   assert.doesNotMatch(check.stderr, /warn|alert/i);
 }
 
-/** Has haproxy verify its configuration with these variables. */
-export const checkHaproxy = (env: Record<string, string>) =>
-  expectValid('haproxy', ['-c', '-f', HAPROXY], env);
-
 /** A proxy with its configuration of `deploy/`, before two processes of this machine. */
 export class Proxy {
   private constructor(
