@@ -289,7 +289,7 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
       await areClosed;
       await until('an animal is created', async () => (await post(service)).status === 201);
       expect(await portsInUse()).toEqual(new Set([other.port]));
-      await service.api.get('/v1/pets/1').expect(200);
+      await until('it is read', async () => (await service.api.get('/v1/pets/1')).status === 200);
     });
   });
 });
