@@ -289,7 +289,8 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
       await areClosed;
       await until('an animal is created', async () => (await post(service)).status === 201);
       expect(await portsInUse()).toEqual(new Set([other.port]));
-      await until('it is read', async () => (await service.api.get('/v1/pets/1')).status === 200);
+      const isRead = async () => (await service.api.get('/v1/pets/1')).status === 200;
+      await until('it is read', isRead, 2);
     });
   });
 });

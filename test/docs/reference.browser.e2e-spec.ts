@@ -119,11 +119,8 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
       expect(created.status).toBe('201');
       expect(created.body).toContain('"categoryId": 9007199254740993,');
 
-      await (
-        await open('listPets')
-      )
-        .locator('[data-param-name=status] select')
-        .selectOption('sold');
+      await open('listPets');
+      await operation('listPets').locator('[data-param-name=status] select').selectOption('sold');
       const listed = await execute('listPets');
       expect(listed.status).toBe('200');
       expect(listed.body).toMatch(/^\[\s*\{.*"categoryId": 9007199254740993,/s);
