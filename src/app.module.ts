@@ -18,6 +18,7 @@ import { DocsController } from './docs/docs.controller.js';
 import { IndexController } from './docs/index.controller.js';
 import { ErrorFilter } from './errors/error.filter.js';
 import { AccessLog } from './access-log/access-log.js';
+import { Gate } from './gate/gate.js';
 import { BodyGuard } from './http/body.guard.js';
 import { HttpLimits } from './http/limits.js';
 import { HealthModule } from './health/health.module.js';
@@ -39,7 +40,12 @@ export interface Resources {
 @Global()
 @Module({})
 export class AppModule {
-  static forRoot(resources: Resources, limits: HttpLimits, others: Type[] = []): DynamicModule {
+  static forRoot(
+    resources: Resources,
+    limits: HttpLimits,
+    gate: Gate,
+    others: Type[] = [],
+  ): DynamicModule {
     const { environment, databaseUrl, logger } = resources;
     const shared = [
       { provide: Environment, useValue: environment },
@@ -48,6 +54,7 @@ export class AppModule {
       { provide: ENGINE, useFactory: engineOf, inject: [DataSource] },
       { provide: LOGGER, useValue: logger },
       { provide: HttpLimits, useValue: limits },
+      { provide: Gate, useValue: gate },
       AccessLog,
       OpenApiDocument,
       TurnGuard,

@@ -3,6 +3,7 @@ import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { AppModule, type Resources } from './app.module.js';
 import { AccessLog } from './access-log/access-log.js';
+import { Gate } from './gate/gate.js';
 import { HttpAdapter } from './http/http-adapter.js';
 import { HttpLimits } from './http/limits.js';
 import { nestLogger } from './logging/logger.js';
@@ -13,15 +14,22 @@ export async function createApp(
   modules: Type[] = [],
 ): Promise<NestExpressApplication> {
   const { CORS_ORIGINS, TRUST_PROXY } = resources.environment;
-  const adapter = new HttpAdapter(limits, TRUST_PROXY);
+  const gate = new Gate(limits);
+  const adapter = new HttpAdapter(limits, gate, resources.logger, TRUST_PROXY);
   const app = await NestFactory.create<NestExpressApplication>(
-    AppModule.forRoot(resources, limits, modules),
+    AppModule.forRoot(resources, limits, gate, modules),
     adapter,
     // BodyGuard reads the body, after the guards that check the API key.
     { logger: nestLogger(resources.logger), abortOnError: false, bodyParser: false },
   );
   app.enableVersioning({ type: VersioningType.URI });
-  app.use(app.get(AccessLog).middleware);
+  const accessLog = app.get(AccessLog);
+  app.use(accessLog.middleware);
+  adapter.describe = (rejection) => ({
+    ...accessLog.rejection(rejection),
+    // Nothing in it is secret, so pages of any origin may read it.
+    ...(CORS_ORIGINS && { 'Access-Control-Allow-Origin': '*' }),
+  });
   if (CORS_ORIGINS !== undefined) {
     // The pages of these origins, or of all if it is `*`, may read the responses, errors too. The routes answer OPTIONS.
     app.enableCors({

@@ -1,31 +1,38 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
-import { isIP } from 'node:net';
+import { isIP, type Socket } from 'node:net';
 import { Inject, Injectable } from '@nestjs/common';
 import type { NextFunction } from 'express';
 import { KEY_PREFIX } from '../api-key.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
+import { ERRORS } from '../errors/api-error.js';
 import type { Request, Response } from '../http/express-classes.js';
+import type { Rejection } from '../http/last-words.js';
 
 export type LoggedResponse = ReturnType<typeof fieldsOf>;
 
-function fieldsOf(request: Request, response: Response) {
-  const { headers, socket } = request;
-  const ip = (headers['x-forwarded-for'] && request.ip) || '';
+/** @param request missing for input that is not an HTTP request. @param status missing if the client left before. */
+function fieldsOf(
+  id: string,
+  receivedAt: number,
+  socket: Socket,
+  request?: Request,
+  status?: number,
+  code?: string,
+) {
+  const ip = (request?.headers['x-forwarded-for'] && request.ip) || '';
   return {
-    request: request.id,
-    /** Missing for input that is not an HTTP request. */
-    method: request.method as string | undefined,
+    request: id,
+    method: request?.method,
     // The route's pattern, not the path, so that no client input from the URL gets into the log.
-    route: request.route?.path as string | undefined,
-    /** Missing if the client disconnected before it got a response. */
-    status: response.headersSent ? response.statusCode : undefined,
-    code: response.locals?.['errorCode'] as string | undefined,
-    ms: Math.round((performance.now() - request.receivedAt) * 1000) / 1000,
-    key: request.user?.keyId,
+    route: request?.route?.path as string | undefined,
+    status,
+    code,
+    ms: Math.round((performance.now() - receivedAt) * 1000) / 1000,
+    key: request?.user?.keyId,
     // From `X-Forwarded-For` if a trusted proxy wrote it and it is an address.
     client: isIP(ip) === 0 ? socket.remoteAddress : ip,
-    trace: traceIdOf(headers['traceparent']),
+    trace: traceIdOf(request?.headers['traceparent']),
   };
 }
 
@@ -41,19 +48,36 @@ export class AccessLog {
     request.id = requestId(headers);
     headers['x-forwarded-for'] &&= `${headers['x-forwarded-for']}`.replaceAll(WITH_PORT, '$1$2');
     response.setHeader('X-Request-Id', request.id);
-    response.setHeader('X-Content-Type-Options', 'nosniff');
-    response.setHeader('Cache-Control', 'no-store');
-    response.onceClosed.push(() => this.log(request, response));
+    for (const [name, value] of COMMON_HEADERS) {
+      response.setHeader(name, value);
+    }
+    response.onceClosed.push(() => {
+      const status = response.headersSent ? response.statusCode : undefined;
+      const code = response.locals?.['errorCode'] as string | undefined;
+      const { id, receivedAt, socket } = request;
+      this.log(fieldsOf(id, receivedAt, socket, request, status, code));
+    });
     next();
   };
 
+  /** Logs the response to input that is not a request. @returns its headers. */
+  rejection({ error, socket, request, receivedAt }: Rejection): Record<string, string> {
+    const id = request === undefined ? randomUUID() : requestId(request.headers);
+    this.log(fieldsOf(id, receivedAt, socket, request, ERRORS[error.code].status, error.code));
+    return { 'X-Request-Id': id, ...Object.fromEntries(COMMON_HEADERS) };
+  }
+
   /** Logs probes at level `debug`: supervisors send them every few seconds, and their lines would hide the others. */
-  private log(request: Request, response: Response): void {
-    const fields = fieldsOf(request, response);
+  private log(fields: LoggedResponse): void {
     this.logger[fields.route?.startsWith('/health/') ? 'debug' : 'info'](fields, 'request');
     this.observe?.(fields);
   }
 }
+
+const COMMON_HEADERS = [
+  ['X-Content-Type-Options', 'nosniff'],
+  ['Cache-Control', 'no-store'],
+] as const;
 
 /** An address as some gateways write it in `X-Forwarded-For`, with a port: `203.0.113.9:61598` or `[2001:db8::1]:443`. */
 const WITH_PORT = /\[([0-9a-f:.]{2,45})\](?::\d{1,5})?|\b((?:\d{1,3}\.){3}\d{1,3}):\d{1,5}/gi;

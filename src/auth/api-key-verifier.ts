@@ -3,6 +3,7 @@ import { Pool } from 'pg';
 import { BATCH_LIMITS, Batcher } from '../database/batcher.js';
 import { run, Statement } from '../database/statement.js';
 import { reasonOf } from '../errors/database-error.js';
+import { Gate } from '../gate/gate.js';
 import type { Request } from '../http/express-classes.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { hashApiKey, isApiKey } from '../api-key.js';
@@ -37,6 +38,13 @@ const NOTE_KEY_USE = new Statement(
      and (last_used_at is null or last_used_at < now() - interval '1 minute')`,
 );
 
+/**
+ * The token of an `Authorization`: after `Bearer` in any letter case and one or more spaces (RFC 6750, section 2.1). Two
+ * headers, which the server joins with a comma, have none.
+ */
+export const tokenOf = (authorization = ''): string | undefined =>
+  /^bearer +([A-Za-z0-9._~+/-]+=*)$/i.exec(authorization)?.[1];
+
 type Caller = NonNullable<Request['user']>;
 
 interface ValidKey {
@@ -69,7 +77,10 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
   constructor(
     private readonly pool: Pool,
     @Inject(LOGGER) private readonly logger: Logger,
-  ) {}
+    gate: Gate,
+  ) {
+    gate.recognize = (request) => this.recognize(request);
+  }
 
   onModuleInit(): void {
     this.refreshing = setInterval(() => void this.refresh(), VERIFICATION.refreshEvery).unref();
@@ -80,8 +91,9 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
     await this.refresh();
   }
 
-  recall(key: string): Caller | undefined {
-    const entry = this.remembered.get(hashApiKey(key));
+  /** @param hash of a key: {@link hashApiKey}. @returns its caller, if the key is remembered. */
+  recall(hash: string): Caller | undefined {
+    const entry = this.remembered.get(hash);
     if (entry === undefined || entry.trustedUntil <= performance.now()) {
       return undefined;
     }
@@ -97,6 +109,16 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
       this.remembered.set(hash, valid);
     }
     return valid?.caller;
+  }
+
+  /** For the gate, when a request has arrived. @returns the id of its key, if that is remembered. */
+  private recognize(request: Request): string | undefined {
+    const token = tokenOf(request.headers.authorization);
+    if (token === undefined) {
+      return undefined;
+    }
+    request.keyHash = hashApiKey(token);
+    return this.recall(request.keyHash)?.keyId;
   }
 
   private async lookUp(hashes: string[]): Promise<(ValidKey | undefined)[]> {

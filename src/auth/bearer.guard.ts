@@ -3,7 +3,7 @@ import { Reflector } from '@nestjs/core';
 import { AuthGuard } from '@nestjs/passport';
 import { ApiError } from '../errors/api-error.js';
 import type { Request } from '../http/express-classes.js';
-import { ApiKeyVerifier } from './api-key-verifier.js';
+import { ApiKeyVerifier, tokenOf } from './api-key-verifier.js';
 import { Public } from './public.decorator.js';
 
 /** Rejects requests without a valid API key, unless their controller is public. passport checks keys not remembered. */
@@ -21,7 +21,9 @@ export class BearerGuard extends AuthGuard('bearer') {
       return true;
     }
     const request = context.getArgByIndex<Request>(0);
-    request.user = this.verifier.recall(bearerToken(request));
+    // The gate has looked for a remembered key already.
+    request.user =
+      request.keyHash === undefined ? undefined : this.verifier.recall(request.keyHash);
     return request.user !== undefined || (super.canActivate(context) as Promise<boolean>);
   }
 
@@ -38,16 +40,13 @@ export class BearerGuard extends AuthGuard('bearer') {
   }
 }
 
-/**
- * `Bearer` in any letter case, one or more spaces, and the token (RFC 6750, section 2.1). Two headers, which the server
- * joins with a comma, are none. @throws ApiError `missing_api_key` or `invalid_api_key`.
- */
+/** @throws ApiError `missing_api_key` or `invalid_api_key`. */
 function bearerToken({ headers: { authorization } }: Request): string {
   if (!authorization) {
     const message = 'An API key is required: send Authorization: Bearer <key>.';
     throw new ApiError('missing_api_key', message);
   }
-  const [, token] = /^bearer +([A-Za-z0-9._~+/-]+=*)$/i.exec(authorization) ?? [];
+  const token = tokenOf(authorization);
   if (token === undefined) {
     throw /^bearer\b/i.test(authorization)
       ? invalidKey()

@@ -24,11 +24,37 @@ export class StaticContent {
   /** Sends it, gzipped if the client accepts that; or 304 if the client has it. Does not support ranges. */
   async sendTo(response: Response): Promise<void> {
     response.set(this.headers);
-    if (response.req.acceptsEncodings('gzip', 'identity') !== 'gzip') {
-      response.send(this.bytes);
-      return;
+    const { req } = response;
+    let { bytes } = this;
+    if (req.acceptsEncodings('gzip', 'identity') === 'gzip') {
+      this.gzipped ??= promisify(gzip)(this.bytes, { level: 9 });
+      response.set('Content-Encoding', 'gzip');
+      bytes = await this.gzipped;
     }
-    this.gzipped ??= promisify(gzip)(this.bytes, { level: 9 });
-    response.set('Content-Encoding', 'gzip').send(await this.gzipped);
+    if (req.method === 'HEAD' || req.fresh || bytes.length <= STEP) {
+      response.send(bytes);
+    } else {
+      response.set('Content-Length', String(bytes.length));
+      sendFrom(0, bytes, response);
+    }
+  }
+}
+
+/** Bytes of a large content that are sent in a turn of the event loop. */
+const STEP = 64 * 1024;
+
+/** In steps: others come between, and what a client does not read stays here, where there is one copy for all. */
+function sendFrom(start: number, bytes: Buffer, response: Response): void {
+  const end = start + STEP;
+  if (end >= bytes.length) {
+    response.end(bytes.subarray(start));
+    return;
+  }
+  const goOn = () =>
+    setImmediate(() => (response.destroyed ? undefined : sendFrom(end, bytes, response)));
+  if (response.write(bytes.subarray(start, end))) {
+    goOn();
+  } else {
+    response.once('drain', goOn);
   }
 }

@@ -4,6 +4,7 @@ import { StreamableFile } from '@nestjs/common';
 import express, { type Express } from 'express';
 import { parse, stringify } from 'lossless-json';
 import type { ApiError } from '../errors/api-error.js';
+import type { HttpLimits } from './limits.js';
 
 /*
  * Express sets the prototype of each request and response, which slows down all later accesses to them: on Node 20 it
@@ -21,21 +22,32 @@ export class Request extends ExpressRequest {
   receivedAt = performance.now();
   /** Whose API key it has: `api_keys.id`, an int64 in decimal. The guard sets it. */
   override user?: { keyId: string } = undefined;
-  /** Chunks of its body that have arrived, or reads of it. */
+  /** SHA-256 of its bearer token, if that looks like one. */
+  keyHash?: string = undefined;
+  /** Bytes of its method, target and header fields, without what surrounds them. */
+  headBytes = 0;
+  /** Bytes and chunks of its body that have arrived. */
+  bodyBytes = 0;
   chunks = 0;
-  /** Why Node rejects its head. */
+  /** Why its head is rejected. */
   headError?: ApiError = undefined;
   /** Why Node rejects its body. */
   bodyError?: ApiError = undefined;
   /** Called with {@link bodyError}, while the body is read. */
   onBodyError?: (error: ApiError) => void = undefined;
+  /** Whether the handler has ended the response. */
+  isAnswered = false;
+  declare readonly limits: HttpLimits;
 
   /** Joins what waits for a reader: Node makes an object of 450 bytes of each chunk, and that may have one byte. */
   override push(chunk: Buffer | null): boolean {
-    if (chunk !== null && ++this.chunks % 64 === 0 && this.readableFlowing === null) {
-      this.unshift(this.read(this.readableLength) ?? '');
+    if (chunk !== null) {
+      this.bodyBytes += chunk.length;
+      if (++this.chunks % 64 === 0 && this.readableFlowing === null) {
+        this.unshift(this.read(this.readableLength) ?? '');
+      }
     }
-    return super.push(chunk) && !isFull(this);
+    return super.push(chunk) && !this.isFull;
   }
 
   /** Node aborts each request of a connection that closes, which takes 4 µs. Nobody knows one that is not handled yet. */
@@ -44,16 +56,21 @@ export class Request extends ExpressRequest {
   }
 
   override _read(size: number): void {
-    if (!isFull(this)) {
+    if (!this.isFull) {
       super._read(size);
-    } else if (this.listenerCount('resume') === 0) {
+    } else if (!this.isAnswered && this.listenerCount('resume') === 0) {
       this.once('resume', () => super._read(size));
     }
   }
-}
 
-/** After many chunks, a connection is not read until its request has a reader: a chunk takes 2 µs, whatever its size. */
-const isFull = ({ chunks, readableFlowing }: Request) => chunks > 1024 && readableFlowing === null;
+  /** Whether the connection is not read now: a chunk takes 2 µs, whatever its size. */
+  private get isFull(): boolean {
+    const { limits, chunks, bodyBytes } = this;
+    return this.isAnswered
+      ? bodyBytes > limits.discardedBytes || chunks > limits.discardedChunks
+      : chunks > limits.bodyChunks && this.readableFlowing === null;
+  }
+}
 
 Object.setPrototypeOf(Request.prototype, express.request);
 
@@ -66,8 +83,12 @@ export class Response extends ExpressResponse {
   readonly onceClosed: (() => void)[] = [];
 
   override end(...content: any[]): this {
-    // Before Node decides whether somebody reads the rest of the request.
     this.onceEnded.splice(0).forEach((act) => act());
+    this.req.isAnswered = true;
+    if (!this.req.complete) {
+      // Node would read the rest without limit if nobody did.
+      this.req.resume();
+    }
     return super.end(...content);
   }
 
@@ -89,10 +110,13 @@ function json(this: express.Response, body: unknown): express.Response {
 }
 
 /** @returns the classes of which Node constructs the requests and responses of `app`. */
-export function classesFor(app: Express) {
+export function classesFor(
+  app: Express,
+  limits: HttpLimits,
+): { IncomingMessage: typeof Request; ServerResponse: typeof Response } {
   class AppRequest extends Request {}
   class AppResponse extends Response {}
-  app.request = Object.assign(AppRequest.prototype, { app }) as unknown as express.Request;
+  app.request = Object.assign(AppRequest.prototype, { app, limits }) as unknown as express.Request;
   app.response = Object.assign(AppResponse.prototype, { app, json }) as unknown as express.Response;
   return { IncomingMessage: AppRequest, ServerResponse: AppResponse };
 }

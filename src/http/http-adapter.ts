@@ -1,13 +1,30 @@
 import { createServer, type Server } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express, type NextFunction } from 'express';
 import { ApiError } from '../errors/api-error.js';
-import { Connections } from './connection.js';
+import type { Logger } from '../logging/logger.js';
+import type { Connection } from './connection.js';
+import { Connections } from './connections.js';
 import { classesFor, JsonText, type Request, type Response } from './express-classes.js';
+import { lastWords, type Rejection } from './last-words.js';
 import type { HttpLimits } from './limits.js';
-import { RequestQueue } from './request-queue.js';
+import { ListenerErrors } from './listener-errors.js';
+import { networkOf } from './network.js';
 import { parseQuery, pathAndQuery } from './request-target.js';
+
+/** What decides when a request that has arrived is handled. */
+export interface Arrivals {
+  /** What {@link arrive} calls for a request when its turn has come. */
+  handle: (response: Response) => void;
+  /** @param network the client's, or the one that a trusted proxy names: {@link networkOf}. */
+  arrive(response: Response, network: string): void;
+  /** A connection was accepted. */
+  accepted(): void;
+  /** A connection with so many requests was closed. */
+  left(requests: number): void;
+}
 
 /** Nest's ExpressAdapter, on a server of Node with this service's limits. */
 export class HttpAdapter extends ExpressAdapter {
@@ -15,13 +32,17 @@ export class HttpAdapter extends ExpressAdapter {
   declare protected instance: Express;
   private readonly classes;
   private readonly connections: Connections;
-  private readonly queue: RequestQueue;
+  readonly errors: ListenerErrors;
+  /** The headers of the response to input that is not a request. */
+  describe: (rejection: Rejection) => Record<string, string> = () => ({});
 
   /** Readiness is then 503, so that proxies send further requests elsewhere. */
   isStopping = false;
 
   constructor(
     private readonly limits: HttpLimits,
+    private readonly arrivals: Arrivals,
+    logger?: Logger,
     trustProxy: number | string | false = false,
   ) {
     const app = express()
@@ -32,9 +53,16 @@ export class HttpAdapter extends ExpressAdapter {
       .set('query parser', parseQuery)
       .set('trust proxy', trustProxy);
     super(app);
-    this.classes = classesFor(app);
-    this.connections = new Connections(limits);
-    this.queue = new RequestQueue(limits, (response) => this.instance(response.req, response));
+    this.classes = classesFor(app, limits);
+    this.errors = new ListenerErrors(logger);
+    const isProxy = app.get('trust proxy fn') as (address: string, hop: number) => boolean;
+    this.connections = new Connections(
+      limits,
+      this.errors,
+      (address) => isProxy(address, 0),
+      (requests) => arrivals.left(requests),
+    );
+    arrivals.handle = (response) => this.instance(response.req, response);
   }
 
   override initHttpServer(): void {
@@ -57,20 +85,37 @@ export class HttpAdapter extends ExpressAdapter {
     Object.assign(this.httpServer, { httpAllowHalfOpen: true });
     // Node drops the fields beyond this count. It is one more than the limit, so that too many can be detected.
     this.httpServer.maxHeadersCount = limits.headerFields + 1;
-    this.httpServer
-      .on('connection', (socket: Socket) => this.connections.accept(socket))
-      .on('connection', () => (this.queue.hasAccepted = true))
-      .on('connection', (socket) => socket.once('close', () => this.queue.noteClosed()))
-      .on('request', (request, response) => this.handle(request as Request, response as Response))
-      .on('clientError', (error, socket) => this.rejectInput(error, socket as Socket))
-      .on('connect', (request, socket) => {
-        // Node has removed its own listener for errors. An error without a listener would end the process.
-        socket.once('error', () => socket.destroy());
-        this.respondLast(request as Request, new ApiError('route_not_found', 'No such path.'));
-      })
+    const { errors, httpServer, connections } = this;
+    httpServer
+      .on('connection', (socket: Socket) =>
+        errors.run('connection', socket, () => this.accept(socket)),
+      )
+      .on('request', (request, response) =>
+        errors.run('request', request.socket, () =>
+          this.take(request as Request, response as Response),
+        ),
+      )
+      .on('clientError', (error, socket) =>
+        errors.run('clientError', socket as Socket, () =>
+          this.rejectInput(error, socket as Socket),
+        ),
+      )
+      .on('connect', (request, socket) =>
+        errors.run('connect', socket as Socket, () =>
+          this.rejectConnect(request as Request, socket as Socket),
+        ),
+      )
       // BodyGuard sends 100 (Continue), or Node ends the connection. Other expectations may be ignored.
-      .on('checkContinue', (...exchange) => this.httpServer.emit('request', ...exchange))
-      .on('checkExpectation', (...exchange) => this.httpServer.emit('request', ...exchange));
+      .on('checkContinue', (...exchange) => httpServer.emit('request', ...exchange))
+      .on('checkExpectation', (...exchange) => httpServer.emit('request', ...exchange));
+    const upgraded = (_request: unknown, socket: Duplex) =>
+      errors.run('upgrade', socket as Socket, () => connections.upgrade(socket as Socket));
+    // Without a listener, as of a module's WebSockets, Node ignores Upgrade.
+    httpServer.on('newListener', (event) => {
+      if (event === 'upgrade' && !httpServer.listeners(event).includes(upgraded)) {
+        httpServer.on(event, upgraded);
+      }
+    });
   }
 
   /** Adds the backlog to Nest's arguments. */
@@ -103,15 +148,9 @@ export class HttpAdapter extends ExpressAdapter {
     return undefined;
   }
 
-  /** A middleware that rejects what is not HTTP, and a malformed head. */
-  readonly rejectMalformed = (request: Request, response: Response, next: NextFunction): void => {
-    const error = request.headError ?? malformedHead(request, this.limits.headerFields);
-    // When the service stops, each connection ends with its next response.
-    if (!this.httpServer.listening || error?.code === 'headers_too_large') {
-      response.setHeader('Connection', 'close');
-    }
-    next(error);
-  };
+  /** A middleware that rejects a request whose head is malformed, or that is one too many. */
+  readonly rejectMalformed = (request: Request, _response: Response, next: NextFunction): void =>
+    next(request.headError);
 
   /** 404, or for a path with routes 405 or the response to OPTIONS (RFC 9110, sections 9.3.7 and 15.5.6). Nest calls it last. */
   override setNotFoundHandler(): void {
@@ -146,25 +185,32 @@ export class HttpAdapter extends ExpressAdapter {
     return this.connections.stop(super.close());
   }
 
-  private handle(request: Request, response: Response): void {
+  private accept(socket: Socket): void {
+    this.arrivals.accepted();
+    this.connections.accept(socket);
+  }
+
+  private take(request: Request, response: Response): void {
+    request.headBytes = headBytesOf(request);
+    request.headError = malformedHead(request, this.limits.headerFields);
     const connection = this.connections.add(request, response);
     if (connection !== undefined) {
-      if (endsConnection(request)) {
-        connection.endAfterLatest();
-      }
       // Before Express, whose router cannot parse some targets.
       request.url = pathAndQuery(request.url);
-      this.queue.add(response, connection.keyId);
+      const isForwarded = connection.network === '' && request.headers['x-forwarded-for'];
+      this.arrivals.arrive(
+        response,
+        isForwarded ? networkOf(request.ip ?? '') : connection.network,
+      );
     }
   }
 
   /**
    * Responds to input that Node's parser or time limits reject, and ends the connection (RFC 9112, section 2.2). BodyGuard
-   * throws the error of a body, after earlier checks, such as that of the API key. For other input, a request without a
-   * method is made, which {@link rejectMalformed} rejects.
+   * throws the error of a body, after earlier checks, such as that of the API key.
    */
   private rejectInput({ code }: NodeJS.ErrnoException, socket: Socket): void {
-    const connection = this.connections.bySocket.get(socket);
+    const connection = this.connections.get(socket);
     const mayRespond = code !== 'ECONNRESET' && socket.writable && socket.bytesRead > 0;
     if (connection === undefined || !mayRespond) {
       socket.destroy();
@@ -174,41 +220,31 @@ export class HttpAdapter extends ExpressAdapter {
     const error = known === undefined ? notHttp() : new ApiError(...known);
     const { arriving } = connection;
     if (arriving === undefined) {
-      const request = new this.classes.IncomingMessage(socket);
-      this.respondLast(Object.assign(request, { method: undefined }), error);
+      this.endWith({ error, socket, receivedAt: performance.now() }, connection);
     } else {
       arriving.bodyError ??= error;
       arriving.onBodyError?.(error);
-      connection.endAfterLatest();
+      connection.stop();
+      connection.end();
     }
   }
 
-  /** Responds to CONNECT, or to input that is not a request, after the earlier requests, and ends the connection. */
-  private respondLast(request: Request, error: ApiError): void {
-    const { socket } = request;
-    const connection = this.connections.bySocket.get(socket)!;
-    request.headError = error;
-    // CONNECT has another form of target, which Express cannot parse.
-    request.url = '/';
-    connection.endAfterLatest(() => {
-      const response = new this.classes.ServerResponse(request);
-      response.assignSocket(socket);
-      response.setHeader('Connection', 'close');
-      response.once('close', () => response.noteClosed());
-      response.once('finish', () => {
-        response.detachSocket(socket);
-        response.emit('close');
-        connection.end();
-      });
-      this.instance(request, response);
-    });
+  private rejectConnect(request: Request, socket: Socket): void {
+    // Node has removed its own listener for errors. An error without a listener would end the process.
+    socket.once('error', () => socket.destroy());
+    const connection = this.connections.get(socket);
+    if (connection === undefined) {
+      socket.destroy();
+      return;
+    }
+    const error = new ApiError('route_not_found', 'No such path.');
+    this.endWith({ error, socket, request, receivedAt: request.receivedAt }, connection);
+  }
+
+  private endWith(rejection: Rejection, connection: Connection): void {
+    connection.end(() => lastWords(rejection, this.describe(rejection)));
   }
 }
-
-/** Node's parser cannot go on after a request for another protocol; RFC 9112, section 6.1, requires it for HTTP/1.0. */
-const endsConnection = ({ headers, httpVersion }: Request) =>
-  headers.upgrade !== undefined ||
-  (httpVersion === '1.0' && headers['transfer-encoding'] !== undefined);
 
 const notHttp = () =>
   new ApiError(
@@ -221,6 +257,15 @@ const NODE_ERRORS: Readonly<Record<string, ConstructorParameters<typeof ApiError
   HPE_CHUNK_EXTENSIONS_OVERFLOW: ['payload_too_large', 'The chunk extensions are too large.'],
   ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'The request did not arrive in time.'],
 };
+
+/** Without what separates them: the version, spaces and line ends. */
+function headBytesOf({ rawHeaders, method, url }: Request): number {
+  let bytes = method.length + url.length + ' HTTP/1.1'.length + 4;
+  for (const text of rawHeaders) {
+    bytes += text.length + 2;
+  }
+  return bytes;
+}
 
 /** The error of a request that Node accepted although its head is malformed; `undefined` if it is not. */
 function malformedHead({ rawHeaders, httpVersion, headers }: Request, headerFields: number) {

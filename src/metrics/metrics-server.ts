@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import {
+  Inject,
   Injectable,
   type OnApplicationBootstrap,
   type OnApplicationShutdown,
@@ -9,10 +10,12 @@ import {
 import { collectDefaultMetrics, Gauge } from 'prom-client';
 import { Environment } from '../config/environment.js';
 import { VERSION } from '../config/project-root.js';
-import { ApiError } from '../errors/api-error.js';
+import { ApiError, ERRORS } from '../errors/api-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import type { Response } from '../http/express-classes.js';
+import { Gate } from '../gate/gate.js';
 import { HttpAdapter } from '../http/http-adapter.js';
+import { LOGGER, type Logger } from '../logging/logger.js';
 import { HttpLimits } from '../http/limits.js';
 import { Metrics } from './metrics.js';
 
@@ -26,6 +29,8 @@ export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutd
   constructor(
     private readonly metrics: Metrics,
     private readonly environment: Environment,
+    @Inject(LOGGER) logger: Logger,
+    httpLimits: HttpLimits,
   ) {
     const { registry } = metrics;
     collectDefaultMetrics({ register: registry });
@@ -35,14 +40,21 @@ export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutd
       labelNames: ['version', 'commit', 'node'],
       registers: [registry],
     }).set({ version: VERSION, commit: environment.COMMIT ?? 'unknown', node: process.version }, 1);
-    const limits = Object.assign(new HttpLimits(), { connections: 100, requestsPerConnection: 4 });
-    const adapter = new HttpAdapter(limits);
+    const limits = { ...httpLimits, connections: 100, requestsPerConnection: 4 };
+    const adapter = new HttpAdapter(limits, new Gate(limits), logger);
     adapter.initHttpServer();
     adapter.use(adapter.rejectMalformed);
     adapter.get('/metrics', (_request: unknown, response: Response) => this.send(response));
+    adapter.setNotFoundHandler();
     adapter.setErrorHandler(
-      (error: unknown, _request: unknown, response: Response, _next: unknown) =>
-        response.status(error instanceof ApiError ? 400 : 500).end(),
+      (error: unknown, _request: unknown, response: Response, _next: unknown) => {
+        const { code, message } =
+          error instanceof ApiError
+            ? error
+            : new ApiError('internal_error', 'The metrics could not be read.');
+        const { status } = ERRORS[code];
+        response.status(status).json({ code, message, status });
+      },
     );
     this.server = adapter.getHttpServer();
   }

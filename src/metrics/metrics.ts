@@ -1,11 +1,13 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable, type OnModuleInit } from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { ServingPool } from '../database/pool.js';
 import { statements } from '../database/statement.js';
 import { HealthService } from '../health/health.service.js';
 import { AccessLog, type LoggedResponse } from '../access-log/access-log.js';
 import { TurnGuard } from '../auth/turn.guard.js';
+import type { HttpAdapter } from '../http/http-adapter.js';
 import { countLostLines } from '../logging/logger.js';
 import { OpenApiDocument, type Operation } from '../openapi/openapi-document.js';
 import { SchemaMonitor } from '../schema/schema-monitor.js';
@@ -58,6 +60,7 @@ export class Metrics implements OnModuleInit {
     standbys: Standbys,
     schema: SchemaMonitor,
     health: HealthService,
+    host: HttpAdapterHost<HttpAdapter>,
   ) {
     const gauge = this.readFrom.bind(this, Gauge);
     const counter = this.readFrom.bind(this, Counter);
@@ -66,6 +69,12 @@ export class Metrics implements OnModuleInit {
       // A scrape waits for 1 second at most: Prometheus would drop all of it.
       return Promise.race([isReady, wait(1_000, false, { ref: false })]).then(Number);
     });
+    counter(
+      'listener_errors_total',
+      "Mistakes in the service's listeners, by event. Each ended one connection.",
+      () => host.httpAdapter.errors.counts,
+      'event',
+    );
     counter('log_lines_lost_total', 'Lines that standard output did not accept.', countLostLines);
     counter(
       'database_reads_total',

@@ -2,6 +2,8 @@ import { type Clock, install } from '@sinonjs/fake-timers';
 import type { Pool } from 'pg';
 import { hashApiKey, isApiKey, newApiKey } from '../../src/api-key.js';
 import { ApiKeyVerifier, VERIFICATION } from '../../src/auth/api-key-verifier.js';
+import { Gate } from '../../src/gate/gate.js';
+import { HttpLimits } from '../../src/http/limits.js';
 import { createLogger } from '../../src/logging/logger.js';
 
 const newKeys = (length: number) => Array.from({ length }, newApiKey);
@@ -35,7 +37,7 @@ function verifierOn(isValid: (hash: string) => boolean, expiresIn: number | null
     return { rows: hashes.filter(isValid).map((hash, id) => [`${id}`, hash, expiresIn]) };
   };
   const pool = { query, release() {} } as unknown as Pool;
-  const verifier = new ApiKeyVerifier(pool, createLogger('silent'));
+  const verifier = new ApiKeyVerifier(pool, createLogger('silent'), new Gate(new HttpLimits()));
   const verifyAll = (keys: string[]) => Promise.all(keys.map((key) => verifier.verify(key)));
   return { verifier, verifyAll, sent };
 }
@@ -88,14 +90,17 @@ describe('ApiKeyVerifier', () => {
     // The database takes a second of that.
     const { verifier } = verifierOn(() => stopped.tick(1_000) > 0, expiresIn);
     const key = newApiKey();
-    expect([verifier.recall(key), verifier.recall(key)]).toEqual([undefined, undefined]);
+    expect([verifier.recall(hashApiKey(key)), verifier.recall(hashApiKey(key))]).toEqual([
+      undefined,
+      undefined,
+    ]);
     const caller = await verifier.verify(key);
     stopped.setSystemTime(Date.now() - 3_600_000);
     stopped.tick(recalled - 1_001);
-    expect(verifier.recall(key)).toBe(caller);
+    expect(verifier.recall(hashApiKey(key))).toBe(caller);
     expect(caller).toBeDefined();
     stopped.tick(2);
-    expect(verifier.recall(key)).toBeUndefined();
+    expect(verifier.recall(hashApiKey(key))).toBeUndefined();
   });
 
   it('verifies the keys in use every two seconds and notes their use, forgets others, remembers no unknown one, and does so when it stops', async () => {
@@ -108,7 +113,7 @@ describe('ApiKeyVerifier', () => {
     for (let i = 0; i < 2; i += 1) {
       clock.tick(VERIFICATION.refreshEvery);
       await settled();
-      [used, unknown].forEach((key) => verifier.recall(key));
+      [used, unknown].forEach((key) => verifier.recall(hashApiKey(key)));
     }
     const first = [[used, unused].map(hashApiKey), ['0', '1']];
     expect(sent.slice(1)).toEqual([...first, ...round]);

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { isUnavailable } from '../../src/errors/database-error.js';
 import { read } from '../support/documents.js';
 
@@ -48,4 +49,68 @@ it('the errors of a lost connection that pg throws without a code are unavailabl
     'Client has encountered a connection error and is not queryable',
     'Client was closed and is not queryable',
   ]);
+});
+
+describe('Node, on whose internals src/http relies,', () => {
+  const source = (name: string): string =>
+    execFileSync(
+      process.execPath,
+      ['--no-warnings', '-p', `process.binding('natives')['${name}']`],
+      {
+        encoding: 'utf8',
+        maxBuffer: 2 ** 24,
+      },
+    );
+  const server = source('_http_server');
+  const incoming = source('_http_incoming');
+  const common = source('_http_common');
+
+  it.each<[string, string, RegExp]>([
+    [
+      'gives the socket to the next response by itself, and ends it after a response with Connection: close',
+      server,
+      /if \(res\._last\) \{[^]*?destroySoon\(\)[^]*?outgoing\.shift\(\)[^]*?assignSocket\(socket\)/,
+    ],
+    [
+      'stops and starts the reading of a socket with pause and resume (Connection.take, Connections.readLater)',
+      server,
+      /socket\.on\('resume', onSocketResume[^]*?socket\.on\('pause', onSocketPause/,
+    ],
+    [
+      'lets a half-closed client have its response if httpAllowHalfOpen is set (HttpAdapter.initHttpServer)',
+      server,
+      /!server\.httpAllowHalfOpen/,
+    ],
+    [
+      'calls push for each chunk of a body, and does not read on if it returns false (Request.push)',
+      common,
+      /const ret = stream\.push\(b\);\s+if \(!ret\)\s+readStop/,
+    ],
+    [
+      'reads on when _read is called (Request._read)',
+      incoming,
+      /IncomingMessage\.prototype\._read = function[^]*?readStart\(this\.socket\)/,
+    ],
+    [
+      'discards the rest of a body unless something has read it (Response.end)',
+      server,
+      /resumeScheduled\)\s+req\._dump\(\)/,
+    ],
+    [
+      'destroys each request of a connection that closes (Request.destroy)',
+      server,
+      /function abortIncoming[^]*?req\.destroy\(/,
+    ],
+    [
+      'constructs the classes that it was given (classesFor)',
+      server,
+      /new server\[kServerResponse\]\(req/,
+    ],
+  ])('%s', (promise, text, pattern) => {
+    if (!pattern.test(text)) {
+      throw new Error(
+        `Node ${process.versions.node} may not do this any more: it ${promise}. Read its lib/_http_*.js, and change src/http.`,
+      );
+    }
+  });
 });

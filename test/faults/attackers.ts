@@ -78,6 +78,20 @@ export const ATTACKS: Record<string, (count: number) => void> = {
   ),
   '40 connections: 12 assets each, unread': many(BUNDLE.repeat(12)),
   '140 connections: an asset each, unread': many(BUNDLE),
+  '300 connections: an asset each, at once, unread': (count) => {
+    Array.from({ length: count }, () => open(BUNDLE));
+  },
+  '1,500 connections: an asset each, at once, unread': (count) => {
+    Array.from({ length: count }, () => open(BUNDLE));
+  },
+  '660 connections: 2 assets and 18 requests with 16 KB of header fields each, unread': many(
+    BUNDLE.repeat(2) + get('/health/live', `X: ${'x'.repeat(16_000)}`).repeat(18),
+  ),
+  '9,900 connections: 16 KB of a head that never ends': many(
+    get('/health/live', `X: ${'x'.repeat(16_000)}`).slice(0, -4),
+  ),
+  '50 connections without a key: 1,500 probes each, time and again': insist(LIVE.repeat(1_500)),
+  '200 connections without a key: 1,500 probes each, time and again': insist(LIVE.repeat(1_500)),
   '8 connections: 1,000 assets each, unread': many(BUNDLE.repeat(1_000)),
   '6,500 connections: an asset each, unread': many(BUNDLE),
   '9,900 connections: an asset and 19 lists without a key each, unread': many(

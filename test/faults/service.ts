@@ -1,5 +1,7 @@
 /** What a fault run breaks: the built service as a process, and its database. */
+import { execFile } from 'node:child_process';
 import { readdir, readFile } from 'node:fs/promises';
+import { promisify } from 'node:util';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { ask, query } from '../support/ask.js';
 import { freePort } from '../../scripts/free-port.mjs';
@@ -72,6 +74,30 @@ export class Service {
   /** How many files and sockets it has open. */
   async files(): Promise<number> {
     return (await readdir(`/proc/${this.program.processId}/fd`)).length;
+  }
+
+  /** Looks five times a second how much memory it has with its sockets' buffers, which a container's limit counts too. */
+  watchMemory(): () => number {
+    let peak = 0;
+    const look = async () => {
+      const { stdout } = await promisify(execFile)('ss', ['-Htm', 'sport', `= :${this.port}`], {
+        maxBuffer: 2 ** 26,
+      });
+      const sockets = Array.from(
+        stdout.matchAll(/skmem:\(r(\d+),.*?,w(\d+),/g),
+        ([, read, write]) => {
+          return Number(read) + Number(write);
+        },
+      );
+      const status = await readFile(`/proc/${this.program.processId}/status`, 'utf8');
+      const own = Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) / 1024;
+      peak = Math.max(peak, own + sockets.reduce((sum, bytes) => sum + bytes, 0) / 2 ** 20);
+    };
+    const timer = setInterval(() => void look().catch(() => {}), 200);
+    return () => {
+      clearInterval(timer);
+      return Math.round(peak);
+    };
   }
 
   /** MiB of resident memory at its peak. */

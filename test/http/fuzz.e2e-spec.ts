@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import { FULL_LENGTH } from '../support/full-length.js';
 import { RawConnection, request } from '../support/raw-http.js';
+import { converse as play, sequences } from '../support/sequences.js';
 import { serviceOfTests } from '../support/service.js';
+import { until } from '../support/until.js';
 
 /** Other requests are sent with `FUZZ_SEED=… npm test -- test/http/fuzz`. */
 const SEED = Number(process.env['FUZZ_SEED'] ?? 20_260_101);
@@ -122,4 +124,29 @@ describe('requests that are nearly valid', () => {
     expect(service.pool.waitingCount).toBe(0);
     await service.api.get('/v1/pets').expect(200);
   });
+});
+
+describe('pieces of requests, garbage, half-closes and resets, in any order', () => {
+  const service = serviceOfTests({ METRICS_PORT: '0' }, undefined, {
+    limits: { headersTimeout: 1_000, requestTimeout: 1_500, socketTimeout: 2_000 },
+  });
+  const ROUNDS = FULL_LENGTH ? 400 : 20;
+
+  it.each<[string, target: string, port: () => number]>([
+    ["on the service's port", '/health/live', () => service.port],
+    ['on the port of the metrics', '/metrics', () => service.metricsPort()],
+  ])(
+    'get the responses that belong to them, in order, and the connections end: %s',
+    async (_title, target, port) => {
+      const property = fc.asyncProperty(sequences(target, service.key), async (all) => {
+        await play(port(), all, 25_000);
+        service.log.length = 0;
+      });
+      await fc.assert(property, { seed: SEED, numRuns: ROUNDS, endOnFailure: true });
+      await until('no connection is left', async () => (await service.connections()) === 0);
+      expect(service.admitted()).toBe(0);
+      expect(service.listenerErrors()).toEqual({});
+    },
+    120_000,
+  );
 });

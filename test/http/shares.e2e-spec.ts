@@ -1,8 +1,13 @@
 import { connect } from 'node:net';
+import { setImmediate as turn } from 'node:timers/promises';
 import { Controller, Get, Module, Param } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
+import { Client } from 'pg';
 import { Public } from '../../src/auth/public.decorator.js';
+import { statements } from '../../src/database/statement.js';
 import { expectError } from '../support/answers.js';
+import { held, HeldModule, started } from '../support/held-requests.js';
+import { metric } from '../support/metric.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { serviceOfTests, type TestService } from '../support/service.js';
 import { until } from '../support/until.js';
@@ -20,14 +25,14 @@ function openUnread({ port }: TestService, bytes: string) {
   return socket;
 }
 
-/** @returns what unlocks the table. */
-async function lockPets({ pool }: TestService): Promise<() => Promise<void>> {
-  const locker = await pool.connect();
-  await locker.query('begin; lock table pets');
-  return async () => {
-    await locker.query('rollback');
-    locker.release();
-  };
+/** Locks a table, on a session of its own. @returns what unlocks it. */
+async function lock({ databaseUrl }: TestService, table: string): Promise<() => Promise<void>> {
+  const locker = new Client({ connectionString: databaseUrl });
+  // If the test fails before, the database is dropped with the session.
+  locker.on('error', () => {});
+  await locker.connect();
+  await locker.query(`begin; lock table ${table}`);
+  return () => locker.end();
 }
 
 describe('of what clients share', () => {
@@ -62,7 +67,7 @@ describe('of what clients share', () => {
   });
 
   it('a new connection gets none of one that a handler works for', async () => {
-    const unlock = await lockPets(service);
+    const unlock = await lock(service, 'pets');
     const busy = await Promise.all([open(), open(), open()]);
     busy.forEach((connection) => connection.send(listWith(service.key)));
     await until('they are in their handlers', () => service.admitted() === 3);
@@ -76,8 +81,12 @@ describe('of what clients share', () => {
 
   it('requests get the place of those whose responses are unread the longest', async () => {
     const unread = openUnread(service, BUNDLE.repeat(20));
+    // Meanwhile, the system takes all that it can hold of the unread ones, in steps.
+    for (let i = 0; i < 3; i += 1) {
+      await exchange(service.port, BUNDLE);
+    }
     const other = await open();
-    for (let i = 0; i < 11; i += 1) {
+    for (let i = 0; i < 19; i += 1) {
       other.send(BUNDLE);
     }
     await until('it is closed', async () => (await service.connections()) === 1);
@@ -136,7 +145,7 @@ describe('places in handlers', () => {
   });
 
   it('are half of all at most for the requests of one key, and 503 comes after 401 and before 415', async () => {
-    const unlock = await lockPets(service);
+    const unlock = await lock(service, 'pets');
     const one = await RawConnection.open(service.port);
     one.send(listWith(service.key).repeat(10));
     await until('they came', () => service.admitted() === 2);
@@ -151,7 +160,7 @@ describe('places in handlers', () => {
     one.vanish();
   });
 
-  it('are had soon by a connection that had a key, and connections are accepted, amid a flood without one', async () => {
+  it('are had soon by a request with a key, and connections are accepted, amid a flood without one', async () => {
     service.limits.handlers = 1_000;
     const open = () => RawConnection.open(service.port);
     const flood = await Promise.all(Array.from({ length: 10 }, open));
@@ -162,11 +171,338 @@ describe('places in handlers', () => {
     const server = service.get(HttpAdapterHost).httpAdapter.getHttpServer();
     server.on('connection', () => (handledBefore = handled.length));
     flood.forEach((connection) => connection.send(request('GET /handled/flood').repeat(20)));
-    keyed.send(request('GET /handled/keyed'));
+    keyed.send(request('GET /handled/keyed', [`Authorization: Bearer ${service.key}`]));
     const others = await Promise.all(Array.from({ length: 5 }, open));
     await keyed.answer();
-    expect(handled.indexOf('keyed')).toBeLessThan(3);
-    expect(handledBefore).toBeLessThan(10);
+    expect(handled.indexOf('keyed')).toBeLessThan(10);
+    // A turn in which a connection is accepted handles a few requests.
+    expect(handledBefore).toBeLessThan(40);
     [...flood, keyed, ...others].forEach((connection) => connection.vanish());
+  });
+});
+
+/** Requests with a key in handlers, and those that wait for handlers. */
+const inHandlers = (service: TestService) => metric(service, 'http_requests_in_flight');
+const waiting = (service: TestService) => metric(service, 'http_requests_queued');
+
+const times = (count: number, name: string) => Array.from({ length: count }, (_, i) => name + i);
+
+const keyed = (line: string, key: string, ...headers: string[]) =>
+  request(line, [`Authorization: Bearer ${key}`, ...headers]);
+
+/** Opens connections that send these requests at once, 20 each. */
+async function flood(port: number, requests: string[]): Promise<RawConnection[]> {
+  const count = Math.ceil(requests.length / 20);
+  const open = await Promise.all(Array.from({ length: count }, () => RawConnection.open(port)));
+  open.forEach((one, i) => one.send(requests.slice(20 * i, 20 * i + 20).join('')));
+  return open;
+}
+
+describe('turns', () => {
+  const PLACES = 4;
+  const service = serviceOfTests({ METRICS_PORT: '0' }, undefined, {
+    limits: { handlers: PLACES, requestsPerTurn: 2 },
+    modules: [HeldModule],
+  });
+  const keys: string[] = [];
+  beforeAll(async () => {
+    for (const name of ['a', 'b', 'c']) {
+      keys.push((await service.keys.issue(name)).key);
+    }
+  });
+
+  const connections: RawConnection[] = [];
+  const come = async (key: number, names: string[], method = 'GET') =>
+    connections.push(
+      ...(await flood(
+        service.port,
+        names.map((name) => keyed(`${method} /held/${name}`, keys[key]!)),
+      )),
+    );
+  const untilCame = (count: number) =>
+    until(
+      `${count} are in handlers or wait for them`,
+      async () => held.size + (await waiting(service)) === count,
+    );
+
+  afterEach(async () => {
+    connections.splice(0).forEach((connection) => connection.vanish());
+    await until('none waits', async () => (await waiting(service)) === 0);
+    held.forEach((end) => end());
+    await until('all have left', async () => (await inHandlers(service)) === 0);
+    started.length = 0;
+  });
+
+  it.each([
+    ['keys', 1, 'GET'],
+    ["a key's operations", 0, 'POST'],
+  ])(
+    'are taken at places in handlers by %s, however many requests of one wait',
+    async (_who, key, method) => {
+      await come(0, times(200, 'many'));
+      await untilCame(200);
+      expect(started).toHaveLength(PLACES);
+      await come(key, times(10, 'few'), method);
+      await untilCame(210);
+      while (!started.includes('few9')) {
+        await until('one is in its handler', () => held.size > 0);
+        held.values().next().value!();
+      }
+      const before = started.slice(0, started.indexOf('few9'));
+      expect(before.filter((name) => name.startsWith('many')).length).toBeLessThanOrEqual(
+        PLACES + 10 + PLACES,
+      );
+    },
+  );
+
+  it('are not waited for by keys and operations below their share, though the handlers of one key hang in all places', async () => {
+    await come(0, times(100, 'hanging'));
+    await untilCame(100);
+    await come(1, ['second']);
+    await come(2, ['third']);
+    await come(0, ['create'], 'POST');
+    await until('they are in their handlers', () => started.length === PLACES + 3);
+    expect((await exchange(service.port, keyed('GET /v1/pets', keys[1]!))).status).toBe(200);
+    expect(started.filter((name) => name.startsWith('hanging'))).toHaveLength(PLACES);
+    expect(held.size).toBe(PLACES + 3);
+  });
+
+  it('are taken by keys before their requests are handled too', async () => {
+    const noted = (key: number, names: string[]) =>
+      names.map((name) => keyed(`GET /noted/${name}`, keys[key]!)).join('');
+    const open = () => RawConnection.open(service.port);
+    const greedy = await Promise.all(Array.from({ length: 10 }, open));
+    const modest = await open();
+    connections.push(...greedy, modest);
+    // Their keys are known.
+    for (const connection of connections) {
+      connection.send(noted(connection === modest ? 1 : 0, ['first']));
+      expect((await connection.answer()).status).toBe(200);
+    }
+    started.length = 0;
+    greedy.forEach((connection) => connection.send(noted(0, times(20, 'many'))));
+    modest.send(noted(1, ['few']));
+    expect((await modest.answer()).status).toBe(200);
+    expect(started.indexOf('few')).toBeLessThan(20);
+  });
+});
+
+describe('large responses', () => {
+  const service = serviceOfTests({}, undefined, { limits: { handlers: 16 } });
+  const smallWith = (key: string) => keyed('GET /v1/pets?limit=1', key);
+  beforeAll(() =>
+    service.query(
+      `insert into pets (name, category_id) select repeat('x', 255), 1 from generate_series(1, 100)`,
+    ),
+  );
+  afterEach(() => (statements.observe = undefined));
+
+  /** Sends 64 of these requests at once. @returns how many of them one statement served, at most. */
+  async function mostAtOnce(bytes: string): Promise<number> {
+    let most = 0;
+    statements.observe = (_name, _ms, requests) => (most = Math.max(most, requests));
+    const connections = await flood(service.port, Array<string>(64).fill(bytes));
+    for (let i = 0; i < 64; i += 1) {
+      expect((await connections[Math.floor(i / 20)]!.answer()).status).toBe(200);
+    }
+    connections.forEach((connection) => connection.vanish());
+    return most;
+  }
+
+  it('are made a few at a time, and small ones many at a time', async () => {
+    const small = await mostAtOnce(smallWith(service.key));
+    expect((await exchange(service.port, listWith(service.key))).status).toBe(200);
+    expect(await mostAtOnce(listWith(service.key))).toBeLessThanOrEqual(small / 2);
+  });
+
+  it('leave room for the small ones of another key', async () => {
+    const { key } = await service.keys.issue('other');
+    const open = () => RawConnection.open(service.port);
+    const greedy = await Promise.all(Array.from({ length: 10 }, open));
+    const modest = await open();
+    // Its key is known.
+    modest.send(smallWith(key));
+    expect((await modest.answer()).status).toBe(200);
+    greedy.forEach((connection) => connection.send(listWith(service.key).repeat(20)));
+    modest.send(smallWith(key));
+    let large = 0;
+    const counting = greedy.map(async (connection) => {
+      for (let i = 0; i < 20; i += 1) {
+        expect((await connection.answer()).status).toBe(200);
+        large += 1;
+      }
+    });
+    expect((await modest.answer()).status).toBe(200);
+    expect(large).toBeLessThan(50);
+    await Promise.all(counting);
+    [...greedy, modest].forEach((connection) => connection.vanish());
+  });
+});
+
+describe('requests of clients that left', () => {
+  const service = serviceOfTests({ METRICS_PORT: '0' }, undefined, {
+    limits: { handlers: 3, requests: 12, requestsPerTurn: 1 },
+    modules: [HeldModule, HandledModule],
+  });
+  const held5 = (key: string) => times(5, 'left').map((name) => keyed(`GET /held/${name}`, key));
+
+  const untilNone = async () => {
+    await until('no connection is left', async () => (await service.connections()) === 0);
+    await until('none is in a handler', async () => (await inHandlers(service)) === 0);
+    expect(await waiting(service)).toBe(0);
+  };
+
+  /** Five clients of a key send a request each, come to a stage of it, and leave. */
+  type Stage = () => Promise<void>;
+  const each = async (requests: string[]) =>
+    Promise.all(
+      requests.map(async (bytes) => {
+        const connection = await RawConnection.open(service.port);
+        connection.send(bytes);
+        return connection;
+      }),
+    );
+  const leave = (connections: RawConnection[]) => connections.forEach((one) => one.vanish());
+
+  const STAGES: Record<string, Stage> = {
+    'their turn': async () => {
+      started.length = 0;
+      const connections = await each(Array<string>(20).fill(LIVE));
+      for (const connection of connections) {
+        expect((await connection.answer()).status).toBe(200);
+      }
+      connections.forEach((one) => one.send(held5(service.key)[0]!.repeat(20)));
+      while (started.length < 3) {
+        await turn();
+      }
+      leave(connections);
+    },
+    'the lookup of their key': async () => {
+      const { key } = await service.keys.issue('new');
+      const unlock = await lock(service, 'api_keys');
+      const connections = await each(held5(key));
+      await until('they are looked up', async () => {
+        const [{ count }] = await service.query(
+          `select count(*)::int from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`,
+        );
+        return count > 0;
+      });
+      leave(connections);
+      await until('they have left', async () => (await service.connections()) === 0);
+      await unlock();
+      expect((await exchange(service.port, keyed('GET /v1/pets', key))).status).toBe(200);
+    },
+    'their body': async () => {
+      const body = ['Content-Type: application/json', 'Content-Length: 9', 'Expect: 100-continue'];
+      const connections = await each(
+        Array<string>(5).fill(keyed('POST /held/left', service.key, ...body)),
+      );
+      for (const connection of connections) {
+        expect((await connection.answer()).status).toBe(100);
+      }
+      leave(connections);
+    },
+    'a place': async () => {
+      const { key } = await service.keys.issue('busy');
+      started.length = 0;
+      const busy = await each(times(3, 'busy').map((name) => keyed(`GET /held/${name}`, key)));
+      await until('all places are taken', () => started.length === 3);
+      // One is below its share.
+      const connections = await each(held5(service.key));
+      await until('they wait', async () => held.size + (await waiting(service)) >= 8);
+      leave(connections);
+      await until('none waits', async () => (await waiting(service)) === 0);
+      held.forEach((end) => end());
+      for (const connection of busy) {
+        expect((await connection.answer()).status).toBe(200);
+      }
+      leave(busy);
+    },
+    'their handler': async () => {
+      started.length = 0;
+      const connections = await each(held5(service.key).slice(0, 3));
+      await until('they are in their handlers', () => started.length === 3);
+      leave(connections);
+    },
+    'the database': async () => {
+      const unlock = await lock(service, 'pets');
+      const connections = await each(Array<string>(3).fill(listWith(service.key)));
+      await until('they are in their handlers', async () => (await inHandlers(service)) === 3);
+      leave(connections);
+      await untilNone();
+      await unlock();
+    },
+  };
+
+  it.each(Object.keys(STAGES))(
+    'take nothing from others, and are not counted, if they waited for %s',
+    async (stage) => {
+      // More clients than there are places, and than requests of all keys may be.
+      for (let round = 0; round < 5; round += 1) {
+        await STAGES[stage]!();
+        await untilNone();
+        held.clear();
+      }
+      started.length = 0;
+      const [connection] = await flood(
+        service.port,
+        times(6, 'all').map((name) => keyed(`GET /held/${name}`, service.key)),
+      );
+      await until('as many wait as may', async () => (await waiting(service)) === 3);
+      expect(started).toHaveLength(3);
+      for (let i = 0; i < 6; i += 1) {
+        await until('it is in its handler', () => held.has(`all${i}`));
+        held.get(`all${i}`)!();
+        expect((await connection!.answer()).status).toBe(200);
+      }
+      connection!.vanish();
+      await untilNone();
+    },
+  );
+
+  it('are not handled any more, and delay nobody', async () => {
+    handled.length = 0;
+    const flooding = Array<string>(3_000).fill(request('GET /handled/left'));
+    const connections = await flood(service.port, flooding);
+    await until('some are handled', () => handled.length > 0);
+    leave(connections);
+    await until('they have left', async () => (await service.connections()) === 0);
+    const before = handled.length;
+    expect((await exchange(service.port, request('GET /handled/last'))).status).toBe(200);
+    expect(handled.slice(before)).toEqual(['last']);
+    expect(before).toBeLessThan(3_000);
+  });
+});
+
+describe('bytes that clients do not read', () => {
+  const service = serviceOfTests({}, undefined, { limits: { unreadBytes: 1024 * 1024 } });
+  beforeAll(() =>
+    service.query(
+      `insert into pets (name, category_id) select repeat('x', 255), 1 from generate_series(1, 100)`,
+    ),
+  );
+
+  it('are counted for their key, whatever other responses it reads, until its clients have left', async () => {
+    const { key } = await service.keys.issue('greedy');
+    const statusOf = async (one: string) => (await exchange(service.port, listWith(one))).status;
+    let lists = 0;
+    statements.observe = (_name, _ms, requests) => (lists += requests);
+    /** Asks for lists that have a quarter of what all may have, or a bit more. */
+    const leaveUnread = async () => {
+      const before = lists;
+      const socket = openUnread(service, BUNDLE.repeat(4) + listWith(key).repeat(9));
+      await until('all are handled', () => lists >= before + 9 && service.admitted() === 0);
+      return socket;
+    };
+    for (let round = 0; round < 2; round += 1) {
+      const first = await leaveUnread();
+      expect(await statusOf(key)).toBe(200);
+      const second = await leaveUnread();
+      await until('the key is refused', async () => (await statusOf(key)) === 503);
+      expect(await statusOf(service.key)).toBe(200);
+      [first, second].forEach((socket) => socket.destroy());
+      await until('the key is served again', async () => (await statusOf(key)) === 200);
+    }
+    statements.observe = undefined;
   });
 });

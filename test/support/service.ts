@@ -12,6 +12,7 @@ import { readEnvironment } from '../../src/config/environment.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { poolOf } from '../../src/database/data-source.js';
 import { TurnGuard } from '../../src/auth/turn.guard.js';
+import type { HttpAdapter } from '../../src/http/http-adapter.js';
 import { HttpLimits } from '../../src/http/limits.js';
 import { createLogger } from '../../src/logging/logger.js';
 import { MetricsServer } from '../../src/metrics/metrics-server.js';
@@ -86,6 +87,10 @@ export async function startService(
     admitted: (): number => app.get(TurnGuard).load.places,
     /** A provider of the application. */
     get: <T>(token: Abstract<T> | Type<T>): T => app.get(token, { strict: false }),
+    /** What its listeners threw, by event. */
+    listenerErrors: () => ({
+      ...(app.getHttpAdapter() as HttpAdapter).errors.counts,
+    }),
     /** The port of its metrics, if it has one. */
     metricsPort: (): number => app.get(MetricsServer, { strict: false }).port,
     /** How many connections its HTTP server has. */

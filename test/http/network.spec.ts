@@ -1,0 +1,14 @@
+import { kernelName, networkOf } from '../../src/http/network.js';
+
+it.each([
+  ['192.0.2.1', '192.0.2.1', '010200C0:1F90'],
+  ['::ffff:192.0.2.1', '192.0.2.1', '010200C0:1F90'],
+  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2', '06000500:1F90'],
+  ['2001:db8::9', '2001:db8:0:0', '09000000:1F90'],
+  ['fe80::1%eth0', 'fe80:0:0:0', '01000000:1F90'],
+  ['::1', '0:0:0:0', '01000000:1F90'],
+  ['2001:db8:1:2::', '2001:db8:1:2', '00000000:1F90'],
+])('%s is of the network %s', (address, network, inKernel) => {
+  expect(networkOf(address)).toBe(network);
+  expect(kernelName(address, 8080)).toBe(inKernel);
+});
