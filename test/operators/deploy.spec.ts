@@ -339,8 +339,15 @@ describe('deploy/animal-store@.service', () => {
 
   /** The service needs the network, V8 compiles, and other settings of the unit imply the rest. */
   const LEFT_OUT = [
-    ...['PrivateNetwork', 'IPAddressDeny', 'MemoryDenyWriteExecute', 'ProcSubset', 'DeviceAllow'],
-    ...['PrivateUsers', 'PrivateMounts', 'RemoveIPC', 'RootDirectoryOrRootImage'],
+    'PrivateNetwork',
+    'IPAddressDeny',
+    'MemoryDenyWriteExecute',
+    'ProcSubset',
+    'DeviceAllow',
+    'PrivateUsers',
+    'PrivateMounts',
+    'RemoveIPC',
+    'RootDirectoryOrRootImage',
     ...['INET_INET6', 'UNIX', 'NETLINK'].map((one) => `RestrictAddressFamilies_AF_${one}`),
     ...['resources', 'privileged'].map((one) => `SystemCallFilter_${one}`),
   ];
