@@ -145,11 +145,17 @@ describe('an API key', () => {
       expect(await lastUse(key)).toBeGreaterThan(since - 1_000);
     }
     expect(await lastUse(unused!)).toBeUndefined();
-    // At most once a minute.
+    // Once a minute: the use of a key is noted again if the last one is older.
+    const age = 'update api_keys set last_used_at = now() - $2::interval where id = $1';
+    await service.query(age, [leaked!.id, '2 hours']);
+    await service.query(age, [used!.id, '61 seconds']);
+    expect((await use(used!.key)).status).toBe(200);
+    await until('a later use is noted', async () => (await lastUse(used!))! > since - 1_000);
     const before = await lastUse(used!);
     expect([(await use(used!.key)).status, (await use(unused!.key)).status]).toEqual([200, 200]);
     await until('the next is noted', async () => (await lastUse(unused!)) !== undefined);
     expect(await lastUse(used!)).toBe(before);
+    expect(await lastUse(leaked!)).toBeLessThan(since - 3_600_000);
   });
 
   it('is not stored: the table holds neither its text nor its secret', async () => {

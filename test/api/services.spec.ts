@@ -1,3 +1,4 @@
+import { install } from '@sinonjs/fake-timers';
 import { INT64_MIN } from '../../src/int64.js';
 import type { PageReader } from '../../src/listing/page-reader.js';
 import { createLogger } from '../../src/logging/logger.js';
@@ -74,5 +75,31 @@ describe('IdempotentCreation', () => {
     const { sizes, create } = creations();
     await Promise.all(Array.from({ length: 100 }, (_, n) => create(`${n}`, REX)));
     expect(sizes).toEqual([64, 36]);
+  });
+
+  it('deletes old keys once in ten minutes, in as many rounds as there are some, and no more when it stops', async () => {
+    const clock = install({ toFake: ['setInterval', 'clearInterval'] });
+    try {
+      const found = [1_000, 1_000, 0];
+      const rounds: unknown[] = [];
+      const deleteOldKeys = async () => {
+        rounds.push(clock.now);
+        return found.shift() ?? 0;
+      };
+      const creation = new IdempotentCreation(storeWith({ deleteOldKeys }), createLogger('silent'));
+      creation.onModuleInit();
+      const MINUTE = 60_000;
+      await clock.tickAsync(10 * MINUTE - 1);
+      expect(rounds).toEqual([]);
+      await clock.tickAsync(10 * MINUTE);
+      expect(rounds).toEqual(Array(3).fill(10 * MINUTE));
+      await clock.tickAsync(1);
+      expect(rounds.slice(3)).toEqual([20 * MINUTE]);
+      creation.onModuleDestroy();
+      await clock.tickAsync(60 * MINUTE);
+      expect(rounds).toHaveLength(4);
+    } finally {
+      clock.uninstall();
+    }
   });
 });

@@ -7,7 +7,7 @@ import { pagesStatement } from '../../src/listing/postgres-page-reader.js';
 import { ORDERS } from '../../src/orders/orders.service.js';
 import type { ListPetsQuery } from '../../src/pets/list-pets-query.dto.js';
 import { PETS } from '../../src/pets/pets.service.js';
-import { FIND_PETS } from '../../src/pets/postgres-pet-store.js';
+import { DELETE_OLD_IDEMPOTENCY_KEYS, FIND_PETS } from '../../src/pets/postgres-pet-store.js';
 import { createMigratedDatabase, dropDatabase } from '../support/database.js';
 import { filterSets } from '../support/stores.js';
 
@@ -50,7 +50,9 @@ describe.each([
        select 'animal ' || n, n % 1000, case when n % 200 = 0 then 'pending' when n % 10 = 0 then 'sold' else 'available' end
          from generate_series(1, ${ROWS}) as n;
       insert into orders (pet_id) select n % 1000 + 1 from generate_series(1, ${ROWS}) as n;
-      insert into api_keys (name, hash) select 'key ' || n, sha256(n::text::bytea) from generate_series(1, 5000) as n`);
+      insert into api_keys (name, hash) select 'key ' || n, sha256(n::text::bytea) from generate_series(1, 5000) as n;
+      insert into idempotency_keys (api_key_id, key, body_hash, pet_id, created_at)
+       select n % 5000, n, '', n, now() - n * interval '1.73 s' from generate_series(1, ${ROWS}) as n`);
     await client.query('vacuum analyze');
   });
   afterAll(async () => {
@@ -61,8 +63,9 @@ describe.each([
   /** All nodes of the plan that PostgreSQL followed. */
   async function plan({ name, text }: Statement, ...values: string[]): Promise<Node[]> {
     await client.query(`prepare "${name}" as ${text}`);
+    const list = values.map((value) => `'${value}'`).join(', ');
     const { rows } = await client.query(
-      `explain (analyze, buffers, format json) execute "${name}" (${values.map((value) => `'${value}'`).join(', ')})`,
+      `explain (analyze, buffers, format json) execute "${name}" ${list && `(${list})`}`,
     );
     await client.query(`deallocate "${name}"`);
     const flatten = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(flatten)];
@@ -92,18 +95,39 @@ describe.each([
     },
   );
 
-  it('finds pets by the primary key, orders by their pet, and keys by their hash', async () => {
+  it('finds pets by the primary key, orders and records of keys by their pet, and keys by their hash', async () => {
     const ofPet = new Statement('orders-of-pet', 'select id from orders where pet_id = $1');
+    // As PostgreSQL does when a pet is deleted.
+    const recordOfPet = new Statement(
+      'record-of-pet',
+      'select key from idempotency_keys where pet_id = $1',
+    );
+    const ofKey = new Statement(
+      'record-of-key',
+      'select pet_id from idempotency_keys where api_key_id = $1 and key = $2',
+    );
     const hashes = `{${'ab'.repeat(32)},${'cd'.repeat(32)}}`;
     for (const [statement, index, argument, blocks] of [
       [FIND_PETS, 'pets_pkey', '{1,25000,50000,999999}', 50],
       [ofPet, 'orders_pet_id_idx', '500', 100],
+      [recordOfPet, 'idempotency_keys_pet_id_idx', '500', 50],
+      [ofKey, 'idempotency_keys_pkey', ['500', '500'], 50],
       [VALID_KEYS, 'api_keys_hash_key', hashes, 50],
     ] as const) {
-      const nodes = await plan(statement, argument);
+      const nodes = await plan(statement, ...[argument].flat());
       expect(indexesIn(nodes)).toContain(index);
       expect(indexesIn(nodes)).not.toContain('Seq Scan');
       expect(blocksOf(nodes)).toBeLessThan(blocks);
     }
+  });
+
+  it('finds old records of keys by their age', async () => {
+    await client.query('begin; set local enable_seqscan = off');
+    const nodes = await plan(DELETE_OLD_IDEMPOTENCY_KEYS);
+    await client.query('rollback');
+    expect(indexesIn(nodes)).toContain('idempotency_keys_created_at_idx');
+    expect(indexesIn(nodes)).not.toContain('Seq Scan');
+    expect(nodes.every((node) => node['Actual Rows'] <= 100)).toBe(true);
+    expect(nodes.some((node) => node['Rows Removed by Filter'])).toBe(false);
   });
 });

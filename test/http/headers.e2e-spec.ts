@@ -1,4 +1,6 @@
+import { createHook } from 'node:async_hooks';
 import { createHash } from 'node:crypto';
+import { gzipSync } from 'node:zlib';
 import { type Answer, exchange, request } from '../support/raw-http.js';
 import { serviceOfTests } from '../support/service.js';
 
@@ -106,6 +108,51 @@ describe('static content', () => {
       for (const accepted of ['identity', 'gzip']) {
         const same = [`Accept-Encoding: ${accepted}`, `If-None-Match: ${etag}`];
         expect((await ask(`HEAD ${path}`, ...same)).status).toBe(304);
+      }
+    },
+  );
+
+  it('is compressed once, however many clients ask for it', async () => {
+    const made: string[] = [];
+    const hook = createHook({ init: (_id, type) => void made.push(type) }).enable();
+    const compressions = () => made.filter((type) => type === 'ZLIB').length;
+    try {
+      gzipSync('');
+      expect(compressions()).toBe(1);
+      for (let n = 0; n < 3; n += 1) {
+        const { headers } = await ask('GET /docs/assets/swagger-ui.css', 'Accept-Encoding: gzip');
+        expect(headers['content-encoding']).toBe('gzip');
+      }
+      expect(compressions()).toBeLessThanOrEqual(2);
+    } finally {
+      hook.disable();
+    }
+  });
+
+  it.each(['gzip;q=0', 'identity', 'br', 'gzip;q=0.1, identity'])(
+    'is sent as it is to who prefers that: %j',
+    async (accepted) => {
+      const { status, headers } = await ask('GET /openapi.yaml', `Accept-Encoding: ${accepted}`);
+      expect([status, headers['content-encoding']]).toEqual([200, undefined]);
+    },
+  );
+
+  it.each([
+    ['/docs/assets/docs.css', 'text/css', 'public, max-age=3600'],
+    ['/docs/assets/swagger-ui.css', 'text/css', 'public, max-age=3600'],
+    ['/docs/assets/reference.js', 'text/javascript', 'public, max-age=3600'],
+    ['/docs', 'text/html', 'no-cache'],
+    ['/docs/guides/errors', 'text/html', 'no-cache'],
+    ['/openapi.json', 'application/json', 'no-store'],
+    ['/openapi.yaml', 'application/yaml', 'no-store'],
+  ])(
+    'has its type, and after an upgrade is new within an hour, pages and documents at once: %s',
+    async (path, type, caching) => {
+      for (const method of ['GET', 'HEAD']) {
+        const { headers } = await ask(`${method} ${path}`);
+        expect(headers['content-type']).toBe(`${type}; charset=utf-8`);
+        expect([headers['cache-control'], headers['expires']]).toEqual([caching, undefined]);
+        expect(headers).not.toHaveProperty('last-modified');
       }
     },
   );

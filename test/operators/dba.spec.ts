@@ -239,6 +239,36 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
     await asSuperuser('alter role animals login');
   });
 
+  it('takes from all roles what PostgreSQL 14 gives them, and from the service what 1.0.0 gave it', async () => {
+    const tries = {
+      animals: ['create table t ()', 'create temporary table t ()', 'delete from api_keys'],
+      stranger: ['select 1'],
+    };
+    await asSuperuser(`alter role stranger login password 'servicepassword'`);
+    const outcomes = () =>
+      Promise.all(
+        Object.entries(tries).flatMap(([role, statements]) =>
+          statements.map((sql) =>
+            rowsOf(urlOf(role, PASSWORDS.animals, server), `begin; ${sql}; rollback`).then(
+              () => 'allowed',
+              ({ code }) => code,
+            ),
+          ),
+        ),
+      );
+    const writes = `insert into api_keys (name, hash) values ('x', sha256('x'))`;
+    tries.animals.push(writes, 'update api_keys set revoked_at = now()');
+    await asSuperuser(
+      `grant all on schema public to public; grant all on database animals to public;
+       grant insert, update on api_keys to animals`,
+    );
+    const [allowed, denied] = ['allowed', '42501'];
+    expect(await outcomes()).toEqual([allowed, allowed, denied, allowed, allowed, allowed]);
+    await follow([CREATE_ROLES, GRANT], server);
+    expect(await outcomes()).toEqual(Array(6).fill(denied));
+    await asSuperuser('drop role stranger');
+  });
+
   it('backs up, and restores on another server', async () => {
     const before = await serve(server);
     await before.api.post('/v1/pets').send(PET).expect(201);

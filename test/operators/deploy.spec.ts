@@ -5,9 +5,10 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import ts from 'typescript';
-import { parseAllDocuments } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 import { PROJECT_ROOT, VERSION } from '../../src/config/project-root.js';
 import { Environment, readEnvironment } from '../../src/config/environment.js';
+import { HttpLimits } from '../../src/http/limits.js';
 import { ordinaryAccount } from '../support/account.js';
 import { itWith } from '../support/describe-with.js';
 import { read } from '../support/documents.js';
@@ -41,6 +42,31 @@ async function typeErrors(objects: { apiVersion: string; kind: string }[]): Prom
 }
 
 const dockerfile = read('Dockerfile');
+const limits = new HttpLimits();
+
+/** What docs/operations.md says, with the figures that the pattern captures. */
+const inOperations = (pattern: RegExp) =>
+  pattern.exec(read('docs/operations.md').replaceAll(/\s+/g, ' '))!.slice(1).map(Number);
+
+/** Seconds that a supervisor gives a process beyond its DRAIN_SECONDS. */
+const [GRACE] = inOperations(/at least `DRAIN_SECONDS` \+ (\d+) seconds/) as [number];
+/** The longest DRAIN_SECONDS that is accepted. */
+const LONGEST_DRAIN = 60;
+const [MEMORY] = inOperations(/Give a container (\d+) MiB/) as [number];
+const [PROBE_TIMEOUT] = inOperations(/Give probes a time-out of (\d+) seconds/) as [number];
+
+it('the time that docs/operations.md gives a process to stop is longer than its requests may take, after any DRAIN_SECONDS', () => {
+  const [drain, finish] = inOperations(/`DRAIN_SECONDS` \((\d+) by default\).+for at most (\d+) s/);
+  expect(drain).toBe(new Environment().DRAIN_SECONDS);
+  expect(finish).toBe(limits.stopTimeout / 1000);
+  expect(GRACE).toBeGreaterThan(finish!);
+  const variables = (seconds: number) => ({
+    DATABASE_URL: 'postgres://db/animals',
+    DRAIN_SECONDS: `${seconds}`,
+  });
+  expect(readEnvironment(variables(LONGEST_DRAIN)).DRAIN_SECONDS).toBe(LONGEST_DRAIN);
+  expect(() => readEnvironment(variables(LONGEST_DRAIN + 1))).toThrow('DRAIN_SECONDS');
+});
 
 describe('deploy/kubernetes', () => {
   const [deployment, service, policy, budget] = objectsOf('animal-store.yaml');
@@ -82,17 +108,141 @@ describe('deploy/kubernetes', () => {
       { name: 'metrics', containerPort: Number(METRICS_PORT) },
     ]);
     const probes = [serving.livenessProbe, serving.readinessProbe];
-    expect(probes.map(({ httpGet }) => httpGet.path)).toEqual(['/health/live', '/health/ready']);
-    // docs/operations.md, Stop.
+    expect(probes.map(({ httpGet }) => httpGet)).toEqual([
+      { path: '/health/live', port: 'http' },
+      { path: '/health/ready', port: 'http' },
+    ]);
+    expect(probes.map(({ timeoutSeconds }) => timeoutSeconds)).toEqual(
+      probes.map(() => PROBE_TIMEOUT),
+    );
+    // A pod that is not ready gets no requests before it stops listening.
+    const { periodSeconds, failureThreshold } = serving.readinessProbe;
+    expect(periodSeconds * failureThreshold).toBeLessThan(Number(DRAIN_SECONDS));
     const { terminationGracePeriodSeconds } = deployment.spec.template.spec;
-    expect(terminationGracePeriodSeconds).toBeGreaterThanOrEqual(Number(DRAIN_SECONDS) + 15);
+    expect(terminationGracePeriodSeconds).toBeGreaterThanOrEqual(Number(DRAIN_SECONDS) + GRACE);
     const { labels } = deployment.spec.template.metadata;
     expect([
       ...[deployment, budget].map(({ spec }) => spec.selector.matchLabels),
       policy.spec.podSelector.matchLabels,
       service.spec.selector,
     ]).toEqual(Array(4).fill(labels));
+    expect(service.spec.ports).toEqual([
+      { name: 'http', port: 80, targetPort: 'http' },
+      { name: 'metrics', port: Number(METRICS_PORT), targetPort: 'metrics' },
+    ]);
   });
+
+  it('stops a pod in an upgrade only when a new one is ready, and lets one be evicted at a time', () => {
+    const { replicas, strategy } = deployment.spec;
+    expect(replicas).toBeGreaterThanOrEqual(2);
+    expect(strategy).toEqual({ rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } });
+    expect(budget.spec).toMatchObject({ maxUnavailable: 1 });
+  });
+
+  it('lets only Prometheus, in the namespace monitoring, connect to the metrics, and to nothing else than them and HTTP', () => {
+    expect(policy.spec.policyTypes).toEqual(['Ingress']);
+    // Without ports, a rule would be for all.
+    const rules: [port: string, from: unknown][] = policy.spec.ingress.flatMap(
+      ({ ports = [{ port: 'any' }], from }: any) => ports.map(({ port }: any) => [port, from]),
+    );
+    const monitoring = { 'kubernetes.io/metadata.name': 'monitoring' };
+    expect(read('docs/operations.md')).toContain('with Prometheus in the namespace `monitoring`');
+    expect(rules).toEqual([
+      ['http', undefined],
+      ['metrics', [{ namespaceSelector: { matchLabels: monitoring } }]],
+    ]);
+  });
+
+  it('gives each container the memory that docs/operations.md gives it, and no rights', () => {
+    expect(serving.resources.limits).toEqual({ memory: `${MEMORY}Mi` });
+    for (const { spec } of [deployment.spec.template, job.spec.template]) {
+      for (const container of [...spec.containers, ...(spec.initContainers ?? [])]) {
+        expect(container.resources.limits.memory).toMatch(/^\d+Mi$/);
+        // "Restricted", of Kubernetes's Pod Security Standards, and a root file system that cannot be written.
+        expect(container.securityContext).toEqual({
+          readOnlyRootFilesystem: true,
+          allowPrivilegeEscalation: false,
+          capabilities: { drop: ['ALL'] },
+        });
+      }
+      expect(spec).toMatchObject({
+        automountServiceAccountToken: false,
+        securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
+      });
+      // The group of the process alone can read the secret.
+      const [{ secret }] = spec.volumes;
+      expect(secret.defaultMode.toString(8)).toBe('440');
+      expect(spec.securityContext.fsGroup).toBe(spec.securityContext.runAsGroup);
+      expect(spec.securityContext.runAsUser).toBeGreaterThan(0);
+    }
+  });
+});
+
+describe('Dockerfile', () => {
+  const [, stage] = /\nFROM [^\n]+\n((?!.*\nFROM ).*)$/s.exec(dockerfile)!;
+  const lines = (instruction: string) =>
+    Array.from(stage!.matchAll(new RegExp(`^${instruction} (.+)$`, 'gm')), ([, rest]) => rest);
+
+  it('makes an image that runs serve under an init as the account of Node, with the variables that docs/deploy.md names', () => {
+    expect(lines('USER')).toEqual(['node']);
+    const [init, ...program] = JSON.parse(lines('ENTRYPOINT')[0]!);
+    expect([init, program]).toEqual(['tini', ['--', 'animal-store']]);
+    expect(stage).toMatch(/\bapt-get install .*'tini=/);
+    expect(lines('CMD')).toEqual(['["serve"]']);
+    expect(lines('ENV')[0]).toMatch(/^NODE_ENV=production HOST=0\.0\.0\.0 PORT=\d+$/);
+    const port = /\bPORT=(\d+)/.exec(stage!)![1];
+    expect(lines('EXPOSE')).toEqual([port]);
+    const [timeout] = inOperations(/health check of the image has (\d+) seconds/);
+    expect(lines('HEALTHCHECK')[0]).toContain(` --timeout=${timeout}s `);
+  });
+
+  it('builds on one version of Node in each stage, by its digest, and installs what package-lock.json has', () => {
+    const images = Array.from(dockerfile.matchAll(/^FROM (\S+)/gm), ([, image]) => image!);
+    const bases = images.filter((image) => image.startsWith('node:'));
+    expect(bases).toHaveLength(2);
+    expect(new Set(bases).size).toBe(1);
+    expect(bases[0]).toMatch(/^node:[\d.]+-[\w-]+@sha256:[0-9a-f]{64}$/);
+    expect(dockerfile).not.toMatch(/npm (install|i)\b/);
+  });
+});
+
+describe('docker-compose.yml', () => {
+  const { services } = parse(read('docker-compose.yml'), { merge: true });
+
+  it('gives the service time to stop and an init, starts it again, and starts it on a migrated database', () => {
+    const { stop_grace_period, init, restart, depends_on } = services.api;
+    const seconds = Number(/^(\d+)s$/.exec(stop_grace_period)?.[1]);
+    expect(seconds).toBeGreaterThanOrEqual(LONGEST_DRAIN + GRACE);
+    expect([init, restart]).toEqual([true, 'unless-stopped']);
+    expect(depends_on).toEqual({ migrate: { condition: 'service_completed_successfully' } });
+    expect(services.migrate.depends_on).toEqual({ db: { condition: 'service_healthy' } });
+    expect([services.migrate.command, services.migrate.restart]).toEqual([
+      ['migrate', 'run'],
+      'no',
+    ]);
+  });
+
+  it('opens ports on the loopback address alone, unless HOST says otherwise for those of the service', () => {
+    const loopback = /^127\.0\.0\.1:/;
+    const open = Object.entries<{ ports?: string[] }>(services).flatMap(([name, { ports = [] }]) =>
+      ports.filter((port) => !loopback.test(port)).map((port) => [name, port]),
+    );
+    expect(open.map(([name]) => name)).toEqual(['api', 'api', 'haproxy']);
+    for (const [, port] of open) {
+      expect(port).toMatch(/^\$\{HOST:-127\.0\.0\.1\}:/);
+    }
+  });
+});
+
+it('docs/deploy.md runs the image with the memory and the time to stop that docs/operations.md names, and no rights', () => {
+  const [command] = /^ *docker run [^]*?[^\\]$/m.exec(read('docs/deploy.md'))!;
+  const valueOfOption = (option: string) => new RegExp(`--${option} (\\S+)`).exec(command)?.[1];
+  expect(valueOfOption('memory')).toBe(`${MEMORY}m`);
+  const { DRAIN_SECONDS } = new Environment();
+  expect(Number(valueOfOption('stop-timeout'))).toBeGreaterThanOrEqual(DRAIN_SECONDS + GRACE);
+  expect(valueOfOption('restart')).toBe('unless-stopped');
+  expect(valueOfOption('publish')).toMatch(/^127\.0\.0\.1:/);
+  expect(command).toContain(' --read-only --cap-drop ALL --security-opt no-new-privileges ');
 });
 
 it.each([
@@ -162,9 +312,54 @@ describe('deploy/animal-store@.service', () => {
     const { DATABASE_URL_FILE: _, ...others } = values;
     const environment = readEnvironment({ ...others, DATABASE_URL: 'postgres://db/animals' });
     expect(environment).toMatchObject({ NODE_ENV: 'production', PORT: 3000 });
-    // The longest DRAIN_SECONDS, and what docs/operations.md adds.
-    expect(Number(valueOf('TimeoutStopSec'))).toBeGreaterThanOrEqual(60 + 15);
+    expect(Number(valueOf('TimeoutStopSec'))).toBeGreaterThanOrEqual(LONGEST_DRAIN + GRACE);
     expect(valueOf('LimitCORE')).toBe('0');
+    expect(valueOf('MemoryMax')).toBe(`${MEMORY}M`);
+  });
+
+  it('starts the service again whenever it fails, for as long as it fails, and after a boot', () => {
+    expect(valueOf('Restart')).toBe('on-failure');
+    expect(valueOf('StartLimitIntervalSec')).toBe('0');
+    // As of a database that is down: soon again, but not all the time.
+    expect(Number(valueOf('RestartSec'))).toBeGreaterThanOrEqual(1);
+    expect(Number(valueOf('RestartSec'))).toBeLessThanOrEqual(5);
+    expect(valueOf('WantedBy')).toBe('multi-user.target');
+  });
+
+  it('runs as the account that docs/deploy.md creates, reads the files that it writes, and writes none', () => {
+    const guide = read('docs/deploy.md');
+    expect(guide).toContain(`\n   useradd --system ${valueOf('User')}\n`);
+    const [, url] = /DATABASE_URL_FILE=(\S+)/.exec(valueOf('Environment'))!;
+    expect(guide).toContain(`chown root:${valueOf('User')} ${url} && chmod 640 ${url}\n`);
+    expect(guide).toContain(`ln -sfn /opt/animal-store-$VERSION ${valueOf('WorkingDirectory')}\n`);
+    const files = Array.from(unit.matchAll(/^EnvironmentFile=-(.+)$/gm), ([, file]) => file);
+    expect(files).toEqual(['/etc/animal-store/environment', '/etc/animal-store/environment-%i']);
+    expect(unit).not.toMatch(/^(ReadWritePaths|StateDirectory|LogsDirectory)=/m);
+  });
+
+  /** The service needs the network, V8 compiles, and other settings of the unit imply the rest. */
+  const LEFT_OUT = [
+    'PrivateNetwork',
+    'IPAddressDeny',
+    'MemoryDenyWriteExecute',
+    'ProcSubset',
+    'DeviceAllow',
+    'PrivateUsers',
+    'PrivateMounts',
+    'RemoveIPC',
+    'RootDirectoryOrRootImage',
+    ...['INET_INET6', 'UNIX', 'NETLINK'].map((one) => `RestrictAddressFamilies_AF_${one}`),
+    ...['resources', 'privileged'].map((one) => `SystemCallFilter_${one}`),
+  ];
+
+  itWith('systemd-analyze')('has every other protection of systemd', async () => {
+    const file = join(await temporaryFolder(), 'animal-store@3000.service');
+    await writeFile(file, unit.replace('/usr/bin/node', process.execPath));
+    const args = ['security', '--offline=true', '--json=short', file];
+    const { stdout } = spawnSync('systemd-analyze', args, { encoding: 'utf8' });
+    const unset = JSON.parse(stdout).filter(({ set }: { set: boolean }) => set === false);
+    const names = unset.map((one: any) => one.json_field as string);
+    expect(names.filter((name: string) => !LEFT_OUT.includes(name))).toEqual([]);
   });
 
   itWith('systemd-analyze')('is a unit that systemd reads', async () => {

@@ -77,17 +77,24 @@ describe('a process', () => {
     expect(performance.now() - since).toBeLessThan(20_000);
   });
 
-  it('ends on SIGHUP without a drain, although its database has come to a halt, with an exit code that makes a supervisor start it again', async () => {
-    const wire = await Wire.to(DATABASE_URL);
-    const variables = { DATABASE_URL: wire.url, DRAIN_SECONDS: '60' };
-    const { base, program } = await project.serve(variables);
-    expect(await isReady(base)).toBe(true);
-    wire.stall();
-    const { code, stdout, stderr } = await program.end('SIGHUP');
-    expect([code, stderr]).toEqual([129, '']);
-    expect(stdout).toMatch(/"reason":"SIGHUP","msg":"stopped"\}\n$/);
-    wire.cut();
-  });
+  it.each([
+    ['SIGHUP', 'an exit code that makes a supervisor start it again', 129],
+    ['SIGINT', 'the exit code of success', 0],
+  ] as const)(
+    'ends on %s without a drain, although its database has come to a halt, with %s',
+    async (signal, _which, expected) => {
+      const wire = await Wire.to(DATABASE_URL);
+      const variables = { DATABASE_URL: wire.url, DRAIN_SECONDS: '60' };
+      const { base, program } = await project.serve(variables);
+      expect(await isReady(base)).toBe(true);
+      wire.stall();
+      const { code, stdout, stderr } = await program.end(signal);
+      expect([code, stderr]).toEqual([expected, '']);
+      expect(stdout).not.toContain('"draining"');
+      expect(stdout).toMatch(new RegExp(`"reason":"${signal}","msg":"stopped"\\}\\n$`));
+      wire.cut();
+    },
+  );
 
   it('logs which error ended it', async () => {
     const raise = `process.on('SIGUSR2', () => { throw new Error('unforeseen'); })`;

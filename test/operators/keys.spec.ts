@@ -62,11 +62,57 @@ describe('the key command, whose role has the rights of docs/grants.sql for anim
     expect(time).toBeLessThanOrEqual(90 * DAY);
     await query(owner, 'update api_keys set expires_at = now()');
     expect(await stateOf()).toMatch(/^expired \d{4}-/);
+    const LOCAL_API_KEY = stdout.trim();
+    const admitted = await keys('admit --name local', { LOCAL_API_KEY });
+    const why = expect.stringMatching(/LOCAL_API_KEY is revoked or expired/);
+    expect([admitted.code, admitted.stderr]).toEqual([1, why]);
 
     expect(await keys(`revoke ${id}`)).toMatchObject({ code: 0, stdout: '' });
     expect(await stateOf()).toMatch(/^revoked \d{4}-/);
     const again = { code: 1, stdout: '', stderr: expect.stringContaining('revoked already') };
     expect(await keys(`revoke ${id}`)).toEqual(again);
+  });
+
+  it('lists when each key was created, until when it is valid, and when it was last used', async () => {
+    const { id } = await administerKeys(owner, (those) => those.issue('one'));
+    const time = (hour: number) => `2026-01-02T0${hour}:04:05.678Z`;
+    const [created, expires, used, revoked] = [1, 2, 3, 4].map(time);
+    const later = '2999-12-31T23:59:58.900Z';
+    const shown: string[][] = [];
+    for (const change of [
+      `created_at = '${created}'`,
+      `last_used_at = '${used}'`,
+      `expires_at = '${later}'`,
+      `expires_at = '${expires}'`,
+      `revoked_at = '${revoked}'`,
+    ]) {
+      await query(owner, `update api_keys set ${change}`);
+      shown.push(...(await list()));
+    }
+    const row = (state: string, use: string) => [id, '"one"', `created ${created}`, state, use];
+    expect(shown).toEqual([
+      row('valid', 'never used'),
+      row('valid', `used ${used}`),
+      row(`valid until ${later}`, `used ${used}`),
+      row(`expired ${expires}`, `used ${used}`),
+      row(`revoked ${revoked}`, `used ${used}`),
+    ]);
+  });
+
+  it('creates keys that expire after seconds, minutes, hours and days', async () => {
+    const lifetimes = { '90s': 90, '15m': 900, '36h': 129_600, '2d': 172_800 };
+    const created = Object.keys(lifetimes).map((duration) => {
+      const args = ['create', '--name', duration, '--expires', duration];
+      return project.run('keys', args, { DATABASE_URL });
+    });
+    await Promise.all(created);
+    const stored = await query(
+      owner,
+      'select name, extract(epoch from expires_at - created_at)::float as seconds from api_keys',
+    );
+    expect(Object.fromEntries(stored.map(({ name, seconds }) => [name, seconds]))).toEqual(
+      lifetimes,
+    );
   });
 
   it('admits a key chosen elsewhere, or in a file, again without change, and not after it is revoked', async () => {

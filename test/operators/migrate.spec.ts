@@ -174,6 +174,34 @@ describeWith('psql')('the script of migrate sql, run by psql', () => {
     expect(await state(url)).toEqual(before);
   });
 
+  it('says of each revert which locks it takes and what it drops', async () => {
+    const url = await newMigratedDatabase();
+    const told: string[] = [];
+    for (const name of MIGRATION_NAMES.toReversed()) {
+      const script = await print(url, 'migrate sql --revert');
+      const [, head] = script.split(`-- Down migration of ${name}\n`);
+      told.push(/^(?:-- .+\n)+/.exec(head!)![0].replace(/^-- Purpose: .+\n/, ''));
+      await revertMigration(url);
+    }
+    expect(told.slice(-UP_TO_ORDERS.length)).toEqual(
+      [
+        ['ACCESS EXCLUSIVE on orders, ACCESS EXCLUSIVE on pets', 'orders'],
+        [
+          'ACCESS EXCLUSIVE on idempotency_keys, ACCESS EXCLUSIVE on api_keys, ACCESS EXCLUSIVE on pets',
+          'idempotency_keys',
+        ],
+        ['ACCESS EXCLUSIVE on api_keys', 'api_keys'],
+        ['ACCESS EXCLUSIVE on pets', 'pets'],
+      ].map(
+        ([locks, dropped]) =>
+          `-- Locks until the end: ${locks}.\n-- Drops, with all data and grants: ${dropped}.\n`,
+      ),
+    );
+    expect(told.slice(0, -UP_TO_ORDERS.length).join('')).toContain(
+      'until the end: SHARE ROW EXCLUSIVE on idempotency_keys, SHARE ROW EXCLUSIVE on api_keys.\n',
+    );
+  });
+
   it('changes nothing if another role runs it than the owner of the tables, or in another schema', async () => {
     const url = await newDatabase();
     const owner = `${nameOf(url)}_owner`;

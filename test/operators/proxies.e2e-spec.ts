@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer, request as httpRequest, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
+import { Environment } from '../../src/config/environment.js';
 import { administerKeys } from '../../src/auth/api-keys.js';
 import { HttpLimits } from '../../src/http/limits.js';
 import supertest from 'supertest';
@@ -17,9 +18,76 @@ import { Project, type Service } from '../support/project.js';
 import { until } from '../support/until.js';
 import { PROXIES, Proxy, type ProxyName } from '../support/proxy.js';
 
-it('nginx closes idle connections to the service before the service does', () => {
-  const [, seconds] = /keepalive_timeout (\d+)s;\n}/.exec(read('deploy/nginx.conf'))!;
-  expect(Number(seconds) * 1_000).toBeLessThan(new HttpLimits().keepAliveTimeout);
+describe('deploy/', () => {
+  const limits = new HttpLimits();
+  const { DRAIN_SECONDS } = new Environment();
+  /** Each in milliseconds, by its name: haproxy's `timeout client`, or a directive of nginx. */
+  const timesIn = (file: string, of: RegExp): Record<string, number> =>
+    Object.fromEntries(
+      Array.from(read(file).matchAll(of), ([, name, count, unit]) => [
+        name!,
+        Number(count) * (unit === 's' ? 1_000 : 1),
+      ]),
+    );
+  const haproxy = timesIn('deploy/haproxy.cfg', /^ +timeout ([\w-]+) (\d+)(m?s)$/gm);
+  const [upstream, server] = ['upstream', 'server'].map((block) => {
+    const [text] = new RegExp(`^${block} .*?^}`, 'ms').exec(read('deploy/nginx.conf'))!;
+    const times = text.matchAll(/^ +(\w+(?:timeout|time)) (\d+)(m?s);$/gm);
+    return Object.fromEntries(Array.from(times, ([, name, n]) => [name!, Number(n) * 1_000]));
+  }) as [Record<string, number>, Record<string, number>];
+  /** The longest that the service takes after a request is complete: 503 without its database. */
+  const RESPONSE = 5_000;
+
+  it.each([
+    ['haproxy', 'http-request', 'client', 'http-keep-alive', haproxy],
+    ['nginx', 'client_header_timeout', 'send_timeout', 'keepalive_timeout', server],
+  ] as const)(
+    "%s waits for clients as long as the service, or longer, so that its errors are the service's",
+    (_name, headers, silence, idle, times) => {
+      expect(times[headers]).toBeGreaterThanOrEqual(limits.headersTimeout);
+      expect(times[silence]).toBeGreaterThan(limits.socketTimeout);
+      expect(times[idle]).toBeGreaterThanOrEqual(limits.keepAliveTimeout);
+    },
+  );
+
+  it('both wait for a body as long as the service, and then for its response, also without its database', () => {
+    const [, body] = /wait-for-body time (\d+)s$/m.exec(read('deploy/haproxy.cfg'))!;
+    expect(Number(body) * 1_000).toBeGreaterThanOrEqual(limits.requestTimeout);
+    expect(haproxy['server']).toBeGreaterThanOrEqual(limits.requestTimeout + RESPONSE);
+    expect(server['client_body_timeout']).toBeGreaterThanOrEqual(limits.requestTimeout);
+    expect(server['proxy_read_timeout']).toBeGreaterThan(RESPONSE);
+  });
+
+  it('both try another process soon if one accepts no connection', () => {
+    for (const time of [haproxy['connect'], server['proxy_connect_timeout']]) {
+      expect(time).toBeGreaterThanOrEqual(1_000);
+      expect(time).toBeLessThanOrEqual(RESPONSE / 2);
+    }
+  });
+
+  it('nginx closes idle connections to the service before the service does, and tries a process again after the time in docs/operations.md', () => {
+    expect(upstream['keepalive_timeout']).toBeLessThan(limits.keepAliveTimeout);
+    const [, seconds] = /it tries the process again after (\d+) seconds/.exec(
+      read('docs/operations.md'),
+    )!;
+    const tries = read('deploy/nginx.conf').match(/^ +server .+$/gm)!;
+    expect(tries).toEqual(tries.map(() => expect.stringMatching(` fail_timeout=${seconds}s;$`)));
+  });
+
+  it('haproxy notices within a second, and before the default of DRAIN_SECONDS ends, that a process stops, and waits for a busy one', () => {
+    const [, inter, fall] = / check inter (\d+)ms fall (\d+) rise 1 /
+      .exec(read('deploy/haproxy.cfg'))!
+      .map(Number) as [number, number, number];
+    expect(inter * fall).toBeLessThanOrEqual(1_000);
+    expect(inter * fall).toBeLessThan(DRAIN_SECONDS * 1_000);
+    const [, probe] = /probes a time-out of (\d+) seconds/.exec(read('docs/operations.md'))!;
+    expect(haproxy['check']).toBe(Number(probe) * 1_000);
+  });
+
+  it('haproxy accepts half as many connections as a process', () => {
+    const [, connections] = /^ +maxconn (\d+)$/m.exec(read('deploy/haproxy.cfg'))!;
+    expect(Number(connections)).toBe(limits.connections / 2);
+  });
 });
 
 /** Each may be missing on a developer's machine. */
@@ -201,6 +269,56 @@ describe.each(PROXIES)('servers that close connections without a response, behin
       expect(requests).toHaveLength(10);
       stop();
       await expectUnavailable();
+    });
+
+    it('a request that may be sent again goes to the other process if one has responses for none', async () => {
+      let refused = 0;
+      const refusing = createServer(({ url, socket }, response) => {
+        if (url === '/health/ready') {
+          response.end();
+        } else {
+          refused += 1;
+          socket.destroy();
+        }
+      }).listen(0, '127.0.0.1');
+      // Jest ends, whatever fails below.
+      refusing.unref();
+      await once(refusing, 'listening');
+      await proxy.stop();
+      proxy = await Proxy.start(name, [(refusing.address() as AddressInfo).port, port]);
+      for (let n = 0; n < 5; n += 1) {
+        const headers = { 'Idempotency-Key': `${n}` };
+        const answers = [fetch(proxy.origin), fetch(proxy.origin, { method: 'POST', headers })];
+        const statuses = (await Promise.all(answers)).map(({ status }) => status);
+        expect(statuses).toEqual([200, 200]);
+      }
+      expect(refused).toBeGreaterThan(0);
+      expect(requests).toHaveLength(10);
+    });
+
+    it('an address has 1,000 connections, then no more, and other addresses have theirs', async () => {
+      // Whose body is missing: nginx counts connections with a request.
+      const head = request('POST /', ['Content-Length: 9']);
+      const open = async (address: string, bytes = head) => {
+        const connection = await RawConnection.open(proxy.port, address);
+        connection.send(bytes);
+        return connection;
+      };
+      const connections = await Promise.all(Array.from({ length: 1_000 }, () => open('127.0.0.5')));
+      const ends = connections.map((connection) => connection.rest().catch(() => 'lost'));
+      const one = (address: string) =>
+        open(address, request('GET /', ['Connection: close']))
+          .then((connection) => connection.rest())
+          .catch(() => 'lost');
+      const rejection = { haproxy: /^(lost)?$/, nginx: /^HTTP\/1\.1 429 [^]+"rate_limited"/ }[name];
+      try {
+        await until('one more is rejected', async () => rejection.test(await one('127.0.0.5')));
+        expect(await one('127.0.0.6')).toMatch(/^HTTP\/1\.1 200 /);
+        expect(connections.filter(({ isSilent }) => isSilent)).toHaveLength(1_000);
+      } finally {
+        connections.forEach((connection) => connection.vanish());
+        await Promise.all(ends);
+      }
     });
 
     it('no query is logged', async () => {

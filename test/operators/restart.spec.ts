@@ -23,6 +23,13 @@ describe('two first starts at once, without any configuration', () => {
     }
   });
 
+  it('leave no temporary files', async () => {
+    const data = join(project.folder, '.data');
+    expect((await readdir(data)).toSorted()).toEqual(['api-key', 'postgres', 'postgres.log']);
+    const own = (await readdir(join(data, 'postgres'))).filter((name) => /animal/.test(name));
+    expect(own).toEqual(['animal-store.password']);
+  });
+
   it('keep all that they wrote from other accounts', async () => {
     const folder = join(project.folder, '.data');
     const entries = await readdir(folder, { recursive: true, withFileTypes: true });
@@ -78,5 +85,6 @@ describe('two first starts at once, without any configuration', () => {
     expect(next.key).toBe(key);
     expect(await petNames(next.base, key)).toEqual(['Rex', 'Max', 'Bello']);
     await next.program.end('SIGTERM');
-  });
+    // It starts four programs and PostgreSQL three times.
+  }, 120_000);
 });

@@ -16,8 +16,9 @@ export class RawConnection {
     socket.setTimeout(25_000, () => socket.destroy(new Error('nothing came for 25 seconds')));
   }
 
-  static async open(port: number): Promise<RawConnection> {
-    const socket = connect(port, '127.0.0.1');
+  /** @param localAddress from which the service sees it come: any of 127.0.0.0/8. */
+  static async open(port: number, localAddress?: string): Promise<RawConnection> {
+    const socket = connect({ port, host: '127.0.0.1', localAddress });
     await once(socket, 'connect');
     return new RawConnection(socket);
   }
@@ -49,6 +50,11 @@ export class RawConnection {
     const length = hasBody ? Number(headers['content-length']) : 0;
     const [body] = await this.take(new RegExp(`^.{${length}}`, 's'));
     return { status, headers, text: Buffer.from(body, 'latin1').toString() };
+  }
+
+  /** Whether the service has sent nothing on it, and has not ended it. */
+  get isSilent(): boolean {
+    return this.socket.bytesRead === 0 && !this.socket.readableEnded && !this.socket.destroyed;
   }
 
   /** Waits until the service ends the connection. @returns what came before that and no answer took. */

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { cp, readdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { install } from '@sinonjs/fake-timers';
 import { lexer, type Tokens } from 'marked';
 import { PROJECT_ROOT } from '../../../src/config/project-root.js';
 import { DOCUMENT, resolved } from '../../../test/support/contract.js';
@@ -176,7 +177,9 @@ describe('the package of the TypeScript client', () => {
         break;
       }
     }
-    expect(requests).toHaveLength(3);
+    expect(requests.slice(2)).toEqual(['?limit=2']);
+    expect(await all(store.listPets())).toHaveLength(5);
+    expect(requests.slice(3)).toEqual(['?limit=100']);
   });
 
   it('throws the error of a response, after one attempt', async () => {
@@ -188,6 +191,43 @@ describe('the package of the TypeScript client', () => {
     const message = expect.stringMatching(/\w/);
     expect(error).toMatchObject({ status: 400, code: 'invalid_request', message, requestId: text });
     expect(fetch).toHaveBeenCalledTimes(1);
+  });
+
+  it.each([
+    [
+      'of another server has the code unknown',
+      async () => new Response('<html>', { status: 500, statusText: 'Broken' }),
+      { status: 500, code: 'unknown', message: '500 Broken', requestId: null },
+    ],
+    [
+      'that does not come is waited for during 30 seconds',
+      () => Promise.reject(new TypeError('refused')),
+      { status: 0, code: 'no_response', message: expect.stringContaining('refused') },
+    ],
+  ])('without options, a response %s', async (_what, fetch, expected) => {
+    const clock = install({ toFake: ['setTimeout', 'performance'] });
+    const own = jest.spyOn(globalThis, 'fetch').mockImplementation(fetch);
+    try {
+      const since = performance.now();
+      const settled = all(open().listPets()).catch((error: unknown) => [error, performance.now()]);
+      await clock.tickAsync(60_000);
+      const [error, at] = (await settled) as [unknown, number];
+      expect(error).toBeInstanceOf(client.StoreError);
+      expect(error).toMatchObject(expected);
+      expect(at - since).toBeCloseTo(expected.status === 0 ? 30_000 : 0, -1);
+    } finally {
+      own.mockRestore();
+      clock.uninstall();
+    }
+  });
+
+  it('creates a pet for each call, but one for all calls with a key of the caller', async () => {
+    const create = (key?: string) => open().createPet({ name: 'Rex', categoryId: 1n }, key);
+    const ids: bigint[] = [];
+    for (const key of [undefined, undefined, 'mine', 'mine', 'other']) {
+      ids.push((await create(key)).id);
+    }
+    expect(ids).toEqual([1n, 2n, 3n, 3n, 4n]);
   });
 
   it('says once for each operation that it is deprecated, until when, and where to read on', async () => {

@@ -1,4 +1,5 @@
 import { type Clock, install } from '@sinonjs/fake-timers';
+import { read } from '../../../test/support/documents.js';
 import { retrying } from '../src/retries.js';
 import { StoreError } from '../src/store-error.js';
 
@@ -6,8 +7,9 @@ import { StoreError } from '../src/store-error.js';
 const RETRY_FOR = 30_000.5;
 
 type Attempt = (signal: AbortSignal) => Response | Promise<Response>;
+const responds = (status: number) => () => new Response('{}', { status });
 const created: Attempt = () => new Response('{"id":1}', { status: 201 });
-const unavailable: Attempt = () => new Response('{}', { status: 503 });
+const unavailable: Attempt = responds(503);
 const limited = (retryAfter: string) => () =>
   new Response('{}', { status: 429, headers: { 'Retry-After': retryAfter } });
 const lost = new TypeError('fetch failed');
@@ -101,6 +103,37 @@ describe('the retries of the TypeScript client', () => {
     expect(gaps[0]).not.toEqual(gaps[1]);
   });
 
+  it.each(['docs/guides/retries.md', 'clients/typescript/README.md'])(
+    'follow the statuses that %s names, and no other status of an error',
+    async (file) => {
+      // A code may be after a status.
+      const [listed] = /\b408, [^.]*\bor 504\b/.exec(read(file))!;
+      const named = listed
+        .replaceAll(/\s+/g, ' ')
+        .match(/\b[45]\d\d\b/g)!
+        .map(Number);
+      const statuses = Array.from({ length: 200 }, (_, i) => 400 + i);
+      const followed: number[] = [];
+      for (const status of statuses) {
+        const { times, result } = await send((attempt) => (attempt ? created : responds(status)));
+        expect(result).toMatchObject({ status: times.length === 1 ? status : 201 });
+        followed.push(...times.slice(1).map(() => status));
+      }
+      expect(followed).toEqual(named);
+    },
+  );
+
+  it.each([
+    ['and is followed by another', 60_000, 201, 2],
+    ['also if it is the only one', 0, 0, 1],
+  ])('give an attempt without a response 20 seconds, %s', async (_what, retryFor, status, sent) => {
+    const { times, result, took } = await send((attempt) => (attempt ? created : silent), retryFor);
+    expect(result).toMatchObject({ status });
+    expect(times).toHaveLength(sent);
+    expect(took).toBeGreaterThanOrEqual(20_000);
+    expect(took).toBeLessThanOrEqual(21_001);
+  });
+
   it.each([
     ['seconds', () => '20'],
     ['a date', () => new Date(Date.now() + 21_000).toUTCString()],
@@ -112,9 +145,8 @@ describe('the retries of the TypeScript client', () => {
   });
 
   it.each([
-    ...[200, 201, 400, 401, 404, 415, 422, 500].map(
-      (status) => [`${status}`, () => new Response('{}', { status }), RETRY_FOR, status] as const,
-    ),
+    ['200', responds(200), RETRY_FOR, 200],
+    ['201', responds(201), RETRY_FOR, 201],
     ['a Retry-After beyond the time', limited('3600'), RETRY_FOR, 429],
     ['an error, with retryFor: 0', broken, 0, 0],
   ] as const)('do not follow %s', async (_what, attempt, retryFor, status) => {
