@@ -21,7 +21,8 @@ export default {
   // With --watch, a change of a document or a migration runs the tests that read it.
   moduleFileExtensions: ['js', 'mjs', 'cjs', 'ts', 'json', 'node', 'yaml', 'sql', 'md'],
   dependencyExtractor: '<rootDir>/test/support/dependencies.js',
-  setupFiles: ['<rootDir>/test/support/jest-global.js'],
+  testEnvironment: '<rootDir>/test/support/environment.js',
+  setupFiles: ['<rootDir>/test/support/jest-global.js', '<rootDir>/test/support/evidence.ts'],
   globalSetup: '<rootDir>/test/support/start-postgres.js',
   globalTeardown: '<rootDir>/test/support/stop-postgres.js',
   // A test that hangs fails by name. In full length, some take minutes.

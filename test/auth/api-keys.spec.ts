@@ -2,7 +2,7 @@ import { type Clock, install } from '@sinonjs/fake-timers';
 import type { Pool } from 'pg';
 import { hashApiKey, isApiKey, newApiKey } from '../../src/api-key.js';
 import { ApiKeyVerifier, VERIFICATION } from '../../src/auth/api-key-verifier.js';
-import { createLogger } from '../../src/logging/logger.js';
+import { SILENT } from '../support/silent.js';
 
 const newKeys = (length: number) => Array.from({ length }, newApiKey);
 
@@ -35,7 +35,7 @@ function verifierOn(isValid: (hash: string) => boolean, expiresIn: number | null
     return { rows: hashes.filter(isValid).map((hash, id) => [`${id}`, hash, expiresIn]) };
   };
   const pool = { query, release() {} } as unknown as Pool;
-  const verifier = new ApiKeyVerifier(pool, createLogger('silent'));
+  const verifier = new ApiKeyVerifier(pool, SILENT);
   const verifyAll = (keys: string[]) => Promise.all(keys.map((key) => verifier.verify(key)));
   return { verifier, verifyAll, sent };
 }

@@ -43,7 +43,8 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
   afterEach(() => jest.restoreAllMocks());
 
   it('and writes begin at the server that takes writes, though others are standbys or say nothing', async () => {
-    const silent = createServer((socket) => socket.on('error', () => {})).listen(0, '127.0.0.1');
+    const silent = createServer((socket) => socket.on('error', () => {}).resume());
+    silent.listen(0, '127.0.0.1');
     await once(silent, 'listening');
     const hosts = at((silent.address() as AddressInfo).port, standbys[0]!.port, primary.port);
     const DATABASE_URL = `${hosts}?target_session_attrs=read-write`;
@@ -290,7 +291,7 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
       await until('an animal is created', async () => (await post(service)).status === 201);
       expect(await portsInUse()).toEqual(new Set([other.port]));
       const isRead = async () => (await service.api.get('/v1/pets/1')).status === 200;
-      await until('it is read', isRead, 2);
+      await until('it is read', isRead, { seconds: 2 });
     });
   });
 });

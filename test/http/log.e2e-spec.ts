@@ -67,7 +67,7 @@ describe('the log', () => {
       await service.api.get('/v1/pets').expect(200);
       connection.vanish();
     }
-    await until('all are there', () => requestLines().length === 17, 5);
+    await until('all are there', () => requestLines().length === 17);
     const clients = requestLines().map(({ client }) => client);
     expect(clients).toEqual(clients.map(() => '127.0.0.1'));
   });

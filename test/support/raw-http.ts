@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import type { Answer } from './answers.js';
+import { evidence } from './evidence.js';
 
 export type { Answer };
 
@@ -72,7 +73,8 @@ export class RawConnection {
   }
 
   private async receive(): Promise<boolean> {
-    const { value, done } = await this.chunks.next();
+    const what = `bytes on a connection, after ${JSON.stringify(this.received.slice(-500))}`;
+    const { value, done } = await evidence.awaiting(what, () => this.chunks.next());
     this.received += value ?? '';
     return !done;
   }
