@@ -89,6 +89,7 @@ it('clients that send far too many requests at once are closed if they are many,
   others.forEach((other) => other.send(LIVE));
   const statuses = await Promise.all(others.map(async (other) => (await other.answer()).status));
   expect(new Set(statuses)).toEqual(new Set([200]));
+  [...others, ...floods].forEach((one) => one.vanish());
   await service.stop();
 });
 
