@@ -36,16 +36,19 @@ describe('where a client that takes nothing has two seconds', () => {
 
   it('one that reads them slowly is not', async () => {
     const client = connect(service.port, '127.0.0.1');
-    client.write(BUNDLE.repeat(6));
-    let left = 6 * (await exchange(service.port, BUNDLE)).text.length;
+    client.write(BUNDLE.repeat(18));
+    const total = 18 * (await exchange(service.port, BUNDLE)).text.length;
+    const start = performance.now();
+    let received = 0;
     for await (const { length } of client) {
-      left -= length;
-      if (left < 0) {
+      received += length;
+      if (received > total) {
         break;
       }
-      await wait(25);
+      // All of it takes three seconds. The system holds an eighth, so the service sees that it is read.
+      await wait(Math.max(start + (received / total) * 3_000 - performance.now(), 0));
     }
-    expect(left).toBeLessThan(0);
+    expect(received).toBeGreaterThan(total);
   });
 
   it('one that sends far too many requests at once gets 20 responses, and cannot open the next connection for as long', async () => {
@@ -93,6 +96,11 @@ it('clients that send far too many requests at once are closed if they are many,
   await service.stop();
 });
 
+const EVERYTHING_BUT_SET_TIMEOUT = [
+  ...(['Date', 'hrtime', 'nextTick', 'performance', 'queueMicrotask', 'setImmediate'] as const),
+  ...(['clearImmediate', 'setInterval', 'clearInterval'] as const),
+];
+
 describe('a service that is told to stop', () => {
   it('responds to the request in progress, and closes every other connection at once', async () => {
     const service = await startService();
@@ -115,6 +123,25 @@ describe('a service that is told to stop', () => {
     const { status, headers: last } = await busy!.answer();
     expect([status, last['connection']]).toEqual([201, 'close']);
     expect(await busy!.rest()).toBe('');
+    await stopped;
+  });
+
+  it('responds to a request that was on its way, says that it stops, and ends the connection', async () => {
+    const service = await startService();
+    const [late, idle] = await Promise.all([1, 2].map(() => RawConnection.open(service.port)));
+    await until('they are connected', async () => (await service.connections()) === 2);
+    jest.useFakeTimers({ doNotFake: EVERYTHING_BUT_SET_TIMEOUT });
+    const stopped = service.close();
+    const isRefused = () => RawConnection.open(service.port).then(() => false, () => true); // prettier-ignore
+    await until('new connections are refused', isRefused);
+    late!.send(request('GET /health/ready'));
+    const last = await late!.answer();
+    expectError(last, 503, 'unavailable', ['stopping']);
+    expect(last.headers['connection']).toBe('close');
+    expect(await late!.rest()).toBe('');
+    jest.advanceTimersByTime(50);
+    jest.useRealTimers();
+    expect(await idle!.rest()).toBe('');
     await stopped;
   });
 
