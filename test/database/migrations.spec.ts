@@ -50,17 +50,20 @@ describe('the migrations', () => {
   });
 });
 
-/** Makes a database say that it has the extension citus, whose functions do nothing here. */
+/** Makes a database say that it has the extension citus, whose functions here only note that they were called. */
 const AS_CITUS = `
   set allow_system_table_mods = on;
   insert into pg_extension (oid, extname, extowner, extnamespace, extrelocatable, extversion)
     select 99999, 'citus', extowner, extnamespace, extrelocatable, '1' from pg_extension limit 1;
-  create function create_reference_table(name text) returns void language sql return null;
-  create function create_distributed_table(name text, by text, colocate_with text default '')
-    returns void language sql return null`;
+  create table distributed (name text, by text);
+  create function create_reference_table(name text) returns void language sql
+    as $$ insert into distributed values (name) $$;
+  create function create_distributed_table(name text, by text, colocate_with text default '') returns void
+    language sql as $$ insert into distributed values (name, by) $$`;
 const AS_POSTGRESQL = `
   set allow_system_table_mods = on;
   delete from pg_extension where extname = 'citus';
+  drop table distributed;
   drop function create_reference_table, create_distributed_table`;
 
 describe('the migration that distributes the tables', () => {
@@ -84,7 +87,15 @@ describe('the migration that distributes the tables', () => {
     const stored = await content();
     await change(AS_CITUS);
     await migrations[last]!.up({ query: change });
-    expect(await catalog(url)).not.toEqual(before);
+    expect(await change('select * from distributed')).toEqual([
+      { name: 'api_keys', by: null },
+      { name: 'pets', by: 'id' },
+      { name: 'orders', by: 'id' },
+      { name: 'idempotency_keys', by: 'key' },
+    ]);
+    // Citus supports no foreign key to a table that is distributed by another column, but one to a copy on each node.
+    const foreignKeys = `select confrelid::regclass::text as "to" from pg_constraint where contype = 'f'`;
+    expect(await change(foreignKeys)).toEqual([{ to: 'api_keys' }]);
     await migrations[last]!.down({ query: change });
     await change(AS_POSTGRESQL);
     expect(await content()).toEqual(stored);

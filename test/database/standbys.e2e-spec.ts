@@ -151,6 +151,13 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
         const after = [await reads('standby'), await reads('primary')];
         return after[0] === before[0]! + 4 && after[1] === before[1];
       });
+      const readers = `select count(*)::int from pg_stat_activity
+                        where application_name = 'animal-store' and query like '%with ordinality as wanted%'`;
+      const readersOfEach = async () => {
+        await expectListed(other, id);
+        return (await onStandbys(readers)).slice(0, 2).map(({ count }) => count);
+      };
+      await until('each standby serves', readersOfEach, { holds: (counts) => !counts.includes(0) });
       await inUse(2);
       const standbys = { reads: 'standbys', standbys: 2, standbysInUse: 2 };
       expect(await readiness(one)).toEqual({ status: 'ready', ...standbys });
