@@ -35,9 +35,9 @@ describe('where a client that takes nothing has two seconds', () => {
   });
 
   it('one that reads them slowly is not', async () => {
+    const total = 18 * (await exchange(service.port, BUNDLE)).text.length;
     const client = connect(service.port, '127.0.0.1');
     client.write(BUNDLE.repeat(18));
-    const total = 18 * (await exchange(service.port, BUNDLE)).text.length;
     const start = performance.now();
     let received = 0;
     for await (const { length } of client) {

@@ -5,7 +5,9 @@ import { HealthService } from '../../src/health/health.service.js';
 import { operations } from '../support/contract.js';
 import { exchange, request } from '../support/raw-http.js';
 import { until } from '../support/until.js';
-import { serviceOfTests } from '../support/service.js';
+import { serviceOfTests, useRealTimes } from '../support/service.js';
+
+useRealTimes();
 
 describe('the metrics', () => {
   const service = serviceOfTests({ METRICS_PORT: '0', COMMIT: '0123abc' });

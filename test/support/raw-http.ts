@@ -5,7 +5,7 @@ import { evidence } from './evidence.js';
 
 export type { Answer };
 
-/** One connection, on which any bytes can be sent. Whatever takes over 25 seconds to come is an error. */
+/** One connection, on which any bytes can be sent. Whatever takes over a minute to come is an error. */
 export class RawConnection {
   private received = '';
   private readonly chunks: AsyncIterator<string>;
@@ -14,7 +14,7 @@ export class RawConnection {
     this.chunks = socket.setEncoding('latin1')[Symbol.asyncIterator]();
     // Whoever reads gets the error, too.
     socket.on('error', () => {});
-    socket.setTimeout(25_000, () => socket.destroy(new Error('nothing came for 25 seconds')));
+    socket.setTimeout(60_000, () => socket.destroy(new Error('nothing came for a minute')));
   }
 
   static async open(port: number): Promise<RawConnection> {
