@@ -21,11 +21,12 @@ export default {
   // With --watch, a change of a document or a migration runs the tests that read it.
   moduleFileExtensions: ['js', 'mjs', 'cjs', 'ts', 'json', 'node', 'yaml', 'sql', 'md'],
   dependencyExtractor: '<rootDir>/test/support/dependencies.js',
-  setupFiles: ['<rootDir>/test/support/jest-global.js'],
+  testEnvironment: '<rootDir>/test/support/environment.js',
+  setupFiles: ['<rootDir>/test/support/jest-global.js', '<rootDir>/test/support/evidence.ts'],
   globalSetup: '<rootDir>/test/support/start-postgres.js',
   globalTeardown: '<rootDir>/test/support/stop-postgres.js',
   // A test that hangs fails by name. In full length, some take minutes.
-  testTimeout: process.env.TEST_LENGTH === 'full' ? 600_000 : 30_000,
+  testTimeout: process.env.TEST_LENGTH === 'full' ? 600_000 : 90_000,
   // A failure is printed once, whatever the number of files.
   reporters: [['default', { summaryThreshold: Infinity }]],
   // One more than CI has cores: some tests wait for seconds.

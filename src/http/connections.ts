@@ -124,6 +124,10 @@ export class Connections {
     setTimeout(destroy, 50, 0).unref();
     setTimeout(destroy, this.limits.stopTimeout, Infinity).unref();
     await closed;
+  }
+
+  /** The server is closed. */
+  stopWatching(): void {
     clearInterval(this.watching);
   }
 

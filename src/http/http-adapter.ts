@@ -87,6 +87,7 @@ export class HttpAdapter extends ExpressAdapter {
     this.httpServer.maxHeadersCount = limits.headerFields + 1;
     const { errors, httpServer, connections } = this;
     httpServer
+      .once('close', () => connections.stopWatching())
       .on('connection', (socket: Socket) =>
         errors.run('connection', socket, () => this.accept(socket)),
       )

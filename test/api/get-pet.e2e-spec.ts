@@ -26,6 +26,15 @@ describe('getPet', () => {
     expect(text).toBe(`{"id":${id},"name":"pet ${id}","categoryId":${id},"status":"sold"}`);
   });
 
+  it('returns to each of many requests at once its own animal, also if a double holds two ids as one', async () => {
+    const near = IDS.flatMap((id) => [BigInt(id) - 1n, BigInt(id), BigInt(id) + 1n]).map(String);
+    const all = [...near, ...near];
+    const answers = await Promise.all(all.map((id) => service.api.get(`/v1/pets/${id}`)));
+    expect(answers.map(({ text }) => /^\{"id":(-?\d+)/.exec(text)?.[1])).toEqual(
+      all.map((id) => (IDS.includes(id) ? id : undefined)),
+    );
+  });
+
   it.each([
     '9'.repeat(1000),
     ...list(`

@@ -162,6 +162,8 @@ describe('listPets', () => {
   it('has for each of many requests at once its own page, after a cursor with another limit and status too', async () => {
     const [, cursor] = nextPage(await service.api.get('/v1/pets?limit=10'))!.split('&');
     const [sold, pending] = ['sold', 'pending'].map((status) => IDS_WITH[status]!);
+    const cursors = new Cursors('pets');
+    const next = (after: bigint) => IDS.filter((id) => id > after).slice(0, 1);
     const wanted: [query: string, ids: bigint[]][] = [
       ['limit=2', IDS.slice(0, 2)],
       ['limit=1', IDS.slice(0, 1)],
@@ -169,6 +171,10 @@ describe('listPets', () => {
       [`limit=2&status=sold&${cursor}`, sold!.filter((id) => id > IDS[9]!).slice(0, 2)],
       ['limit=2&status=sold', sold!.slice(0, 2)],
       ['limit=2&status=pending', pending!.slice(0, 2)],
+      // A double would hold both ids of a pair as one.
+      ...[INT64_MIN, INT64_MIN + 1n, INT64_MAX - 2n, INT64_MAX - 1n].map(
+        (after) => [`limit=1&cursor=${cursors.after(after)}`, next(after)] as [string, bigint[]],
+      ),
     ];
     const all = Array.from({ length: 5 }, () => wanted).flat();
     const pages = await Promise.all(all.map(([query]) => service.api.get(`/v1/pets?${query}`)));

@@ -1,11 +1,11 @@
 import { install } from '@sinonjs/fake-timers';
 import { INT64_MIN } from '../../src/int64.js';
 import type { PageReader } from '../../src/listing/page-reader.js';
-import { createLogger } from '../../src/logging/logger.js';
 import { IdempotentCreation } from '../../src/pets/idempotent-creation.js';
 import type { NewPet } from '../../src/pets/new-pet.dto.js';
 import type { PetStore } from '../../src/pets/pet-store.js';
 import { PetsService } from '../../src/pets/pets.service.js';
+import { SILENT } from '../support/silent.js';
 
 const REX = { name: 'Rex', categoryId: 1n, status: 'available' } as const;
 const MAX = { ...REX, name: 'Max' };
@@ -56,7 +56,7 @@ describe('IdempotentCreation', () => {
       sizes.push(all.length);
       return all.map(({ bodyHash }) => ({ id: '1', json: '{}', bodyHash, isReplayed: false }));
     };
-    const creation = new IdempotentCreation(storeWith({ insertOnce }), createLogger('silent'));
+    const creation = new IdempotentCreation(storeWith({ insertOnce }), SILENT);
     const create = (key: string, pet: NewPet, keyId = '1') => creation.create(keyId, key, pet);
     return { sizes, create };
   }
@@ -86,7 +86,7 @@ describe('IdempotentCreation', () => {
         rounds.push(clock.now);
         return found.shift() ?? 0;
       };
-      const creation = new IdempotentCreation(storeWith({ deleteOldKeys }), createLogger('silent'));
+      const creation = new IdempotentCreation(storeWith({ deleteOldKeys }), SILENT);
       creation.onModuleInit();
       const MINUTE = 60_000;
       await clock.tickAsync(10 * MINUTE - 1);

@@ -4,7 +4,7 @@ import { hashApiKey, isApiKey, newApiKey } from '../../src/api-key.js';
 import { ApiKeyVerifier, VERIFICATION } from '../../src/auth/api-key-verifier.js';
 import { Gate } from '../../src/gate/gate.js';
 import { HttpLimits } from '../../src/http/limits.js';
-import { createLogger } from '../../src/logging/logger.js';
+import { SILENT } from '../support/silent.js';
 
 const newKeys = (length: number) => Array.from({ length }, newApiKey);
 
@@ -37,7 +37,7 @@ function verifierOn(isValid: (hash: string) => boolean, expiresIn: number | null
     return { rows: hashes.filter(isValid).map((hash, id) => [`${id}`, hash, expiresIn]) };
   };
   const pool = { query, release() {} } as unknown as Pool;
-  const verifier = new ApiKeyVerifier(pool, createLogger('silent'), new Gate(new HttpLimits()));
+  const verifier = new ApiKeyVerifier(pool, SILENT, new Gate(new HttpLimits()));
   const verifyAll = (keys: string[]) => Promise.all(keys.map((key) => verifier.verify(key)));
   return { verifier, verifyAll, sent };
 }

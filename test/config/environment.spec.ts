@@ -1,6 +1,11 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Environment, readEnvironment, warningsOf } from '../../src/config/environment.js';
+import {
+  Environment,
+  loadEnvironment,
+  readEnvironment,
+  warningsOf,
+} from '../../src/config/environment.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
@@ -98,6 +103,15 @@ describe('readEnvironment', () => {
     [{ METRICS_PORT: '3000' }, 'METRICS_PORT must not be the same as PORT'],
     [{ PORT: '0', METRICS_PORT: '0' }, undefined],
     [{ DATABASE_URL: DB, PGSSLMODE: 'require' }, 'PGSSLMODE is ignored: set the parameter sslmode'],
+    [
+      { DATABASE_URL: DB, PGSSLMODE: 'verify-ca' },
+      'PGSSLMODE is ignored: set the parameter sslmode',
+    ],
+    [{ DATABASE_URL: DB, PGSSLMODE: 'verify-full' }, 'PGSSLMODE is ignored: set the parameter ssl'],
+    [
+      { DATABASE_URL: `${DB}?ssl=1`, DATABASE_READ_URL: DB, PGSSLMODE: 'require' },
+      'PGSSLMODE is ignored: set the parameter sslmode',
+    ],
     [{ DATABASE_URL: `${DB}?sslmode=disable`, PGSSLMODE: 'verify-full' }, undefined],
     [{ DATABASE_URL: DB, PGSSLMODE: 'prefer', PGSSLROOTCERT: '/ca.pem' }, undefined],
   ])('of %j says: %s', (variables, fault) => {
@@ -114,9 +128,24 @@ describe('readEnvironment', () => {
         ([name, it]) => `${name} is not read. Is it meant to be ${it}?`,
       ),
     );
-    const [warning] = warningsOf({ PGSSLMODE: 'prefer' });
-    expect(warning).toMatch(/^PGSSLMODE is ignored/);
   });
+
+  it.each(['PGSSLMODE', 'PGSSLROOTCERT', 'PGSSLCERT', 'PGSSLKEY', 'PGSSLNEGOTIATION'])(
+    'warns of %s, which then configures no connection',
+    (name) => {
+      const { env } = process;
+      const told = jest.spyOn(console, 'error').mockImplementation();
+      Object.assign(process, { env: { DATABASE_URL: DB, [name]: 'prefer' } });
+      try {
+        loadEnvironment();
+        expect(process.env).not.toHaveProperty(name);
+        expect(told.mock.calls).toEqual([[expect.stringMatching(`^${name} is ignored`)]]);
+      } finally {
+        Object.assign(process, { env });
+        told.mockRestore();
+      }
+    },
+  );
 
   it('reads DATABASE_URL and DATABASE_READ_URL from files, and judges them as the variables', async () => {
     const folder = await temporaryFolder();

@@ -13,10 +13,12 @@ import { runHere } from '../support/command.js';
 import { createGrantedRole, roleOf } from '../support/granted-role.js';
 import { Postgres } from '../support/postgres.js';
 import { createMigratedDatabase, dropDatabase, onServer } from '../support/database.js';
-import { startService, type TestService } from '../support/service.js';
+import { startService, type TestService, useRealTimes } from '../support/service.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 import { until } from '../support/until.js';
 import { Wire } from '../support/wire.js';
+
+useRealTimes();
 
 const create = ({ api }: TestService) => api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 });
 

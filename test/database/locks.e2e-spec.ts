@@ -6,9 +6,11 @@ import { runMigrations } from '../../src/schema/migrations.js';
 import { catalog } from '../support/catalog.js';
 import { CREATE_ORDERS, revertOrders } from '../support/revert-to-orders.js';
 import { onServer } from '../support/database.js';
-import { serviceOfTests } from '../support/service.js';
+import { serviceOfTests, useRealTimes } from '../support/service.js';
 import { storesOn } from '../support/stores.js';
 import { until } from '../support/until.js';
+
+useRealTimes();
 
 type Send = () => PromiseLike<{ status: number }>;
 

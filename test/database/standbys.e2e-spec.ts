@@ -43,7 +43,8 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
   afterEach(() => jest.restoreAllMocks());
 
   it('and writes begin at the server that takes writes, though others are standbys or say nothing', async () => {
-    const silent = createServer((socket) => socket.on('error', () => {})).listen(0, '127.0.0.1');
+    const silent = createServer((socket) => socket.on('error', () => {}).resume());
+    silent.listen(0, '127.0.0.1');
     await once(silent, 'listening');
     const hosts = at((silent.address() as AddressInfo).port, standbys[0]!.port, primary.port);
     const DATABASE_URL = `${hosts}?target_session_attrs=read-write`;
@@ -150,6 +151,13 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
         const after = [await reads('standby'), await reads('primary')];
         return after[0] === before[0]! + 4 && after[1] === before[1];
       });
+      // Each server counts what it read itself.
+      const scans = `select sum(idx_scan)::int as count from pg_stat_user_indexes where relname = 'pets'`;
+      const readsOfEach = async () => {
+        await expectListed(other, id);
+        return (await onStandbys(scans)).slice(0, 2).map(({ count }) => count);
+      };
+      await until('each standby serves', readsOfEach, { holds: (counts) => !counts.includes(0) });
       await inUse(2);
       const standbys = { reads: 'standbys', standbys: 2, standbysInUse: 2 };
       expect(await readiness(one)).toEqual({ status: 'ready', ...standbys });
@@ -204,6 +212,8 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
       /** Ten animals of each client once `count` standbys are in use. */
       const withStandbys = async (count: number) => {
         await inUse(count);
+        // A client has failed, and so has the test.
+        expect(isOver).toBe(false);
         const end = created + CLIENTS * 10;
         await until('the clients went on', () => created >= end);
       };
@@ -290,7 +300,7 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
       await until('an animal is created', async () => (await post(service)).status === 201);
       expect(await portsInUse()).toEqual(new Set([other.port]));
       const isRead = async () => (await service.api.get('/v1/pets/1')).status === 200;
-      await until('it is read', isRead, 2);
+      await until('it is read', isRead, { seconds: 2 });
     });
   });
 });

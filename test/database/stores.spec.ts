@@ -6,6 +6,7 @@ import type { NewPet } from '../../src/pets/new-pet.dto.js';
 import { Pet } from '../../src/pets/pet.entity.js';
 import { PETS } from '../../src/pets/pets.service.js';
 import { createMigratedDatabase, dropDatabase } from '../support/database.js';
+import { until } from '../support/until.js';
 import { filterSets, type Stores, storesOn } from '../support/stores.js';
 
 const REX: NewPet = { name: 'Rex "the" cat', categoryId: INT64_MIN, status: 'sold' };
@@ -110,6 +111,24 @@ describe.each<Engine>(['postgresql', 'citus'])('the stores for %s', (engine) => 
     expect(idsOf(second)).not.toEqual(idsOf(first));
     await age('24 hours 1 minute');
     expect(await stores.store.deleteOldKeys()).toBe(2);
+  });
+
+  it('keep an old record that another session is about to renew', async () => {
+    await once(['renewed'], [REX]);
+    await run(`update idempotency_keys set created_at = now() - interval '25 hours'`);
+    const holder = await stores.pool.connect();
+    await holder.query('begin; update idempotency_keys set created_at = now()');
+    const waits = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    const deletion = stores.store.deleteOldKeys();
+    // PostgreSQL's skips the record. That of Citus waits.
+    await Promise.race([
+      deletion,
+      until('it waits', () => holder.query(waits), { holds: ({ rowCount }) => rowCount === 1 }),
+    ]);
+    await holder.query('commit');
+    holder.release();
+    expect(await deletion).toBe(0);
+    expect((await run('select from idempotency_keys')).rowCount).toBe(1);
   });
 
   it('create nothing with a key that another session is about to record', async () => {

@@ -58,7 +58,7 @@ async function attack(run: Run, attackersKey: string, name: string, via?: ProxyN
   await attackers.end('SIGKILL');
   const failed = all.filter((answer) => !isServed(answer));
   const areClosed = async () => (await service.files()) <= before + 20;
-  await until('their files are closed', areClosed, 20).catch(() => {});
+  await until('their files are closed', areClosed, { seconds: 20 }).catch(() => {});
   note(
     via === undefined ? name : `${name}, through ${via}`,
     ['requests of others that failed', (failed.length / all.length) * 100, '≤ 3', '%'],

@@ -179,7 +179,7 @@ async function endure(
     const all = kinds.map(([, question]) => ask(origin, question(key, 0)));
     return (await Promise.all(all)).every(isServed);
   };
-  await until('all succeed again', isBack, 15).catch(() => undefined);
+  await until('all succeed again', isBack, { seconds: 15 }).catch(() => undefined);
   const back = performance.now() - ended;
   await wait(500);
   const [answers, lives, readiness] = await stopAll();

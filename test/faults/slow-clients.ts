@@ -85,7 +85,7 @@ async function unread(service: Service): Promise<void> {
   await wait(4_000);
   // Paused sockets do not notice by themselves that they were closed.
   const areClosed = async () => (await service.files()) < files + UNREAD / 2;
-  await until('most are closed', areClosed, 60).catch(() => undefined);
+  await until('most are closed', areClosed, { seconds: 60 }).catch(() => undefined);
   const lived = performance.now() - since;
   sockets.forEach((socket) => socket.destroy());
   note(

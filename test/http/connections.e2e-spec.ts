@@ -112,7 +112,9 @@ describe('a connection', () => {
     client.write('garbage\r\n\r\n');
     await once(client, 'end');
     // Long before the limits of its time.
-    await until('it is closed', async () => (await service.connections()) <= before, 8);
+    await until('it is closed', async () => (await service.connections()) <= before, {
+      seconds: 8,
+    });
     client.destroy();
   });
 

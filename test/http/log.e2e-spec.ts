@@ -67,9 +67,30 @@ describe('the log', () => {
       await service.api.get('/v1/pets').expect(200);
       connection.vanish();
     }
-    await until('all are there', () => requestLines().length === 17, 5);
+    await until('all are there', () => requestLines().length === 17);
     const clients = requestLines().map(({ client }) => client);
     expect(clients).toEqual(clients.map(() => '127.0.0.1'));
+  });
+
+  it('holds no value of a request that failed, though PostgreSQL has them in the details and the context of its error', async () => {
+    await service.query(`
+      create function fail() returns void language plpgsql as
+        $$ begin raise exception 'it failed' using detail = 'needle', hint = 'a hint'; end $$;
+      create function fail_with_name() returns trigger language plpgsql as
+        $$ begin execute format('select fail() /* %s */', new.name); return new; end $$;
+      create trigger fail before insert on pets for each row execute function fail_with_name()`);
+    await service.api.post('/v1/pets').send({ name: 'needle', categoryId: 1 }).expect(500);
+    await service.query('drop trigger fail on pets');
+    expect(service.log.join('')).toContain('it failed');
+    expect(service.log.join('')).not.toContain('needle');
+  });
+
+  it('has milliseconds: those from the request to its response', async () => {
+    const start = performance.now();
+    await service.api.get('/v1/pets').expect(200);
+    const [{ ms }] = requestLines();
+    expect(ms).toBeGreaterThan(0.01);
+    expect(ms).toBeLessThan(performance.now() - start);
   });
 
   const idOf = async (...ids: string[]) => {

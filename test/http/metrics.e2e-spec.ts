@@ -1,10 +1,13 @@
 import { Client } from 'pg';
 import { VERSION } from '../../src/config/project-root.js';
 import { DATABASE_TIMEOUTS } from '../../src/database/pool.js';
+import { HealthService } from '../../src/health/health.service.js';
 import { operations } from '../support/contract.js';
 import { exchange, request } from '../support/raw-http.js';
 import { until } from '../support/until.js';
-import { serviceOfTests } from '../support/service.js';
+import { serviceOfTests, useRealTimes } from '../support/service.js';
+
+useRealTimes();
 
 describe('the metrics', () => {
   const service = serviceOfTests({ METRICS_PORT: '0', COMMIT: '0123abc' });
@@ -23,6 +26,19 @@ describe('the metrics', () => {
     const before = await valueOf(sample);
     await work();
     return (await valueOf(sample)) - before;
+  }
+
+  /** Expects that `work` adds its time in seconds, and not more, to a sum. */
+  async function expectSeconds(sum: string, work: () => PromiseLike<unknown>): Promise<void> {
+    let most = 0;
+    const timed = async () => {
+      const start = performance.now();
+      await work();
+      most = (performance.now() - start) / 1_000;
+    };
+    const seconds = await added(sum, timed);
+    expect(seconds).toBeGreaterThan(0.000_1);
+    expect(seconds).toBeLessThanOrEqual(most);
   }
 
   const requests = (operation: string, method: string, status: number, code = '') =>
@@ -60,7 +76,29 @@ describe('the metrics', () => {
     const duration = 'animal_store_http_request_duration_seconds';
     const create = () => service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 });
     expect(await added(`${duration}_bucket{le="+Inf",${labels}}`, create)).toBe(1);
-    expect(await added(`${duration}_sum{${labels}}`, create)).toBeGreaterThan(0);
+    await expectSeconds(`${duration}_sum{${labels}}`, create);
+  });
+
+  it('time each statement by its name', () => {
+    const sum = 'animal_store_statement_duration_seconds_sum{statement="pets-pages"}';
+    return expectSeconds(sum, () => service.api.get('/v1/pets'));
+  });
+
+  it('count the sessions in use and the idle ones', async () => {
+    const held = await Promise.all(Array.from({ length: 7 }, () => service.pool.connect()));
+    const connections = 'animal_store_database_connections';
+    expect(await valueOf(`${connections}{state="in_use"}`)).toBeGreaterThanOrEqual(7);
+    expect(await valueOf(`${connections}{state="idle"}`)).toBeLessThanOrEqual(3);
+    held.forEach((session) => session.release());
+    expect(await valueOf(`${connections}{state="in_use"}`)).toBe(0);
+    expect(await valueOf(`${connections}{state="idle"}`)).toBeGreaterThanOrEqual(7);
+  });
+
+  it('are served without the database, which is then not ready', async () => {
+    const never = new Promise<never>(() => {});
+    const ready = jest.spyOn(service.get(HealthService), 'ready').mockReturnValue(never);
+    expect(await valueOf('animal_store_ready')).toBe(0);
+    ready.mockRestore();
   });
 
   it('count who still uses getPet, by the id of the key', async () => {
@@ -91,10 +129,10 @@ describe('the metrics', () => {
     await locker.end();
     expect(await inFlight()).toBe(0);
     expect(await valueOf(`${connections}_max`)).toBe(10);
-    const bucket = (ms: number) =>
-      `animal_store_statement_duration_seconds_bucket{le="${ms / 1000}",statement="pets-pages-by-status"}`;
-    expect(await valueOf(bucket(DATABASE_TIMEOUTS.statement))).toBe(0);
-    expect(await valueOf(bucket(DATABASE_TIMEOUTS.use))).toBe(1);
+    const bucket = (seconds: string) =>
+      `animal_store_statement_duration_seconds_bucket{le="${seconds}",statement="pets-pages-by-status"}`;
+    expect(await valueOf(bucket(`${DATABASE_TIMEOUTS.statement / 1_000}`))).toBe(0);
+    expect(await valueOf(bucket('+Inf'))).toBe(1);
   });
 
   it('count the requests that each statement was sent for, equal ones too', async () => {

@@ -76,7 +76,7 @@ describe('the target of a request', () => {
     ...list(`
       /v1 /v1/ /pets /v2/pets /v1/pet /v1/pets/ /v1/pets/1/ /v1/pets/1/2 //v1/pets //a@[/v1/pets#x
       /v1//pets /v1/pets//1 /V1/pets /v1/PETS /v1%2Fpets /v1/pets%2F1
-      /v1/./pets /v1/x/../pets /v1/pets;limit=1 /v1/pets%3Flimit=1 /v1/pets%00 /v1/pets% /% /%ff
+      /v1/./pets /v1/x/../pets /v1/pets;limit=1 /v1/pets%3Flimit=1 /v1/pets%00 /v1/pets% /% /%ff /%c0%80 /%c1%bf /v1/%f5%80
       /v1/store /v1/store/orders/ /store/orders /health /health/live/ /Health/live /v1/health/live
       /favicon.ico * /constructor /__proto__ /docs/ /docs/guides/nothing /docs/guides/..%2fREADME`),
     '/v1\\pets#x',

@@ -93,4 +93,17 @@ describe('a process whose standard output takes no lines', () => {
     expect(lost).toBeGreaterThan(10_000);
     expect([lost, lines.length - reports.length + lost]).toEqual([Number(String(counted)), 40_000]);
   });
+
+  it('says with its last line how many were lost since, if it exits before it is read again', async () => {
+    const { stdout, exit } = running(
+      `for (let n = 0; n < 40_000; n += 1) logger.info({ text: 'x'.repeat(1024) }, 'a line');
+      process.exit(0);`,
+    );
+    const lines = JSON.parse(`[${(await text(stdout)).trimEnd().replaceAll('\n', ',')}]`) as any[];
+    expect(await exit).toEqual([0, null]);
+    const reports = lines.filter(({ msg }) => msg === 'Lines of the log were lost');
+    const lost = reports.reduce((sum, report) => sum + report.lines, 0);
+    expect(lost).toBeGreaterThan(10_000);
+    expect(lines.length - reports.length + lost).toBe(40_000);
+  });
 });

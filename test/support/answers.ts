@@ -8,8 +8,6 @@ export interface Answer {
   text: string;
   /** Of supertest's. */
   request?: { method: string; url: string };
-  /** The error in the log, if there is one. */
-  reason?: string;
 }
 
 /**
@@ -22,15 +20,13 @@ export function expectError(
   code: string,
   words: readonly string[] = [],
 ) {
-  const isJson = answer.headers['content-type']?.startsWith('application/json');
-  const body = isJson ? JSON.parse(answer.text) : answer.text.slice(0, 200);
-  const { request, reason } = answer;
+  const body = bodyOf(answer);
+  const { request } = answer;
   const to = request && `${request.method} ${request.url}`;
-  expect({ to, status: answer.status, body, reason }).toStrictEqual({
+  expect({ to, status: answer.status, body }).toStrictEqual({
     to,
     status,
     body: { code, message: expect.any(String), status },
-    reason: status === 500 ? reason : undefined,
   });
   const { message } = body;
   for (const word of words) {
@@ -40,6 +36,17 @@ export function expectError(
   expect(answer.headers['content-type']).toBe('application/json; charset=utf-8');
   expect(answer.text + JSON.stringify(answer.headers)).not.toContain(KEY_PREFIX);
 }
+
+/** The body, parsed, or the beginning of one that is not JSON. */
+function bodyOf({ headers, text }: Answer): any {
+  try {
+    return headers['content-type']?.startsWith('application/json') ? JSON.parse(text) : shown(text);
+  } catch {
+    return shown(text);
+  }
+}
+
+const shown = (text: string): string => text.slice(0, 200);
 
 /** Stacks, SQL, and what JSON parsers and drivers say. */
 const INSIDE =

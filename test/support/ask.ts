@@ -1,4 +1,16 @@
-import { Client } from 'pg';
+import { Client, type DatabaseError } from 'pg';
+import { evidence } from './evidence.js';
+
+/** As `query`, whose error then has the statement, and what else PostgreSQL says. */
+export async function told(query: (sql: string) => Promise<{ rows: any[] }>, sql: string) {
+  try {
+    return await evidence.awaiting(`PostgreSQL: ${sql}`, () => query(sql));
+  } catch (error) {
+    const { message, code, detail, hint } = error as DatabaseError;
+    const lines = [message, code, detail, hint, `in: ${sql.trim()}`].filter(Boolean);
+    throw Object.assign(new Error(lines.join('\n')), { code });
+  }
+}
 
 /** Runs statements on a connection of its own. @returns the rows of the last one. */
 export async function query(url: string, ...statements: string[]): Promise<any[]> {
@@ -9,7 +21,7 @@ export async function query(url: string, ...statements: string[]): Promise<any[]
   try {
     let rows: any[] = [];
     for (const statement of statements) {
-      ({ rows } = await client.query(statement));
+      ({ rows } = await told((sql) => client.query(sql), statement));
     }
     return rows;
   } finally {

@@ -4,6 +4,7 @@ import formats from 'ajv-formats';
 import { parse, parseNumberAndBigInt } from 'lossless-json';
 import { parse as parseYaml } from 'yaml';
 import { read } from './documents.js';
+import { evidence } from './evidence.js';
 
 interface Response {
   headers: Record<string, { required?: boolean; schema: { type: string } }>;
@@ -119,7 +120,12 @@ function faultsOf(method: string, target: string, sent: ServerResponse, text: st
   } else if (path.startsWith(BASE) && method !== 'OPTIONS') {
     faults.push('the document does not have this operation');
   }
-  if (status >= 400 && faults.length === 0 && parseExactly(text).status !== status) {
+  if (
+    status >= 400 &&
+    text !== HEAD_ONLY &&
+    faults.length === 0 &&
+    parseExactly(text).status !== status
+  ) {
     faults.push(`the body has another status: ${text}`);
   }
   return faults.map((fault) => `${method} ${path} ${status}: ${fault}`);
@@ -169,10 +175,13 @@ export function resolved<Part>(part: Part | { $ref: string }): Part {
 export const examplesOf = ({ example, examples }: any): any =>
   examples === undefined ? [example] : Object.values<any>(examples).map(({ value }) => value);
 
+/** Instead of the body of a response to HEAD, which has none. */
+const HEAD_ONLY = 'no body';
+
 function contentFaults(response: Response, sent: OutgoingHttpHeaders, text: string): string[] {
   const type = String(sent['content-type'] ?? '').split(';')[0]!;
   if (response.content === undefined) {
-    return type === '' && text === '' ? [] : ['the document has no body'];
+    return type === '' && ['', HEAD_ONLY].includes(text) ? [] : ['the document has no body'];
   }
   const schema = response.content[type]?.schema;
   return schema === undefined
@@ -180,11 +189,21 @@ function contentFaults(response: Response, sent: OutgoingHttpHeaders, text: stri
     : bodyFaults(schema, text);
 }
 
-const bodyFaults = (schema: object, text: string): string[] =>
-  faultsBySchema(schema, parseExactly(text)).map((fault) => `${fault} in ${text}`);
+function bodyFaults(schema: object, text: string): string[] {
+  if (text === HEAD_ONLY) {
+    return [];
+  }
+  let value: unknown;
+  try {
+    value = parseExactly(text);
+  } catch (error) {
+    return [`${(error as Error).message} in ${text.slice(0, 200)}`];
+  }
+  return faultsBySchema(schema, value).map((fault) => `${fault} in ${text}`);
+}
 
 /**
- * Compares every response of `server` with the document.
+ * Compares every response of `server` with the document, and shows the last ones to a test that fails.
  *
  * @returns the differences. The array grows with each response, so whoever stops the server checks that it is empty.
  */
@@ -192,6 +211,8 @@ export function holdToDocument(server: Server): string[] {
   const faults: string[] = [];
   server.prependListener('request', ({ method, url }, response: ServerResponse) => {
     const { write, end } = response;
+    const respond = evidence.request(`${method} ${url}`);
+    response.once('close', () => respond());
     let text = '';
     Object.assign(response, {
       write(...args: any[]) {
@@ -203,7 +224,12 @@ export function holdToDocument(server: Server): string[] {
         // Node calls `writeHead` in it.
         const ended = end.apply(response, args as never);
         if (response.headersSent) {
-          faults.push(...faultsOf(method!, url!, response, text));
+          respond(response.statusCode, text);
+          const body = method === 'HEAD' ? HEAD_ONLY : text;
+          const { currentTestName = 'before or after the tests' } = expect.getState();
+          faults.push(
+            ...faultsOf(method!, url!, response, body).map((one) => `${currentTestName}: ${one}`),
+          );
         }
         return ended;
       },

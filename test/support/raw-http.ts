@@ -1,10 +1,11 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import type { Answer } from './answers.js';
+import { evidence } from './evidence.js';
 
 export type { Answer };
 
-/** One connection, on which any bytes can be sent. Whatever takes over 25 seconds to come is an error. */
+/** One connection, on which any bytes can be sent. Whatever takes over a minute to come is an error. */
 export class RawConnection {
   private received = '';
   private readonly chunks: AsyncIterator<string>;
@@ -13,7 +14,7 @@ export class RawConnection {
     this.chunks = socket.setEncoding('latin1')[Symbol.asyncIterator]();
     // Whoever reads gets the error, too.
     socket.on('error', () => {});
-    socket.setTimeout(25_000, () => socket.destroy(new Error('nothing came for 25 seconds')));
+    socket.setTimeout(60_000, () => socket.destroy(new Error('nothing came for a minute')));
   }
 
   /** @param localAddress from which the service sees it come: any of 127.0.0.0/8. */
@@ -78,7 +79,8 @@ export class RawConnection {
   }
 
   private async receive(): Promise<boolean> {
-    const { value, done } = await this.chunks.next();
+    const what = `bytes on a connection, after ${JSON.stringify(this.received.slice(-500))}`;
+    const { value, done } = await evidence.awaiting(what, () => this.chunks.next());
     this.received += value ?? '';
     return !done;
   }

@@ -1,7 +1,9 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { promisify } from 'node:util';
 import type { Abstract, Type } from '@nestjs/common';
+import { Pool } from 'pg';
 import supertest from 'supertest';
 import { DataSource } from 'typeorm';
 import { createApp } from '../../src/app.js';
@@ -10,20 +12,35 @@ import { ApiKey } from '../../src/auth/api-key.entity.js';
 import { administerKeys, ApiKeys } from '../../src/auth/api-keys.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { runMigrations } from '../../src/schema/migrations.js';
+import { BATCH_LIMITS } from '../../src/database/batcher.js';
+import { DATABASE_TIMEOUTS } from '../../src/database/pool.js';
 import { poolOf } from '../../src/database/data-source.js';
 import { TurnGuard } from '../../src/auth/turn.guard.js';
 import type { HttpAdapter } from '../../src/http/http-adapter.js';
 import { HttpLimits } from '../../src/http/limits.js';
 import { createLogger } from '../../src/logging/logger.js';
 import { MetricsServer } from '../../src/metrics/metrics-server.js';
+import { told } from './ask.js';
 import { holdToDocument } from './contract.js';
 import { createMigratedDatabase, dropDatabase } from './database.js';
+import { evidence, partsOf } from './evidence.js';
+import { until } from './until.js';
 
 /**
  * The whole service on a database of its own, listening on a port of its own. Each response is compared with
  * `docs/openapi.yaml`.
  */
 export type TestService = Awaited<ReturnType<typeof startService>>;
+
+/** Milliseconds for a session, and for a statement: on a busy machine, more than clients would wait. */
+const PATIENCE = 20_000;
+
+let hasRealTimes = false;
+
+/** For a file that tests what happens when the database takes too long: its services give up as they do in production. */
+export function useRealTimes(): void {
+  hasRealTimes = true;
+}
 
 /**
  * @param sharedUrl the database of another one, to share with it.
@@ -36,6 +53,10 @@ export async function startService(
   sharedUrl?: string,
   options: { owner?: string; limits?: Partial<HttpLimits>; modules?: Type[] } = {},
 ) {
+  if (!hasRealTimes) {
+    Object.assign(DATABASE_TIMEOUTS, { connection: PATIENCE, use: 2 * PATIENCE });
+    Object.assign(BATCH_LIMITS, { waitingTime: PATIENCE });
+  }
   const databaseUrl = sharedUrl ?? (await createMigratedDatabase());
   // They do not run through a pooler.
   if (sharedUrl !== undefined && variables['DATABASE_POOLER'] === undefined) {
@@ -48,20 +69,61 @@ export async function startService(
   const leaks: string[] = [];
   const write = (line: string) => {
     log.push(line);
+    evidence.log(line);
     if (line.includes(KEY_PREFIX) || line.includes(key.slice(KEY_PREFIX.length))) {
-      leaks.push(line);
+      leaks.push(`${expect.getState().currentTestName}: ${line.replaceAll(key, 'KEY')}`);
     }
   };
   const logger = createLogger('trace', { write });
-  const app = await createApp({ environment, databaseUrl, logger }, limits, options.modules);
+  const resources = { environment, databaseUrl, logger };
+  const pools = new Set<Pool>();
+  const app = await poolsOf.run(pools, () => createApp(resources, limits, options.modules));
   const dataSource = app.get(DataSource);
   const pool = poolOf(dataSource);
   const server: Server = app.getHttpServer();
-  const explained = withReason(() => log.findLast((line) => line.includes('"level":"error"')));
   const differences = holdToDocument(server);
   await app.listen(0, '127.0.0.1');
   const { port } = server.address() as AddressInfo;
   const origin = `http://127.0.0.1:${port}`;
+  const connections = promisify(server.getConnections.bind(server));
+  const admitted = () => app.get(TurnGuard).load.places;
+  const api = supertest.agent(origin).use(explained).set('Authorization', `Bearer ${key}`);
+  /** What requests take and return: all of it is 0 when there is none. */
+  const load = () => ({
+    requestsInHandlers: admitted(),
+    requestsThatWait: app.get(TurnGuard).load.waiting,
+    sessionsInUse: sum([...pools], ({ totalCount, idleCount }) => totalCount - idleCount),
+    statementsThatWait: sum([...pools], ({ waitingCount }) => waitingCount),
+  });
+  /** Expects that all requests have returned what they took, also those that failed. */
+  const expectIdle = async () => {
+    await until('nothing is in use', load, { holds: isAllZero, seconds: 5 });
+    // With room for one request, the service serves one, if no other is counted.
+    const { requests, unreadBytes } = limits;
+    Object.assign(limits, { requests: 1, unreadBytes: 1 });
+    const look = async () => (await api.get('/v1/pets?limit=0')).text;
+    const holds = (text: string) => !text.includes('overloaded');
+    await until('there is room', look, { holds, seconds: 5 });
+    Object.assign(limits, { requests, unreadBytes });
+  };
+  const close = async () => {
+    await app.close();
+    if (sharedUrl === undefined) {
+      await dropDatabase(databaseUrl);
+    }
+  };
+  const stopped = evidence.start('A service was not stopped.', close);
+  const closeAndCompare = async () => {
+    stopped();
+    await close();
+    // A service does not wait for the ends of its sessions with standbys.
+    const open = async () => ({
+      connections: await connections(),
+      sessions: sum([...pools], ({ totalCount }) => totalCount),
+    });
+    await until('its connections are closed', open, { holds: isAllZero, seconds: 20 });
+    expect({ leaks, differences: differences.slice(0, 5) }).toEqual({ leaks: [], differences: [] });
+  };
   return {
     origin,
     port,
@@ -74,17 +136,17 @@ export async function startService(
     keys: new ApiKeys(dataSource.getRepository(ApiKey)),
     /** Runs a statement on one of {@link pool}. @returns its rows. */
     query: async (sql: string, values?: unknown[]): Promise<any[]> =>
-      (await pool.query(sql, values)).rows,
+      (await told(() => pool.query(sql, values), sql)).rows,
     /** Every line that the service logged, as written. */
     log,
     /** Requests without a key. */
     anonymous: supertest.agent(origin).use(explained),
     /** Requests with {@link key}. */
-    api: supertest.agent(origin).use(explained).set('Authorization', `Bearer ${key}`),
+    api,
     /** Its limits of HTTP. A test may change those that are read for each request. */
     limits,
     /** How many requests are in their handlers. */
-    admitted: (): number => app.get(TurnGuard).load.places,
+    admitted,
     /** A provider of the application. */
     get: <T>(token: Abstract<T> | Type<T>): T => app.get(token, { strict: false }),
     /** What its listeners threw, by event. */
@@ -94,17 +156,21 @@ export async function startService(
     /** The port of its metrics, if it has one. */
     metricsPort: (): number => app.get(MetricsServer, { strict: false }).port,
     /** How many connections its HTTP server has. */
-    connections: promisify(server.getConnections.bind(server)),
-    /** Also expects that no API key was logged, and that no response differed from the OpenAPI document. */
+    connections,
+    /** Stops it as {@link stop}, also while it has requests. */
+    close: closeAndCompare,
+    /**
+     * Expects that all requests have returned what they took, and stops the service. Also expects that no API key was
+     * logged, and that no response differed from the OpenAPI document.
+     */
     stop: async () => {
-      await app.close();
-      if (sharedUrl === undefined) {
-        await dropDatabase(databaseUrl);
-      }
-      expect({ leaks, differences: differences.slice(0, 5) }).toEqual({
-        leaks: [],
-        differences: [],
+      stopped();
+      // Without a session that is still in use, the pool does not close.
+      await expectIdle().catch((error: unknown) => {
+        void close();
+        throw error;
       });
+      await closeAndCompare();
     },
   };
 }
@@ -117,22 +183,36 @@ export function serviceOfTests(...args: Parameters<typeof startService>): TestSe
   return service;
 }
 
+const isAllZero = (counts: object) => Object.values(counts).every((count) => count === 0);
+
+const sum = <Item>(items: Item[], count: (item: Item) => number): number =>
+  items.reduce((total, item) => total + count(item), 0);
+
+/** The pools that a service connects with while it starts. */
+const poolsOf = new AsyncLocalStorage<Set<Pool>>();
+const { connect } = Pool.prototype;
+Pool.prototype.connect = function (this: Pool, ...args: []) {
+  poolsOf.getStore()?.add(this);
+  return connect.apply(this, args as never);
+} as typeof connect;
+
 /**
- * A plugin of superagent: the message of an expectation that fails has the request, the body of the response, and, of a
- * 500, the last error in the log, which the response has too.
+ * A plugin of superagent: the message of an expectation that fails has the request and the body of the response. A test
+ * that ends before the response says so.
  */
-const withReason = (lastError: () => string | undefined) => (request: any) => {
-  const { end } = request;
+function explained(request: any) {
+  const { end, method, url } = request;
+  const place = new Error();
+  const arrived = evidence.wait(`the response to ${method} ${url}`);
   request.end = (done: (error: Error | null, response?: any) => void) =>
     end.call(request, (error: Error | null, response?: any) => {
-      if (response?.status === 500) {
-        response.reason = lastError();
-      }
+      arrived();
       if (error !== null && response !== undefined) {
-        const { method, url } = request;
-        const more = `to ${method} ${url}: ${response.text}\n${response.reason ?? ''}`;
+        const more = `to ${method} ${url}: ${response.text}`;
         error.stack = error.stack!.replace(error.message, `$& ${more}`);
+      } else if (error !== null) {
+        error.stack = [`${method} ${url}: ${error.message}`, ...partsOf(place)[1]].join('\n');
       }
       done(error, response);
     });
-};
+}

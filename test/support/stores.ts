@@ -5,12 +5,12 @@ import { SessionShare } from '../../src/database/session-share.js';
 import { CitusPageReader } from '../../src/listing/citus-page-reader.js';
 import type { List } from '../../src/listing/list.js';
 import { PostgresPageReader } from '../../src/listing/postgres-page-reader.js';
-import { createLogger } from '../../src/logging/logger.js';
 import { Order } from '../../src/orders/order.entity.js';
 import { CitusPetStore } from '../../src/pets/citus-pet-store.js';
 import { Pet } from '../../src/pets/pet.entity.js';
 import { PostgresPetStore } from '../../src/pets/postgres-pet-store.js';
 import { Standbys } from '../../src/standbys/standbys.js';
+import { SILENT } from './silent.js';
 
 const CLASSES = {
   postgresql: { PetStore: PostgresPetStore, PageReader: PostgresPageReader },
@@ -23,7 +23,7 @@ export async function storesOn(url: string, engine: Engine, sessions = 3) {
   const dataSource = await servingDataSource(url, sessions, options).initialize();
   const pool = poolOf(dataSource);
   const environment = readEnvironment({ DATABASE_URL: url });
-  const standbys = new Standbys(pool, environment, createLogger('silent'));
+  const standbys = new Standbys(pool, environment, SILENT);
   const share = new SessionShare(pool);
   const { PetStore, PageReader } = CLASSES[engine];
   const [store, reader] = [new PetStore(share, standbys), new PageReader(share, standbys)];

@@ -1,18 +1,26 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import { inspect } from 'node:util';
+import { evidence } from './evidence.js';
 
-/** Asks `condition` again and again until it holds. @returns what it then is; fails after `seconds`. */
-export async function until<Value>(
+/**
+ * Reads again and again until `holds` is true of what was read, by default that it is truthy. @returns what was read; fails
+ * after `seconds` with what was read last.
+ */
+export function until<Value>(
   description: string,
-  condition: () => Value | Promise<Value>,
-  seconds = 25,
+  read: () => Value | Promise<Value>,
+  { holds = Boolean, seconds = 60 }: { holds?: (value: Value) => boolean; seconds?: number } = {},
 ): Promise<Value> {
   const deadline = Date.now() + seconds * 1000;
   let value: Value;
-  while (!(value = await condition())) {
-    if (Date.now() > deadline) {
-      throw new Error(`waited ${seconds} s in vain until ${description}`);
+  return evidence.awaiting(`until ${description}`, async () => {
+    while (!holds((value = await read()))) {
+      if (Date.now() > deadline) {
+        const last = inspect(value, { depth: 4, breakLength: 120 });
+        throw new Error(`waited ${seconds} s in vain until ${description}; last: ${last}`);
+      }
+      await wait(10);
     }
-    await wait(10);
-  }
-  return value;
+    return value;
+  });
 }

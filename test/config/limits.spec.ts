@@ -1,0 +1,158 @@
+import { VERIFICATION } from '../../src/auth/api-key-verifier.js';
+import { Environment } from '../../src/config/environment.js';
+import { BATCH_LIMITS } from '../../src/database/batcher.js';
+import { DATABASE_TIMEOUTS } from '../../src/database/pool.js';
+import { requiredSettings } from '../../src/database/settings.js';
+import { HttpLimits } from '../../src/http/limits.js';
+import { read } from '../support/documents.js';
+
+const limits = new HttpLimits();
+const times = DATABASE_TIMEOUTS;
+const poolSize = new Environment().DATABASE_POOL_SIZE;
+const KIB = 1024;
+const MIB = 1024 * KIB;
+/** Milliseconds after which a client has a response (interface.md, part 8). */
+const RESPONSE = 5_000;
+/** Milliseconds for which the health check and the probes of `deploy` wait (operations.md). */
+const PROBE = 10_000;
+
+/** Each row: what must be in ascending order, from the lowest to the highest, and what breaks otherwise. */
+const ORDERS: [why: string, values: Record<string, number>][] = [
+  [
+    'a slow request gets 408 before its connection is closed, and late headers get it first',
+    {
+      headers: limits.headersTimeout,
+      request: limits.requestTimeout,
+      socket: limits.socketTimeout,
+      // An idle connection outlasts a request: a proxy would otherwise send one to a connection that is closing.
+      keepAlive: limits.keepAliveTimeout,
+    },
+  ],
+  [
+    'PostgreSQL cancels a statement before the session is closed, and all within 2 seconds of the recovery',
+    { statement: times.statement, use: times.use, recovery: 2_000 },
+  ],
+  [
+    'a standby is given up before a request would have to be',
+    { standby: times.standby, statement: times.statement },
+  ],
+  [
+    'an idle session proves itself before another statement gives up',
+    { proof: times.proof, connection: times.connection },
+  ],
+  [
+    'a session that could not be opened is not awaited longer than the recovery may take',
+    { reopening: times.reopening, recovery: 2_000 },
+  ],
+  [
+    'a request has its response in time, after it waited for a batch, a session and its statement',
+    { sum: BATCH_LIMITS.waitingTime + times.connection + times.use, response: RESPONSE },
+  ],
+  [
+    'the next batch leaves before the requests in it are overdue',
+    { patience: BATCH_LIMITS.patience, waitingTime: BATCH_LIMITS.waitingTime },
+  ],
+  [
+    'each kind of statements leaves sessions to others, with the default pool',
+    { inFlight: BATCH_LIMITS.inFlight, pool: poolSize },
+  ],
+  [
+    'one key has room for several batches, and all keys for no more than waits for statements',
+    {
+      batch: BATCH_LIMITS.size,
+      key: limits.requests / 2,
+      all: limits.requests,
+      open: limits.openRequests,
+    },
+  ],
+  [
+    'requests with a key are rejected with 503 before they are not handled any more',
+    { requests: limits.requests, openRequests: limits.openRequests },
+  ],
+  ['a revoked key stops within 5 seconds', { trusted: VERIFICATION.trustedFor, promise: 5_000 }],
+  [
+    'a key in use is verified again before it is forgotten, even if one round is late',
+    { twice: 2 * VERIFICATION.refreshEvery, trusted: VERIFICATION.trustedFor + 1 },
+  ],
+  [
+    'a process that stops has responded to all requests before a supervisor kills it, and lingers less than it stops',
+    { linger: limits.lingerTimeout, response: RESPONSE, stop: limits.stopTimeout, kill: 15_000 },
+  ],
+  [
+    'a connection may fill its share many times before it is closed at once',
+    {
+      handled: limits.requestsPerConnection,
+      excess: limits.excessPerConnection,
+      ofAll: limits.excess,
+    },
+  ],
+  [
+    'a turn of the event loop begins fewer requests than there are places',
+    { turn: limits.requestsPerTurn, places: limits.handlers },
+  ],
+  [
+    'the rest of a rejected body is longer than an accepted one',
+    { body: limits.bodyBytes, rest: limits.discardedBytes },
+  ],
+  [
+    'more connections than Node queues by default may arrive at once, and all may be open',
+    { node: 511, backlog: limits.backlog, connections: limits.connections },
+  ],
+  ['a probe waits longer than any request', { response: RESPONSE, probe: PROBE }],
+];
+
+it.each(ORDERS)('%s', (_why, values) => {
+  const names = Object.keys(values);
+  expect(names.toSorted((a, b) => values[a]! - values[b]!)).toEqual(names);
+  expect(new Set(Object.values(values)).size).toBe(names.length);
+});
+
+it('what was admitted may wait for its statement', () => {
+  expect(BATCH_LIMITS.waiting).toBeGreaterThanOrEqual(limits.requests);
+});
+
+it('places for large responses add up to whole places, and one queue of them leaves places to others', () => {
+  expect(limits.handlers % 4).toBe(0);
+  expect(limits.placeBytes).toBeLessThan(limits.unreadBytes / limits.handlers);
+});
+
+it('PostgreSQL has the time-out of statements that the service counts on', () => {
+  expect(Number(requiredSettings()['statement_timeout'])).toBe(times.statement);
+  expect(Number(requiredSettings('postgresql', 'transaction')['statement_timeout'])).toBe(
+    times.statement,
+  );
+});
+
+const figure = (value: number) => value.toLocaleString('en-US');
+const seconds = (ms: number) => figure(ms / 1_000);
+
+/** Sentences of the documents, or parts of them, with the figures of the code. */
+const FIGURES: Record<string, string[]> = {
+  'docs/interface.md': [
+    `packets | ${limits.bodyBytes / KIB} KiB; ${figure(limits.bodyChunks)} | 413`,
+    `levels of JSON | ${limits.jsonDepth} | 400`,
+    `header fields | ${limits.headerBytes / KIB} KiB; ${limits.headerFields} | 431`,
+    `${seconds(limits.headersTimeout)} seconds for the headers, ${seconds(limits.requestTimeout)} seconds for all | 408`,
+    `to its response | ${seconds(RESPONSE)} seconds | 503`,
+    `without a complete response | ${limits.requestsPerConnection} | the next one gets 503`,
+    `If ${limits.excessPerConnection} more were sent at once, requests on new connections from the same address wait for up to ${seconds(limits.floodedFor)} seconds. If there are over ${figure(limits.excess)} such requests in all`,
+    `in the system's buffers that clients do not read | ${limits.unreadInSystem / MIB} MiB |`,
+    `its clients do not read | ${figure(limits.requests / 2)}; ${limits.unreadBytes / 2 / MIB} MiB | 503`,
+    `each ${limits.requestBytes / KIB} KiB of a head counts as one more | ${figure(limits.openRequests)} |`,
+  ],
+  'docs/operations.md': [
+    `finishes the requests in progress, for at most ${seconds(limits.stopTimeout)} seconds`,
+    `PostgreSQL cancels it after ${seconds(times.statement)} seconds`,
+    `or for each ${limits.placeBytes / KIB} KiB of large responses. If ${limits.handlers} are taken, further requests are queued. A request of a key below its share enters at once, so the value can exceed ${limits.handlers}`,
+    `set statement_timeout = '${times.statement}ms'`,
+  ],
+  'docs/reliability.md': [
+    `closes a connection after ${seconds(limits.headersTimeout)} seconds without complete headers, ${seconds(limits.requestTimeout)} without the complete body, ${seconds(limits.socketTimeout)} to ${seconds(3 * limits.socketTimeout)} without reading its response, or ${seconds(limits.keepAliveTimeout)} without a request`,
+    `If more than ${figure(limits.backlog)} connections are opened at once`,
+  ],
+};
+
+it.each(Object.entries(FIGURES))('%s has the figures of the code', (file, figures) => {
+  const text = read(file).replaceAll(/\s+/g, ' ');
+  expect(figures.filter((one) => !text.includes(one))).toEqual([]);
+});
