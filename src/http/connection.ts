@@ -28,7 +28,7 @@ export class Connection {
   /** Bytes that were sent with its complete responses, and those of them that the client may not have read. */
   written = 0;
   perhapsUnread = 0;
-  /** Bytes that clients sent and that complete requests consist of. */
+  /** Bytes that were read and belong to complete requests. */
   private parsed = 0;
   private lastWords = () => '';
 

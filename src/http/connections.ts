@@ -247,7 +247,7 @@ export class Connections {
     }
   }
 
-  /** As many requests as a head of so many bytes counts as. */
+  /** As many requests as a head of so many bytes counts as. Of what has not arrived, Node holds one packet at most. */
   private readonly weightOf = (bytes: number) =>
     1 + Math.min(Math.floor(bytes / this.limits.requestBytes), 16);
 

@@ -13,9 +13,19 @@ import { crashes, failovers } from './crashes.js';
 import { databaseAway } from './database-away.js';
 import { overload, soak } from './overload.js';
 import { allHeld, judgeNoTimes, table } from './report.js';
+import { randomSequences } from './sequences.js';
 import { slowClients } from './slow-clients.js';
 
-const RUNS = [databaseAway, crashes, failovers, overload, attacks, slowClients, soak];
+const RUNS = [
+  databaseAway,
+  crashes,
+  failovers,
+  overload,
+  attacks,
+  randomSequences,
+  slowClients,
+  soak,
+];
 const PARTS = new Map(RUNS.map((run) => [run.name, run]));
 
 const { only, short: isShort } = new Command('npm run test:faults --')
