@@ -105,6 +105,8 @@ const EVERYTHING_BUT_SET_TIMEOUT = [
 ];
 
 describe('a service that is told to stop', () => {
+  afterEach(() => void jest.useRealTimers());
+
   it('responds to the request in progress, and closes every other connection at once', async () => {
     const service = await startService();
     const list = request('GET /v1/pets', [`Authorization: Bearer ${service.key}`]);
@@ -129,24 +131,30 @@ describe('a service that is told to stop', () => {
     await stopped;
   });
 
-  it('responds to a request that was on its way, says that it stops, and ends the connection', async () => {
-    const service = await startService();
-    const [late, idle] = await Promise.all([1, 2].map(() => RawConnection.open(service.port)));
-    await until('they are connected', async () => (await service.connections()) === 2);
-    jest.useFakeTimers({ doNotFake: EVERYTHING_BUT_SET_TIMEOUT });
-    const stopped = service.close();
-    const isRefused = () => RawConnection.open(service.port).then(() => false, () => true); // prettier-ignore
-    await until('new connections are refused', isRefused);
-    late!.send(request('GET /health/ready'));
-    const last = await late!.answer();
-    expectError(last, 503, 'unavailable', ['stopping']);
-    expect(last.headers['connection']).toBe('close');
-    expect(await late!.rest()).toBe('');
-    jest.advanceTimersByTime(50);
-    jest.useRealTimers();
-    expect(await idle!.rest()).toBe('');
-    await stopped;
-  });
+  // Newer versions of Node close a connection without a request by themselves when the server closes.
+  const whereNodeWaits = Number(process.versions.node.split('.', 1)[0]) < 25 ? it : it.skip;
+
+  whereNodeWaits(
+    'responds to a request that was on its way, says that it stops, and ends the connection',
+    async () => {
+      const service = await startService();
+      const [late, idle] = await Promise.all([1, 2].map(() => RawConnection.open(service.port)));
+      await until('they are connected', async () => (await service.connections()) === 2);
+      jest.useFakeTimers({ doNotFake: EVERYTHING_BUT_SET_TIMEOUT });
+      const stopped = service.close();
+      const isRefused = () => RawConnection.open(service.port).then(() => false, () => true); // prettier-ignore
+      await until('new connections are refused', isRefused);
+      late!.send(request('GET /health/ready'));
+      const last = await late!.answer();
+      expectError(last, 503, 'unavailable', ['stopping']);
+      expect(last.headers['connection']).toBe('close');
+      expect(await late!.rest()).toBe('');
+      jest.advanceTimersByTime(50);
+      jest.useRealTimers();
+      expect(await idle!.rest()).toBe('');
+      await stopped;
+    },
+  );
 
   it('closes a connection with the end of a response that has begun', async () => {
     const source = new PassThrough();
