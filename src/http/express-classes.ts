@@ -26,6 +26,8 @@ export class Request extends ExpressRequest {
   keyHash?: string = undefined;
   /** Bytes of its method, target and header fields, without what surrounds them. */
   headBytes = 0;
+  /** `performance.now()` when it had arrived, its body too. */
+  arrivedAt?: number = undefined;
   /** Bytes and chunks of its body that have arrived. */
   bodyBytes = 0;
   chunks = 0;
@@ -39,9 +41,16 @@ export class Request extends ExpressRequest {
   isAnswered = false;
   declare readonly limits: HttpLimits;
 
+  /** `performance.now()` until which it may wait for anything but its client. */
+  get deadline(): number {
+    return (this.arrivedAt ?? performance.now()) + this.limits.deadline;
+  }
+
   /** Joins what waits for a reader: Node makes an object of 450 bytes of each chunk, and that may have one byte. */
   override push(chunk: Buffer | null): boolean {
-    if (chunk !== null) {
+    if (chunk === null) {
+      this.arrivedAt ??= performance.now();
+    } else {
       this.bodyBytes += chunk.length;
       if (++this.chunks % 64 === 0 && this.readableFlowing === null) {
         this.unshift(this.read(this.readableLength) ?? '');
