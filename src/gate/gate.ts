@@ -162,8 +162,9 @@ export class Gate implements Arrivals {
         [most, newest] = [count, last];
       }
     }
-    newest?.waits!.reject(overloaded());
-    newest && this.leave(newest);
+    if (newest !== undefined) {
+      this.reject(newest);
+    }
   }
 
   private rejectOverdue(): void {
@@ -174,10 +175,14 @@ export class Gate implements Arrivals {
     }
     for (const queue of this.waiting.values()) {
       for (const one of queue.filter(({ waits }) => waits!.deadline <= now)) {
-        one.waits!.reject(overloaded());
-        this.leave(one);
+        this.reject(one);
       }
     }
+  }
+
+  private reject(one: Admitted): void {
+    one.waits!.reject(overloaded());
+    this.leave(one);
   }
 
   private enter(own: Admitted): void {

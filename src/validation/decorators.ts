@@ -5,7 +5,8 @@ export const rememberedQueries = new Map<unknown, { unless: string; known: Map<s
 
 /**
  * The pipe validates each query of this class once, because validation takes a sixth of a list's time: requests that send
- * the same query get the same, frozen object. Queries with the parameter `unless` are hardly ever sent twice.
+ * the same parameters get the same, frozen object. Those with the parameter `unless` are hardly ever sent twice. The others
+ * should have few valid values: the first thousand are remembered.
  */
 export function RememberedWithout(unless: string): ClassDecorator {
   return (query) => void rememberedQueries.set(query, { unless, known: new Map() });

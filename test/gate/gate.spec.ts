@@ -71,7 +71,8 @@ describe('a turn of the event loop', () => {
     const round = ['without', 'of a key'];
     expect(handled).toEqual([
       ...round,
-      ...['of another key', 'of another network'],
+      'of another key',
+      'of another network',
       ...round,
       ...round,
       ...times(2, 'without'),
