@@ -1,8 +1,8 @@
 import { type ArgumentMetadata, Injectable, ValidationPipe } from '@nestjs/common';
 import { type ClassConstructor, plainToInstance } from 'class-transformer';
-import { getMetadataStorage, validate, type ValidationError } from 'class-validator';
+import { validate, type ValidationError } from 'class-validator';
 import { ApiError } from '../errors/api-error.js';
-import { rememberedQueries } from './decorators.js';
+import { propertiesOf, rememberedQueries } from './decorators.js';
 
 /** How many queries of a class are remembered at most. Those of lists without a cursor are fewer, whatever clients send. */
 const REMEMBERED = 1_000;
@@ -67,28 +67,13 @@ export class RequestValidationPipe extends ValidationPipe {
   }
 }
 
-const declaredNames = new Map<Function, readonly string[]>();
-
-/** The names of a DTO's properties: those of its fields, and those with a validator, which it may inherit without a field. */
-function namesOf(metatype: Function): readonly string[] {
-  const names =
-    declaredNames.get(metatype) ??
-    Object.keys(new (metatype as ClassConstructor<object>)()).concat(
-      getMetadataStorage()
-        .getTargetValidationMetadatas(metatype, '', true, false)
-        .map(({ propertyName }) => propertyName),
-    );
-  declaredNames.set(metatype, names);
-  return names;
-}
-
 /**
  * What was sent for the properties of a DTO. An object where a string, a number, a bigint or a boolean is declared becomes
  * empty if it has many values: class-transformer takes microseconds for each.
  */
 function declaredOf(value: Readonly<Record<string, unknown>>, metatype: Function): object {
   const given: Record<string, unknown> = {};
-  for (const name of namesOf(metatype)) {
+  for (const name of propertiesOf(metatype)) {
     if (Object.hasOwn(value, name)) {
       const field = value[name];
       const isUnexpected =
