@@ -99,7 +99,7 @@ const unavailable: (Answer & { question: Question })[] = [];
 const lacksDatabase = ({ status, text, headers }: Answer) =>
   status === 503 &&
   headers?.['retry-after'] !== undefined &&
-  /^\{"code":"unavailable","message":"The database /.test(text!);
+  text!.startsWith('{"code":"unavailable","message":"The database ');
 
 const mayRepeat = ({ method, headers }: Question) =>
   method === 'GET' || headers?.['Idempotency-Key'] !== undefined;
