@@ -341,7 +341,7 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
         return count === 1;
       });
       await other.promote();
-      const sessions = await Promise.all(Array.from({ length: 5 }, () => service.pool.connect()));
+      const sessions = await Promise.all(Array.from({ length: 4 }, () => service.pool.connect()));
       const areClosed = Promise.all(sessions.map((session) => once(session, 'end')));
       sessions.forEach((session) => session.release());
       await ask(
