@@ -26,7 +26,7 @@ export default {
   globalSetup: '<rootDir>/test/support/start-postgres.js',
   globalTeardown: '<rootDir>/test/support/stop-postgres.js',
   // A test that hangs fails by name. In full length, some take minutes.
-  testTimeout: process.env.TEST_LENGTH === 'full' ? 600_000 : 90_000,
+  testTimeout: process.env.TEST_LENGTH === 'full' ? 600_000 : 300_000,
   // A failure is printed once, whatever the number of files.
   reporters: [['default', { summaryThreshold: Infinity }]],
   // One more than CI has cores: some tests wait for seconds.

@@ -1,7 +1,13 @@
 /**
- * `.ci/upgrade.ts COMMIT` upgrades from the release of a commit to this version and back, as docs/dba.md says, while requests arrive through
- * deploy/haproxy.cfg: no request fails, and no acknowledged pet is lost. Twins, with one Idempotency-Key, arrive at both
- * processes at once, whatever their versions: each key creates one pet. The exit code is 1 otherwise.
+ * `.ci/upgrade.ts COMMIT` upgrades from the release of a commit to this version and back, as docs/dba.md says, while requests
+ * arrive through deploy/haproxy.cfg: no request fails, no acknowledged pet is lost, and none is stored twice. Twins, with one
+ * Idempotency-Key, arrive at both processes at once, whatever their versions: each key creates one pet. The exit code is 1
+ * otherwise.
+ *
+ * On a machine whose CPUs are busy, the database exceeds the service's time limits, of 1 to 1.75 seconds, now and then: such a
+ * request gets 503 `unavailable`. Its client sends it again, as docs/guides/retries.md says, unless it is a create without an
+ * Idempotency-Key. At most 1 in {@link SHARE} requests may need this: an upgrade that makes the database unavailable, such as
+ * by a lock, affects more. haproxy's own 503 has the same code, but means that no process could be reached: it is a failure.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -13,7 +19,19 @@ import { ask as askDatabase, query } from '../test/support/ask.js';
 import { Postgres } from '../test/support/postgres.js';
 import { PATH, Program } from '../test/support/program.js';
 import { until } from '../test/support/until.js';
-import { ask, create, isServed, most, p99, Stream } from '../test/faults/clients.js';
+import {
+  type Answer,
+  ask,
+  create,
+  isServed,
+  most,
+  p99,
+  type Question,
+  Stream,
+} from '../test/faults/clients.js';
+
+/** Of so many requests, one may get 503 because the database exceeds a time limit. */
+const SHARE = 500;
 
 const [, , release] = process.argv;
 const folder = await mkdtemp(join(tmpdir(), 'animal-store-upgrade-'));
@@ -74,12 +92,52 @@ await until(
   fetch(`${origin}/health/ready`).then(({ ok }) => ok, () => false), // prettier-ignore
 );
 
-const stream = new Stream(origin, 15, (n) =>
-  n % 3 === 0
-    ? { ...create(key, `pet ${n}`, n % 2 === 0 ? `key-${n}` : undefined), kind: 'create' }
-    : { method: 'GET', path: n % 3 === 1 ? '/v1/pets?limit=20' : '/v1/store/orders', key },
-);
+/** Responses of requests for which the database took too long. */
+const unavailable: (Answer & { question: Question })[] = [];
+
+/** Whether the service says that its database took too long. haproxy speaks of the service in place of the database. */
+const lacksDatabase = ({ status, text, headers }: Answer) =>
+  status === 503 &&
+  headers?.['retry-after'] !== undefined &&
+  text!.startsWith('{"code":"unavailable","message":"The database ');
+
+const mayRepeat = ({ method, headers }: Question) =>
+  method === 'GET' || headers?.['Idempotency-Key'] !== undefined;
+
+/** Sends a request as docs/guides/retries.md says. @returns the last response. */
+async function askAgain(origin: string, question: Question): Promise<Answer> {
+  const end = performance.now() + 30_000;
+  let answer = await ask(origin, question);
+  if (!lacksDatabase(answer)) {
+    return answer;
+  }
+  unavailable.push({ ...answer, question });
+  // The attempt before may still be in progress.
+  const isRepeated = () =>
+    lacksDatabase(answer) ||
+    (answer.status === 409 && answer.text!.includes('"idempotency_key_in_use"'));
+  for (
+    let backoff = 0.5;
+    mayRepeat(question) && isRepeated() && performance.now() < end;
+    backoff = Math.min(2 * backoff, 5)
+  ) {
+    const retryAfter = Number(answer.headers!['retry-after'] ?? 0);
+    await requests(Math.max(retryAfter, backoff) + Math.random() * backoff);
+    answer = await ask(origin, question);
+  }
+  return answer;
+}
+
 const requests = (seconds: number) => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+const stream = new Stream(
+  origin,
+  15,
+  (n) =>
+    n % 3 === 0
+      ? { ...create(key, `pet ${n}`, n % 2 === 0 ? `key-${n}` : undefined), kind: 'create' }
+      : { method: 'GET', path: n % 3 === 1 ? '/v1/pets?limit=20' : '/v1/store/orders', key },
+  askAgain,
+);
 
 /** Replaces the processes one at a time. The proxy looks at their readiness every half second. */
 async function restartWith(cwd: string): Promise<void> {
@@ -149,30 +207,36 @@ try {
     postgres.url,
     `select count(*)::int from pets where name = 'twin'`,
   );
-  const doubled = idsOfTwins.filter(({ size }) => size !== 1).length + twinPets - idsOfTwins.length;
-  const failed = answers.filter((answer) => !isServed(answer));
+  const doubled = idsOfTwins.filter((ids) => ids.size !== 1 || !/^\d+$/.test([...ids][0]!)).length;
+  // A create that may not be repeated is not served. It counts as one for which the database took too long.
+  const failed = answers.filter(
+    (answer) => !isServed(answer) && (mayRepeat(answer.question) || !lacksDatabase(answer)),
+  );
   const created = answers
     .filter(({ status }) => status === 201)
     .map(({ text }) => JSON.parse(text!));
-  const stored = new Map(
-    (await query(postgres.url, `select id, name from pets where name <> 'twin'`)).map(
-      ({ id, name }) => [`${id}`, name],
-    ),
-  );
+  const pets = await query(postgres.url, `select id, name from pets where name <> 'twin'`);
+  const stored = new Map(pets.map(({ id, name }) => [`${id}`, name]));
   const lost = created.filter(({ id, name }) => stored.get(`${id}`) !== name);
+  const twice = pets.length - new Set(stored.values()).size;
+  const most503 = Math.floor(answers.length / SHARE);
   console.log(
     `${release} to this version and back: ${answers.length} requests, ${failed.length} failed; ` +
-      `${created.length} pets acknowledged, ${lost.length} lost, ${stored.size - created.length} besides; ` +
-      `${idsOfTwins.length} twins, ${doubled} doubled; ` +
+      `for ${unavailable.length} the database took too long (at most ${most503}); ` +
+      `${created.length} pets acknowledged, ${lost.length} lost, ${twice} stored twice, ${pets.length - created.length} besides; ` +
+      `${idsOfTwins.length} twins, ${doubled} without their one pet, ${twinPets - idsOfTwins.length} besides; ` +
       `longest response ${most(answers.map(({ ms }) => ms))} ms, p99 ${p99(answers)} ms.`,
   );
-  for (const { status, text, question } of failed.slice(0, 5)) {
-    console.log(question.method, question.path, status ?? 'no response', text ?? '');
+  for (const { status, text, question, at, ms } of [...failed, ...unavailable].slice(0, 20)) {
+    const when = new Date(performance.timeOrigin + at).toISOString();
+    const what = [question.method, question.path, status ?? 'no response', text ?? ''];
+    console.log(when, ...what, `after ${Math.round(ms)} ms`);
   }
-  process.exitCode =
-    failed.length + lost.length + doubled === 0 && idsOfTwins.length > 50 && answers.length > 500
-      ? 0
-      : 1;
+  const isGood =
+    [failed.length, lost.length, twice, doubled, twinPets - idsOfTwins.length].every(
+      (n) => n === 0,
+    ) && unavailable.length <= most503;
+  process.exitCode = isGood && idsOfTwins.length > 50 && answers.length > 500 ? 0 : 1;
 } finally {
   await Promise.all([...processes, proxy].map((program) => program.end('SIGTERM')));
   await postgres.stop();

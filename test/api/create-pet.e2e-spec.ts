@@ -2,6 +2,7 @@ import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { INT64_MAX, INT64_MIN } from '../../src/int64.js';
 import { expectError, walk } from '../support/answers.js';
+import { FULL_LENGTH } from '../support/full-length.js';
 import { send } from '../support/send.js';
 import { serviceOfTests } from '../support/service.js';
 
@@ -78,7 +79,7 @@ describe('createPet', () => {
         expect((await service.api.get(headers['location']!).expect(200)).text).toBe(text);
         created.set(pet.id, text);
       }),
-      { numRuns: 300 },
+      { numRuns: FULL_LENGTH ? 1_000 : 100 },
     );
     const pages = await walk(service, '/v1/pets?limit=100');
     const listed = pages.map((page) => page.text.slice(1, -1)).join(',');

@@ -4,12 +4,15 @@ import {
   Environment,
   loadEnvironment,
   readEnvironment,
+  secretOf,
   warningsOf,
 } from '../../src/config/environment.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
 const DB = 'postgres://u:p@db.example/animals';
+/** As long as the name of a commit may be. */
+const SHA256 = '0123456789abcdef'.repeat(4);
 const SEVERAL = 'postgres://u:p@a.example,b.example:5433/animals';
 /** Of these, the service uses one if they are in DATABASE_URL, and each in DATABASE_READ_URL. */
 const WRITABLE = `${SEVERAL}?target_session_attrs=read-write`;
@@ -60,7 +63,7 @@ const VARIABLES: Record<string, [unknown, Record<string, unknown>, string?]> = {
   ],
   DOCS: ['on', { off: 'off' }, 'true'],
   LOG_LEVEL: ['info', { silent: 'silent' }, 'loud'],
-  COMMIT: [undefined, { '0123abc': '0123abc' }, 'main'],
+  COMMIT: [undefined, { '0123abc': '0123abc', [SHA256]: SHA256 }, `main 0123ab ${SHA256}0`],
 };
 const DEFAULTS = Object.fromEntries(Object.entries(VARIABLES).map(([name, [it]]) => [name, it]));
 
@@ -165,6 +168,9 @@ describe('readEnvironment', () => {
       expect(faults).toEqual([expect.stringMatching(`^${fault}`)]);
       expect(faults[0]).not.toContain('sekrit');
     }
+    // A secret may end with a space.
+    writeFileSync(FILE, ' sekrit \n');
+    expect(secretOf('LOCAL_API_KEY', { LOCAL_API_KEY_FILE: FILE })).toBe(' sekrit ');
   });
 });
 

@@ -3,6 +3,7 @@ import { Client } from 'pg';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { PETS } from '../../src/pets/pets.service.js';
 import { runMigrations } from '../../src/schema/migrations.js';
+import type { Answer } from '../support/answers.js';
 import { catalog } from '../support/catalog.js';
 import { CREATE_ORDERS, revertOrders } from '../support/revert-to-orders.js';
 import { onServer } from '../support/database.js';
@@ -12,7 +13,7 @@ import { until } from '../support/until.js';
 
 useRealTimes();
 
-type Send = () => PromiseLike<{ status: number }>;
+type Send = () => PromiseLike<Pick<Answer, 'status' | 'text'>>;
 
 /**
  * Sends one request after the other every so many milliseconds, whatever those before wait for.
@@ -73,7 +74,8 @@ describe.each([10, 2])('with %d sessions', (size) => {
       await wait(300);
       while (performance.now() < start + 1_500) {
         const answers = await Promise.all([...free.map((send) => send()), ...(await others(path))]);
-        expect(answers.filter(({ status }) => status > 201)).toEqual([]);
+        const failed = answers.filter(({ status }) => status > 201);
+        expect(failed.map(({ status, text }) => `${status} ${text}`)).toEqual([]);
       }
     } finally {
       await locker.query('rollback');

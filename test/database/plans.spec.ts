@@ -8,6 +8,7 @@ import { ORDERS } from '../../src/orders/orders.service.js';
 import type { ListPetsQuery } from '../../src/pets/list-pets-query.dto.js';
 import { PETS } from '../../src/pets/pets.service.js';
 import { DELETE_OLD_IDEMPOTENCY_KEYS, FIND_PETS } from '../../src/pets/postgres-pet-store.js';
+import { query } from '../support/ask.js';
 import { createMigratedDatabase, dropDatabase } from '../support/database.js';
 import { filterSets } from '../support/stores.js';
 
@@ -34,31 +35,34 @@ const pagesOf = (list: List) =>
 /** A node of a plan, as PostgreSQL explains it. */
 type Node = Record<string, any>;
 
+let url: string;
+beforeAll(async () => {
+  url = await createMigratedDatabase();
+  await query(
+    url,
+    `insert into pets (name, category_id, status)
+     select 'animal ' || n, n % 1000, case when n % 200 = 0 then 'pending' when n % 10 = 0 then 'sold' else 'available' end
+       from generate_series(1, ${ROWS}) as n`,
+    `insert into orders (pet_id) select n % 1000 + 1 from generate_series(1, ${ROWS}) as n`,
+    `insert into api_keys (name, hash) select 'key ' || n, sha256(n::text::bytea) from generate_series(1, 5000) as n`,
+    `insert into idempotency_keys (api_key_id, key, body_hash, pet_id, created_at)
+     select n % 5000, n, '', n, now() - n * interval '1.73 s' from generate_series(1, ${ROWS}) as n`,
+    'vacuum analyze',
+  );
+});
+afterAll(() => dropDatabase(url));
+
 /** What the statements cost must not depend on how many rows there are. */
 describe.each([
   ['planned for its values', 'force_custom_plan'],
   ['planned once', 'force_generic_plan'],
 ])('a statement %s', (_title, planCacheMode) => {
-  let url: string;
   let client: Client;
   beforeAll(async () => {
-    url = await createMigratedDatabase();
     client = new Client({ connectionString: url, options: `-c plan_cache_mode=${planCacheMode}` });
     await client.connect();
-    await client.query(`
-      insert into pets (name, category_id, status)
-       select 'animal ' || n, n % 1000, case when n % 200 = 0 then 'pending' when n % 10 = 0 then 'sold' else 'available' end
-         from generate_series(1, ${ROWS}) as n;
-      insert into orders (pet_id) select n % 1000 + 1 from generate_series(1, ${ROWS}) as n;
-      insert into api_keys (name, hash) select 'key ' || n, sha256(n::text::bytea) from generate_series(1, 5000) as n;
-      insert into idempotency_keys (api_key_id, key, body_hash, pet_id, created_at)
-       select n % 5000, n, '', n, now() - n * interval '1.73 s' from generate_series(1, ${ROWS}) as n`);
-    await client.query('vacuum analyze');
   });
-  afterAll(async () => {
-    await client.end();
-    await dropDatabase(url);
-  });
+  afterAll(() => client.end());
 
   /** All nodes of the plan that PostgreSQL followed. */
   async function plan({ name, text }: Statement, ...values: string[]): Promise<Node[]> {

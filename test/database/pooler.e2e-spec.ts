@@ -11,10 +11,8 @@ import { catalog } from '../support/catalog.js';
 import { describeWith } from '../support/describe-with.js';
 import { PATH, Program } from '../support/program.js';
 import { createMigratedDatabase, dropDatabase, onServer } from '../support/database.js';
-import { startService, type TestService, useRealTimes } from '../support/service.js';
+import { startService, type TestService } from '../support/service.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
-
-useRealTimes();
 
 const DATABASE_POOLER = 'transaction';
 

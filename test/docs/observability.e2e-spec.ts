@@ -2,8 +2,10 @@ import { execFileSync } from 'node:child_process';
 import { parse } from 'yaml';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { itWith } from '../support/describe-with.js';
-import { startService } from '../support/service.js';
 import { DOCUMENTS, read } from '../support/documents.js';
+import { RawConnection } from '../support/raw-http.js';
+import { serviceOfTests, startService } from '../support/service.js';
+import { until } from '../support/until.js';
 
 const ALERTS = 'docs/observability/alerts.yaml';
 
@@ -41,5 +43,42 @@ describe('the dashboard and the alerts', () => {
     const args = ['test', 'rules', file];
     const said = execFileSync('promtool', args, { cwd: PROJECT_ROOT, encoding: 'utf8' });
     expect(said).toContain('SUCCESS');
+  });
+});
+
+describe('the port of the metrics', () => {
+  const service = serviceOfTests({ METRICS_PORT: '0' });
+  const text = async () =>
+    (await fetch(`http://127.0.0.1:${service.metricsPort()}/metrics`)).text();
+
+  it('has each operation before its first response, from which an increase is counted', async () => {
+    const all = await text();
+    for (const [operation, method] of [
+      ['listPets', 'GET'],
+      ['listPets', 'HEAD'],
+      ['createPet', 'POST'],
+    ]) {
+      const labels = `operation="${operation}",method="${method}"`;
+      const errors = `{${labels},status="500",code="internal_error"}`;
+      expect(all).toContain(`animal_store_http_request_duration_seconds_count{${labels}} 0\n`);
+      expect(all).toContain(`animal_store_http_requests_total${errors} 0\n`);
+    }
+  });
+
+  it('tells statements that PostgreSQL cancels from those whose session is closed', async () => {
+    await service.api.get('/v1/pets').expect(200);
+    const pattern = /^animal_store_statement_duration_seconds_bucket\{le="([\d.]+)"/gm;
+    const bounds = new Set(Array.from((await text()).matchAll(pattern), ([, le]) => Number(le)));
+    expect([...bounds].slice(-2)).toEqual([1.5, 1.75]);
+  });
+
+  it('has 100 connections, and closes those without a request for further ones', async () => {
+    const open = () => RawConnection.open(service.metricsPort());
+    const connections = await Promise.all(Array.from({ length: 110 }, open));
+    const left = () => connections.filter(({ isSilent }) => isSilent).length;
+    await until('some are closed', left, { holds: (count) => count <= 100 });
+    // After 10 seconds without a request, all would be.
+    expect(left()).toBeGreaterThan(90);
+    connections.forEach((connection) => connection.vanish());
   });
 });

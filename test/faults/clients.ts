@@ -58,12 +58,15 @@ export class Stream {
   private readonly timer: NodeJS.Timeout;
   private readonly agent = new Agent({ keepAlive: true });
 
-  /** @param next makes the n-th request. */
-  constructor(origin: string, interval: number, next: (n: number) => Question) {
+  /**
+   * @param next makes the n-th request.
+   * @param send sends it, once or until it is served.
+   */
+  constructor(origin: string, interval: number, next: (n: number) => Question, send = ask) {
     let n = 0;
     this.timer = setInterval(() => {
       const question = next(n++);
-      const sent = ask(origin, { agent: this.agent, ...question }).then((answer) => {
+      const sent = send(origin, { agent: this.agent, ...question }).then((answer) => {
         this.answers.push({ ...answer, question });
         this.pending.delete(sent);
       });

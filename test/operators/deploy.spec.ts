@@ -86,6 +86,8 @@ describe('deploy/kubernetes', () => {
     expect(job.metadata.name).toBe(`animal-store-migrate-${VERSION.replaceAll('.', '-')}`);
     expect(read('deploy/kubernetes/migrate.yaml')).toContain(`job/${job.metadata.name} `);
     expect(migrating.args).toEqual(['migrate', 'run']);
+    // A locked table or a node that is lost ends an attempt.
+    expect(job.spec.backoffLimit).toBeGreaterThan(0);
     const [{ args, volumeMounts }] = job.spec.template.spec.containers;
     const { mountPath } = volumeMounts.find(({ name }: { name: string }) => name === 'grants');
     expect(args.join()).toContain(`-v ON_ERROR_STOP=1 -f ${mountPath}/grants.sql`);
@@ -220,6 +222,31 @@ describe('docker-compose.yml', () => {
       ['migrate', 'run'],
       'no',
     ]);
+  });
+
+  it('gives Prometheus the alerts, and the metrics of each container of the service, and Grafana the dashboard', () => {
+    const filesOf = (volumes: string[]) =>
+      Object.fromEntries(
+        volumes.map((volume) => volume.split(':')).map(([from, to]) => [to!, from!]),
+      );
+    const file = '/etc/prometheus/prometheus.yml';
+    const ofPrometheus = filesOf(services.prometheus.volumes);
+    const { rule_files, scrape_configs } = parse(read(ofPrometheus[file]!));
+    // Their names are relative to the folder of the file.
+    const rules = rule_files.map((name: string) => ofPrometheus[join(file, '..', name)]);
+    expect(rules).toEqual(['./docs/observability/alerts.yaml']);
+    const [{ dns_sd_configs }] = scrape_configs;
+    const port = services.api.environment.METRICS_PORT;
+    expect(dns_sd_configs).toMatchObject([{ names: ['api'], type: 'A', port }]);
+    const provisioning = '/etc/grafana/provisioning';
+    const ofGrafana = filesOf(services.grafana.volumes);
+    const contentOf = (path: string) => parse(read(ofGrafana[`${provisioning}/${path}`]!));
+    const [source] = contentOf('datasources/animal-store.yaml').datasources;
+    const [, published] = /:(\d+)$/.exec(services.prometheus.ports[0])!;
+    expect(source.url).toBe(`http://prometheus:${published}`);
+    const [{ options }] = contentOf('dashboards/animal-store.yaml').providers;
+    const dashboard = `${options.path}/dashboard.json`;
+    expect(ofGrafana[dashboard]).toBe('./docs/observability/dashboard.json');
   });
 
   it('opens ports on the loopback address alone, unless HOST says otherwise for those of the service', () => {

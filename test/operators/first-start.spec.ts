@@ -31,7 +31,8 @@ it('a first start of an ordinary account, killed while it creates the database, 
   expect(others).toEqual([uid]);
 });
 
-// PostgreSQL refuses to run as root, and another account cannot enter a folder that only root can.
+// Skipped unless root runs the tests: only root's service starts PostgreSQL as another account, which cannot enter a
+// folder that only root can.
 (process.getuid?.() === 0 ? describe : describe.skip)('of root, in a folder of its own', () => {
   const ofRoot = Project.ofTests();
   let copy: string;

@@ -14,7 +14,9 @@ export async function told(query: (sql: string) => Promise<{ rows: any[] }>, sql
 
 /** Runs statements on a connection of its own. @returns the rows of the last one. */
 export async function query(url: string, ...statements: string[]): Promise<any[]> {
-  const client = new Client({ connectionString: url });
+  // A test may limit the statements of its database's other sessions.
+  const options = '-c statement_timeout=0';
+  const client = new Client({ connectionString: url, options });
   // The server may stop before the connection has ended.
   client.on('error', () => undefined);
   await client.connect();

@@ -6,7 +6,7 @@ import { TestEnvironment } from 'jest-environment-node';
 const KINDS = ['Timeout', 'TCPServerWrap', 'TCPSocketWrap', 'ProcessWrap', 'MessagePort'];
 
 /** Milliseconds within which everything that a file has ended is closed. */
-const PATIENCE = 5_000;
+const PATIENCE = 60_000;
 
 /**
  * Node with two additions. A failure shows what `evidence.ts` has collected. A test that leaves a service running, and a

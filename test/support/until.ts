@@ -9,7 +9,7 @@ import { evidence } from './evidence.js';
 export function until<Value>(
   description: string,
   read: () => Value | Promise<Value>,
-  { holds = Boolean, seconds = 60 }: { holds?: (value: Value) => boolean; seconds?: number } = {},
+  { holds = Boolean, seconds = 120 }: { holds?: (value: Value) => boolean; seconds?: number } = {},
 ): Promise<Value> {
   const deadline = Date.now() + seconds * 1000;
   let value: Value;
