@@ -56,6 +56,10 @@ export class Gate implements Arrivals {
     this.hasFlooded = true;
   }
 
+  mustWait(network: string): boolean {
+    return this.unread.has(network);
+  }
+
   read(socket: Socket, network: string): void {
     this.unread.add(network, socket);
     this.readNextLater();

@@ -8,6 +8,10 @@ export class Turns<Item> {
     return this.queues.size;
   }
 
+  has(name: string): boolean {
+    return this.queues.has(name);
+  }
+
   add(name: string, item: Item): void {
     const queue = this.queues.get(name);
     if (queue === undefined) {

@@ -20,7 +20,7 @@ export class Connection {
   readonly open: Response[] = [];
   /** To its latest request, until both are complete. Kept longer, it would survive collections of garbage. */
   latest?: Response = undefined;
-  /** Requests that are not handled, because they came after the last one. */
+  /** Requests that came after the last one, and are not handled. */
   excess = 0;
   /** `performance.now()` when it moved to the end of the order in which connections were last used. */
   movedAt = 0;
@@ -48,16 +48,8 @@ export class Connection {
     return this.state === 'open' ? this.socket.bytesRead - this.parsed : 0;
   }
 
-  /** @returns whether the request is to be handled: not after the last one. One beyond the limit is the last, with 503. */
-  take(response: Response): boolean {
-    if (this.state !== 'open') {
-      this.excess += 1;
-      if (this.excess === 1) {
-        // What was read together is parsed all the same. Node resumes a socket when it has sent what waited.
-        this.socket.on('resume', () => void this.socket.pause()).pause();
-      }
-      return false;
-    }
+  /** A request has come. One that is malformed, or beyond the limit, which gets 503, is the last. */
+  take(response: Response): void {
     const { req } = response;
     if (this.open.length >= this.limits.requestsPerConnection) {
       req.headError = new ApiError('unavailable', TOO_MANY);
@@ -68,7 +60,12 @@ export class Connection {
     this.noteParsed(req.headBytes);
     this.latest = response;
     this.open.push(response);
-    return true;
+  }
+
+  /** What was read together with the last request is parsed all the same. */
+  stopReading(): void {
+    // Node resumes a socket when it has sent what waited.
+    this.socket.on('resume', () => void this.socket.pause()).pause();
   }
 
   /** The response to the latest request is the last one, if it has not begun. */

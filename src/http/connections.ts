@@ -1,15 +1,17 @@
 import type { Socket } from 'node:net';
 import { Connection } from './connection.js';
-import type { Request, Response } from './express-classes.js';
+import type { Response } from './express-classes.js';
 import { HeldBytes } from './held-bytes.js';
 import type { HttpLimits } from './limits.js';
 import type { ListenerErrors } from './listener-errors.js';
 import { networkOf } from './network.js';
 
-/** What decides when a connection is read. */
+/** What decides when connections of a network that floods are read. */
 export interface Readers {
   /** Calls `resume` of a paused socket when its turn has come. */
   read(socket: Socket, network: string): void;
+  /** Whether other connections of the network wait for their turn. */
+  mustWait(network: string): boolean;
   /** A client sent far too many requests at once. */
   flooded(): void;
 }
@@ -18,8 +20,8 @@ export interface Readers {
  * The open connections. If there are too many, or they have too many requests without a complete response, the one that has
  * been idle for the longest time, and that no handler works for, is closed: first of those without a request.
  *
- * A packet of 64 KiB may have 1,600 requests, which Node parses in 3 ms and keeps until the connection ends. So connections
- * are first read in turns, and again after a flood of their network.
+ * A packet of 64 KiB may have 1,600 requests, which Node parses in 3 ms and keeps until the connection ends. So after a
+ * flood, the connections of its network are read in turns, and new ones after them.
  */
 export class Connections {
   /** In the order in which they were last used, by the second: to move one for each response takes 1 % of a list's time. */
@@ -56,37 +58,60 @@ export class Connections {
     this.bySocket.set(socket, connection);
     this.withoutRequest.add(connection);
     socket.once('close', () => this.errors.run('close', socket, () => this.forget(connection)));
-    // Node begins to read in the next tick, whether the socket is paused now or not.
-    process.nextTick(() =>
-      this.errors.run('connection', socket, () => this.readInTurn(connection)),
-    );
+    if (this.readers.mustWait(network)) {
+      // Node begins to read in the next tick, whether the socket is paused now or not.
+      process.nextTick(() =>
+        this.errors.run('connection', socket, () => this.readInTurn(connection)),
+      );
+    }
   }
 
   get(socket: Socket): Connection | undefined {
     return this.bySocket.get(socket);
   }
 
-  /** @returns the connection of a request that is to be handled; otherwise `undefined`. */
-  add({ socket, headBytes }: Request, response: Response): Connection | undefined {
-    const connection = this.bySocket.get(socket);
-    if (connection?.take(response) !== true) {
-      return connection && this.noteExcess(connection);
-    }
+  /** A request has come on an open connection. @returns whether it is to be handled. */
+  take(response: Response, connection: Connection): boolean {
+    const { socket } = connection;
+    connection.take(response);
     if (this.isStopping) {
       connection.stop();
     }
     this.withoutRequest.delete(connection);
     this.pending += 1;
-    this.held.note(headBytes);
+    this.held.note(response.req.headBytes);
     response.on('close', () =>
       this.errors.run('response close', socket, () => this.remove(response, connection)),
     );
     const isOver = this.pending > this.limits.pendingRequests && !this.makeRoom(1);
     if (isOver && connection.open.length > 1) {
       socket.destroy();
-      return undefined;
     }
-    return connection;
+    return !socket.destroyed;
+  }
+
+  /** A request has come after the last one of its connection, if that is still known. */
+  noteExcess(connection?: Connection): void {
+    if (connection === undefined) {
+      return;
+    }
+    this.excess += 1;
+    connection.excess += 1;
+    if (connection.excess === 1) {
+      connection.stopReading();
+    }
+    if (connection.excess === this.limits.excessPerConnection) {
+      if (this.excess > this.limits.excess) {
+        connection.socket.destroy();
+      }
+      this.readers.flooded();
+      // Also before the next packet of this turn is read: a thousand connections may send one at once.
+      for (const other of this.bySocket.values()) {
+        if (other.network === connection.network && !other.socket.isPaused()) {
+          this.readInTurn(other);
+        }
+      }
+    }
   }
 
   /** The socket belongs to another protocol from now on. */
@@ -111,22 +136,6 @@ export class Connections {
   /** The server is closed. */
   stopWatching(): void {
     clearInterval(this.watching);
-  }
-
-  private noteExcess(connection: Connection): undefined {
-    this.excess += 1;
-    if (connection.excess === this.limits.excessPerConnection) {
-      if (this.excess > this.limits.excess) {
-        connection.socket.destroy();
-      }
-      this.readers.flooded();
-      // Also before the next packet of this turn is read: a thousand connections may send one at once.
-      for (const other of this.bySocket.values()) {
-        if (other.network === connection.network && !other.socket.isPaused()) {
-          this.readInTurn(other);
-        }
-      }
-    }
   }
 
   private readInTurn({ socket, network, state }: Connection): void {

@@ -177,17 +177,19 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   private take(request: Request, response: Response): void {
+    const connection = this.connections.get(request.socket);
+    if (connection?.state !== 'open') {
+      this.connections.noteExcess(connection);
+      return;
+    }
     request.headBytes = headBytesOf(request);
     request.headError = malformedHead(request, this.limits.headerFields);
-    const connection = this.connections.add(request, response);
-    if (connection !== undefined) {
+    if (this.connections.take(response, connection)) {
       // Before Express, whose router cannot parse some targets.
       request.url = pathAndQuery(request.url);
-      const isForwarded = connection.network === '' && request.headers['x-forwarded-for'];
-      this.arrivals.arrive(
-        response,
-        isForwarded ? networkOf(request.ip ?? '') : connection.network,
-      );
+      const { network } = connection;
+      const isForwarded = network === '' && request.headers['x-forwarded-for'];
+      this.arrivals.arrive(response, isForwarded ? networkOf(request.ip ?? '') : network);
     }
   }
 
