@@ -1,4 +1,11 @@
-import { type DynamicModule, Global, Module, type Type } from '@nestjs/common';
+import {
+  type DynamicModule,
+  Global,
+  Inject,
+  Module,
+  type OnApplicationBootstrap,
+  type Type,
+} from '@nestjs/common';
 import { APP_FILTER, APP_GUARD, APP_PIPE } from '@nestjs/core';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { Pool } from 'pg';
@@ -11,7 +18,7 @@ import { TurnGuard } from './auth/turn.guard.js';
 import { Environment } from './config/environment.js';
 import { poolOf } from './database/data-source.js';
 import { connectToServe } from './database/connect.js';
-import { ENGINE, engineOf } from './database/engine.js';
+import { ENGINE, engineOf, forEngine } from './database/engine.js';
 import { ServingPool } from './database/pool.js';
 import { Standbys } from './standbys/standbys.js';
 import { DocsController } from './docs/docs.controller.js';
@@ -22,6 +29,9 @@ import { Gate } from './gate/gate.js';
 import { BodyGuard } from './http/body.guard.js';
 import { HttpLimits } from './http/limits.js';
 import { HealthModule } from './health/health.module.js';
+import { CitusPageReader } from './listing/citus-page-reader.js';
+import { PageReader } from './listing/page-reader.js';
+import { PostgresPageReader } from './listing/postgres-page-reader.js';
 import { LOGGER, type Logger } from './logging/logger.js';
 import { MetricsModule } from './metrics/metrics.module.js';
 import { OpenApiDocument } from './openapi/openapi-document.js';
@@ -39,7 +49,21 @@ export interface Resources {
 /** The modules, and the global guards, pipe and filter in the order in which they run. Global: all inject its providers. */
 @Global()
 @Module({})
-export class AppModule {
+export class AppModule implements OnApplicationBootstrap {
+  constructor(
+    private readonly pool: ServingPool,
+    @Inject(LOGGER) private readonly logger: Logger,
+  ) {}
+
+  onApplicationBootstrap(): void {
+    const [DATABASE_POOL_SIZE, enough] = [this.pool.size, this.pool.shares.size];
+    if (DATABASE_POOL_SIZE < enough) {
+      const message =
+        'The pool is small: a lock of one table may keep all operations of its module waiting, and locks of the tables of two modules all operations and readiness';
+      this.logger.warn({ DATABASE_POOL_SIZE, enough }, message);
+    }
+  }
+
   static forRoot(
     resources: Resources,
     limits: HttpLimits,
@@ -58,7 +82,12 @@ export class AppModule {
       AccessLog,
       OpenApiDocument,
       TurnGuard,
-      Standbys,
+      {
+        provide: Standbys,
+        useFactory: (pool: ServingPool) => new Standbys(pool.share('health'), environment, logger),
+        inject: [ServingPool],
+      },
+      forEngine(PageReader, { postgresql: PostgresPageReader, citus: CitusPageReader }),
     ];
     const rateLimit = environment.RATE_LIMIT_PER_MINUTE === undefined ? [] : [RateLimitGuard];
     return {

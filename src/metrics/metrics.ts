@@ -2,6 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { DATABASE_LIMITS } from '../database/limits.js';
 import { ServingPool } from '../database/pool.js';
 import { statements } from '../database/statement.js';
 import { HealthService } from '../health/health.service.js';
@@ -12,6 +13,9 @@ import { countLostLines } from '../logging/logger.js';
 import { OpenApiDocument, type Operation } from '../openapi/openapi-document.js';
 import { SchemaMonitor } from '../schema/schema-monitor.js';
 import { Standbys } from '../standbys/standbys.js';
+
+/** Milliseconds that a scrape waits for: Prometheus would drop all of it later. */
+const SCRAPE_TIME = 1_000;
 
 /** Measures responses, statements, and connections to the database. A client can choose no value of a label. */
 @Injectable()
@@ -65,9 +69,9 @@ export class Metrics implements OnModuleInit {
     const gauge = this.readFrom.bind(this, Gauge);
     const counter = this.readFrom.bind(this, Counter);
     gauge('ready', 'Whether the process is ready, as of this scrape: 1, or 0.', () => {
-      const isReady = health.ready().then(Boolean, () => false);
-      // A scrape waits for 1 second at most: Prometheus would drop all of it.
-      return Promise.race([isReady, wait(1_000, false, { ref: false })]).then(Number);
+      const deadline = performance.now() + SCRAPE_TIME + DATABASE_LIMITS.use;
+      const isReady = health.ready(deadline).then(Boolean, () => false);
+      return Promise.race([isReady, wait(SCRAPE_TIME, false, { ref: false })]).then(Number);
     });
     counter(
       'listener_errors_total',
@@ -85,7 +89,7 @@ export class Metrics implements OnModuleInit {
     gauge('http_requests_in_flight', 'Places of requests in handlers.', () => turns.load.places);
     gauge('http_requests_queued', 'Requests that wait for handlers.', () => turns.load.waiting);
     gauge('database_connections_max', 'DATABASE_POOL_SIZE.', () => pool.size);
-    gauge('database_connections_awaited', 'Statements without one.', () => pool.waitingCount);
+    gauge('database_connections_awaited', 'Statements without one.', () => pool.waiting.size);
     gauge(
       'database_connections',
       'Open connections to the primary, by state: in_use or idle.',

@@ -1,13 +1,12 @@
 import { VERIFICATION } from '../../src/auth/api-key-verifier.js';
 import { Environment } from '../../src/config/environment.js';
-import { BATCH_LIMITS } from '../../src/database/batcher.js';
-import { DATABASE_TIMEOUTS } from '../../src/database/pool.js';
+import { DATABASE_LIMITS } from '../../src/database/limits.js';
 import { requiredSettings } from '../../src/database/settings.js';
 import { HttpLimits } from '../../src/http/limits.js';
 import { read } from '../support/documents.js';
 
 const limits = new HttpLimits();
-const times = DATABASE_TIMEOUTS;
+const times = DATABASE_LIMITS;
 const poolSize = new Environment().DATABASE_POOL_SIZE;
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -38,28 +37,38 @@ const ORDERS: [why: string, values: Record<string, number>][] = [
   ],
   [
     'an idle session proves itself before another statement gives up',
-    { proof: times.proof, connection: times.connection },
+    { proof: times.proof, connecting: times.connecting },
   ],
   [
     'a session that could not be opened is not awaited longer than the recovery may take',
     { reopening: times.reopening, recovery: 2_000 },
   ],
   [
-    'a request has its response in time, after it waited for a batch, a session and its statement',
-    { sum: BATCH_LIMITS.waitingTime + times.connection + times.use, response: RESPONSE },
+    'a use of a session may begin for a request long after it has arrived, and ends in time',
+    {
+      use: times.use,
+      wait: limits.deadline - times.use,
+      deadline: limits.deadline,
+      response: RESPONSE,
+    },
+  ],
+  [
+    'a read on the primary still has time after an attempt on a standby: to connect, for the first response, and to read',
+    { attempt: 3 * times.standby, use: times.use },
   ],
   [
     'the next batch leaves before the requests in it are overdue',
-    { patience: BATCH_LIMITS.patience, waitingTime: BATCH_LIMITS.waitingTime },
+    { patience: times.patience, wait: limits.deadline - times.use },
   ],
   [
     'each kind of statements leaves sessions to others, with the default pool',
-    { inFlight: BATCH_LIMITS.inFlight, pool: poolSize },
+    { statements: times.statementsPerLane, pool: poolSize },
   ],
   [
-    'one key has room for several batches, and all keys for no more than waits for statements',
+    'one key has room for several batches',
     {
-      batch: BATCH_LIMITS.size,
+      keyed: times.keyedCreatesPerStatement,
+      batch: times.requestsPerStatement,
       key: limits.requests / 2,
       all: limits.requests,
       open: limits.openRequests,
@@ -107,8 +116,8 @@ it.each(ORDERS)('%s', (_why, values) => {
   expect(new Set(Object.values(values)).size).toBe(names.length);
 });
 
-it('what was admitted may wait for its statement', () => {
-  expect(BATCH_LIMITS.waiting).toBeGreaterThanOrEqual(limits.requests);
+it('what waits for a session waits as long as a request may', () => {
+  expect(times.waiting).toBe(limits.deadline - times.use);
 });
 
 it('places for large responses add up to whole places, and one queue of them leaves places to others', () => {

@@ -3,7 +3,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { Client } from 'pg';
 import { onDatabase } from '../../src/cli/command.js';
 import { readEnvironment } from '../../src/config/environment.js';
-import { DATABASE_TIMEOUTS } from '../../src/database/pool.js';
+import { DATABASE_LIMITS } from '../../src/database/limits.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { Cursors } from '../../src/listing/cursors.js';
 import { runMigrations } from '../../src/schema/migrations.js';
@@ -71,7 +71,7 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
 
   it('are refused at the start if a standby has another database, or may not say what it receives', async () => {
     // Of a standby that does not respond in time, nothing is known, and the service starts.
-    jest.replaceProperty(DATABASE_TIMEOUTS, 'standby', 20_000 as 250);
+    jest.replaceProperty(DATABASE_LIMITS, 'standby', 20_000 as 250);
     const other = DATABASE_READ_URL.replace(/postgres$/, 'template1');
     const restricted = DATABASE_READ_URL.replace(/\/\/postgres:[^@]*@/, '//reader:reader@');
     for (const [url, message] of [
@@ -287,7 +287,7 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
       const [, other, current] = standbys as [Postgres, Postgres, Postgres];
       const [service] = services as [TestService];
       await other.promote();
-      const sessions = await Promise.all(Array.from({ length: 5 }, () => service.pool.connect()));
+      const sessions = await Promise.all(Array.from({ length: 4 }, () => service.pool.connect()));
       const areClosed = Promise.all(sessions.map((session) => once(session, 'end')));
       sessions.forEach((session) => session.release());
       await setReadOnly(current, 'on');

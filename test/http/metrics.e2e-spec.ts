@@ -1,6 +1,6 @@
 import { Client } from 'pg';
 import { VERSION } from '../../src/config/project-root.js';
-import { DATABASE_TIMEOUTS } from '../../src/database/pool.js';
+import { DATABASE_LIMITS } from '../../src/database/limits.js';
 import { HealthService } from '../../src/health/health.service.js';
 import { operations } from '../support/contract.js';
 import { exchange, request } from '../support/raw-http.js';
@@ -131,7 +131,7 @@ describe('the metrics', () => {
     expect(await valueOf(`${connections}_max`)).toBe(10);
     const bucket = (seconds: string) =>
       `animal_store_statement_duration_seconds_bucket{le="${seconds}",statement="pets-pages-by-status"}`;
-    expect(await valueOf(bucket(`${DATABASE_TIMEOUTS.statement / 1_000}`))).toBe(0);
+    expect(await valueOf(bucket(`${DATABASE_LIMITS.statement / 1_000}`))).toBe(0);
     expect(await valueOf(bucket('+Inf'))).toBe(1);
   });
 
