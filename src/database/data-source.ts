@@ -53,7 +53,7 @@ export function servingDataSource(
 export function standbyPool(url: string, size: number): Pool {
   const { standby: timeout } = DATABASE_LIMITS;
   const config = connectingTo({ urls: [url], timeout, settings: requiredSettings() });
-  return new ServingPool({ ...LASTING, ...config, max: size, use: timeout });
+  return new ServingPool({ ...LASTING, ...config, max: size, use: timeout, waiting: timeout });
 }
 
 export function administrativeDataSource(url: string, entities?: Entities): DataSource {

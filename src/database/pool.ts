@@ -6,8 +6,9 @@ import { isShared, processIdOf } from './servers.js';
 import { run, type SessionSource, Statement, withSession } from './statement.js';
 
 export interface ServingPoolConfig extends PoolConfig {
-  /** Milliseconds; {@link DATABASE_LIMITS} has the default. */
+  /** Milliseconds; {@link DATABASE_LIMITS} has the defaults. */
   use?: number;
+  waiting?: number;
   /** Whether `onConnect` throws if the server is read-only. */
   isForWrites?: boolean;
 }
@@ -136,7 +137,7 @@ export class ServingPool extends Pool {
       const timeout = setTimeout(() => {
         this.waiting.delete(begin);
         reject(new NoSessionError('All sessions for these operations are in use.'));
-      }, DATABASE_LIMITS.waiting);
+      }, this.config.waiting ?? DATABASE_LIMITS.waiting);
       const begin = () => {
         clearTimeout(timeout);
         this.waiting.delete(begin);

@@ -3,6 +3,7 @@ import type { Pool, PoolClient } from 'pg';
 import { hostsOf } from '../config/database-url.js';
 import { Environment } from '../config/environment.js';
 import { standbyPool } from '../database/data-source.js';
+import { DATABASE_LIMITS } from '../database/limits.js';
 import { run, type SessionSource, Statement, withSession } from '../database/statement.js';
 import { reasonOf } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
@@ -104,9 +105,14 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
     if (inUse.length > 0) {
       const standby = inUse[this.turn++ % inUse.length]!;
       try {
-        const result = await standby.read(await positionOf(primary), work);
-        this.reads.standby += 1;
-        return result;
+        const start = performance.now();
+        const position = await positionOf(primary);
+        // Later, an attempt might leave the primary too little time to read.
+        if (performance.now() < start + DATABASE_LIMITS.standby) {
+          const result = await standby.read(position, work);
+          this.reads.standby += 1;
+          return result;
+        }
       } catch (error) {
         this.note(standby, error as Error);
       }

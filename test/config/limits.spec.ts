@@ -53,8 +53,8 @@ const ORDERS: [why: string, values: Record<string, number>][] = [
     },
   ],
   [
-    'a read on the primary still has time after an attempt on a standby: to connect, for the first response, and to read',
-    { attempt: 3 * times.standby, use: times.use },
+    'a read on the primary has time after its position, and an attempt on a standby: a session, its first response, another one, and the read',
+    { attempt: 5 * times.standby, use: times.use },
   ],
   [
     'the next batch leaves before the requests in it are overdue',

@@ -1,1 +1,165 @@
 import { Client } from 'pg';
+import { createMigratedDatabase, dropDatabase } from '../support/database.js';
+import { RawConnection, request } from '../support/raw-http.js';
+import { startService, type TestService, useRealTimes } from '../support/service.js';
+import { until } from '../support/until.js';
+import { Wire } from '../support/wire.js';
+
+useRealTimes();
+
+/** Milliseconds from the end of a request to its response, at most (interface, part 8). */
+const LIMIT = 5_000;
+
+/** Locks tables, on a session of its own. @returns what unlocks them. */
+async function lock(url: string, tables: string): Promise<() => Promise<void>> {
+  const locker = new Client({ connectionString: url });
+  locker.on('error', () => {});
+  await locker.connect();
+  await locker.query(`begin; lock table ${tables}`);
+  return () => locker.end();
+}
+
+let created = 0;
+const keyed = (line: string, key: string, headers: string[] = [], body?: string) =>
+  request(line, [`Authorization: Bearer ${key}`, ...headers], body);
+const list = (key: string) => keyed('GET /v1/pets', key);
+const get = (key: string) => keyed('GET /v1/pets/1', key);
+const listOrders = (key: string) => keyed('GET /v1/store/orders', key);
+const create = (key: string, headers: string[] = [], name = 'Rex') =>
+  keyed(
+    'POST /v1/pets',
+    key,
+    ['Content-Type: application/json', ...headers],
+    `{"name":"${name}","categoryId":1}`,
+  );
+const createOnce = (key: string) => create(key, [`Idempotency-Key: ${(created += 1)}`]);
+
+/**
+ * Each connection sends one request after the other. @returns the statuses, and of how many requests the response came too
+ * late by the service's clock: this process is a client too, and leaves bytes unread while it is busy.
+ */
+async function load(
+  { port, log }: TestService,
+  connections: number,
+  rounds: number,
+  next: (i: number) => string,
+) {
+  log.length = 0;
+  const statuses = new Map<number, number>();
+  const open = await Promise.all(
+    Array.from({ length: connections }, () => RawConnection.open(port)),
+  );
+  const run = async (connection: RawConnection, i: number) => {
+    for (let round = 0; round < rounds; round += 1) {
+      connection.send(next(i));
+      const { status } = await connection.answer();
+      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+    }
+    connection.vanish();
+  };
+  await Promise.all(open.map(run));
+  const lines = log.map((line) => JSON.parse(line));
+  const times = lines.filter(({ msg }) => msg === 'request').map(({ ms }) => ms);
+  return {
+    statuses: Object.fromEntries(statuses),
+    isComplete: times.length >= connections * rounds,
+    late: times.filter((time) => time > LIMIT),
+  };
+}
+
+describe('each of many requests has a response within 5 seconds', () => {
+  let wire: Wire;
+  let url: string;
+  let directUrl: string;
+  let service: TestService;
+  beforeAll(async () => {
+    wire = await Wire.to(process.env['TEST_DATABASE_URL']!);
+    url = await createMigratedDatabase(wire.url);
+    directUrl = Object.assign(new URL(url), {
+      host: new URL(process.env['TEST_DATABASE_URL']!).host,
+    }).href;
+    service = await startService({}, url, { limits: { handlers: 2_000 } });
+    await service.api.post('/v1/pets').send({ name: 'Rex', categoryId: 1 }).expect(201);
+  });
+  afterAll(async () => {
+    await service.stop();
+    wire.cut();
+    await dropDatabase(directUrl);
+  });
+  afterEach(() =>
+    until('it recovers', async () => (await service.api.get('/v1/pets')).status === 200),
+  );
+
+  const pets = [list, get, create, createOnce];
+  type Ways = [what: string, hang: () => Promise<() => unknown>, requests: (typeof list)[]];
+  const locked = (tables: string) => () => lock(directUrl, tables);
+  const WAYS: Ways[] = [
+    ['lists while pets are locked', locked('pets'), [list]],
+    ['all operations while pets are locked', locked('pets'), pets],
+    ['creates while Idempotency-Keys are locked', locked('idempotency_keys'), [createOnce]],
+    ['all operations while the database is silent', async () => wire.stall(), pets],
+  ];
+
+  /** Expects that nothing is late; 503 is a response. */
+  const expectInTime = (found: Awaited<ReturnType<typeof load>>) =>
+    expect(found).toMatchObject({
+      late: [],
+      isComplete: true,
+      statuses: { 503: expect.any(Number) },
+    });
+
+  it.each(WAYS)(
+    'that come at once: %s',
+    async (_what, hang, requests) => {
+      const mend = await hang();
+      try {
+        const next = (i: number) => requests[i % requests.length]!(service.key);
+        expectInTime(await load(service, 600, 1, next));
+      } finally {
+        await mend();
+      }
+    },
+    60_000,
+  );
+
+  it('that keep coming: all operations while pets are locked', async () => {
+    const unlock = await lock(directUrl, 'pets');
+    try {
+      const next = (i: number) => pets[i % pets.length]!(service.key);
+      expectInTime(await load(service, 400, 3, next));
+    } finally {
+      await unlock();
+    }
+  }, 90_000);
+
+  it('that come at once: with a key that is looked up while the keys are locked', async () => {
+    const { key } = await service.keys.issue('new');
+    const unlock = await lock(directUrl, 'api_keys');
+    try {
+      expectInTime(await load(service, 600, 1, () => list(key)));
+    } finally {
+      await unlock();
+    }
+  }, 60_000);
+});
+
+it('readiness is 200 while the tables of all modules are locked, and many requests wait for them', async () => {
+  const service = await startService();
+  const unlock = await lock(service.databaseUrl, 'pets, orders');
+  const all = [list, listOrders, get, create, createOnce];
+  let isLoading = true;
+  const loading = load(service, 100, 1, (i) => all[i % all.length]!(service.key)).finally(
+    () => (isLoading = false),
+  );
+  try {
+    const statuses = new Set<number>();
+    while (isLoading && !statuses.has(503)) {
+      statuses.add((await service.anonymous.get('/health/ready')).status);
+    }
+    expect([...statuses]).toEqual([200]);
+  } finally {
+    await unlock();
+    await loading;
+    await service.stop();
+  }
+});
