@@ -1,11 +1,4 @@
-import {
-  type DynamicModule,
-  Global,
-  Inject,
-  Module,
-  type OnApplicationBootstrap,
-  type Type,
-} from '@nestjs/common';
+import { type DynamicModule, Global, Module, type Type } from '@nestjs/common';
 import { APP_FILTER, APP_GUARD, APP_PIPE } from '@nestjs/core';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { Pool } from 'pg';
@@ -49,21 +42,7 @@ export interface Resources {
 /** The modules, and the global guards, pipe and filter in the order in which they run. Global: all inject its providers. */
 @Global()
 @Module({})
-export class AppModule implements OnApplicationBootstrap {
-  constructor(
-    private readonly pool: ServingPool,
-    @Inject(LOGGER) private readonly logger: Logger,
-  ) {}
-
-  onApplicationBootstrap(): void {
-    const [DATABASE_POOL_SIZE, enough] = [this.pool.size, this.pool.shares.size];
-    if (DATABASE_POOL_SIZE < enough) {
-      const message =
-        'The pool is small: a lock of one table may keep all operations of its module waiting, and locks of the tables of two modules all operations and readiness';
-      this.logger.warn({ DATABASE_POOL_SIZE, enough }, message);
-    }
-  }
-
+export class AppModule {
   static forRoot(
     resources: Resources,
     limits: HttpLimits,

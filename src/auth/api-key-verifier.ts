@@ -17,10 +17,6 @@ export const VERIFICATION = {
   refreshEvery: 2_000,
   /** Between a lookup of an unknown key and the next lookup. */
   pauseAfterUnknown: 10,
-  /** Requests with keys that are looked up together. */
-  keysPerLookup: 6_000,
-  /** Concurrent lookups: the second one is sent only if the first one has no result in time. */
-  lookups: 2,
 } as const;
 
 /** The valid keys among those with the hashes `$1`, in hexadecimal, and the milliseconds until each expires. */
@@ -85,8 +81,9 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
     const lookUp = (hashes: string[], session: PoolClient) => this.lookUp(hashes, session);
     this.lookups = new Lane(afterPause, lookUp, {
       keyOf: (hash) => hash,
-      requestsPerStatement: VERIFICATION.keysPerLookup,
-      statementsPerLane: VERIFICATION.lookups,
+      requestsPerStatement: Infinity,
+      // A second lookup is sent only if the first one has no result in time.
+      statementsPerLane: 2,
     });
     gate.recognize = (request) => this.recognize(request);
   }

@@ -42,9 +42,8 @@ export class Lane<Request, Result> {
   private waiting: Waiting<Request, Result>[] = [];
   /** Those that are sent, or await a session. */
   private batches = 0;
-  /** The last batch, while the next one waits for it: for its session, and then for its response. */
+  /** The last batch, while the next one waits for its response. */
   private last?: Waiting<Request, Result>[];
-  private lastSent?: Waiting<Request, Result>[];
   private patience?: NodeJS.Timeout;
   /** When the next request is overdue, or before. */
   private due = Infinity;
@@ -85,6 +84,9 @@ export class Lane<Request, Result> {
       const batch: Waiting<Request, Result>[] = [];
       this.last = batch;
       this.batches += 1;
+      this.patience =
+        this.patience?.refresh() ??
+        setTimeout(() => this.letNextLeave(this.last), this.options.patience).unref();
       soon(() => void this.send(batch));
     }
   }
@@ -93,10 +95,6 @@ export class Lane<Request, Result> {
     try {
       const results = await withSession(this.sessions, async (session) => {
         const requests = this.fill(batch);
-        this.lastSent = batch;
-        this.patience =
-          this.patience?.refresh() ??
-          setTimeout(() => this.letNextLeave(this.lastSent), this.options.patience).unref();
         return requests.length > 0 ? this.run(requests, session, batch.length) : [];
       });
       batch.forEach(({ resolve, place }) => resolve(results[place]!));

@@ -50,8 +50,7 @@ export class ServingPool extends Pool {
   private readonly others = this.share('others');
   /** Who waits for a session, in the order in which they came. */
   readonly waiting = new Map<() => void, Share>();
-  private readonly users = new WeakMap<PoolClient, Share>();
-  private readonly deadlines = new WeakMap<PoolClient, NodeJS.Timeout>();
+  private readonly uses = new WeakMap<PoolClient, { share?: Share; timeout: NodeJS.Timeout }>();
   /** The process ids of the closed sessions that PostgreSQL may not have ended. */
   private readonly abandoned = new Set<number>();
 
@@ -60,13 +59,11 @@ export class ServingPool extends Pool {
     // An idle session broke, which the pool replaces, or one that TypeORM has not added its listener to yet.
     this.on('error', () => {});
     this.on('connect', (client) => client.on('error', () => {}));
-    this.on('acquire', (client) => this.closeAfter(config.use ?? DATABASE_LIMITS.use, client));
     this.on('release', (error, client) => {
-      clearTimeout(this.deadlines.get(client));
-      const share = this.users.get(client);
-      if (this.users.delete(client)) {
-        this.leave(share!);
-      }
+      const { share, timeout } = this.uses.get(client) ?? {};
+      this.uses.delete(client);
+      clearTimeout(timeout);
+      this.leave(share);
       if (sqlState(error) === READ_ONLY) {
         this.leaveReadOnly();
       }
@@ -75,11 +72,9 @@ export class ServingPool extends Pool {
 
   /** @param module whose shares leave a session to others together, if there are few. */
   share(name: string, module = name): Share {
-    let share = this.shares.get(name);
-    if (share === undefined) {
-      share = { name, module, inUse: 0, connect: () => this.connectFor(this.shares.get(name)!) };
-      this.shares.set(name, share);
-    }
+    const connect = (): Promise<PoolClient> => this.connectFor(share);
+    const share: Share = this.shares.get(name) ?? { name, module, inUse: 0, connect };
+    this.shares.set(name, share);
     return share;
   }
 
@@ -102,10 +97,8 @@ export class ServingPool extends Pool {
       await this.turnOf(share);
     }
     try {
-      const session = await new Promise<PoolClient>((resolve, reject) => {
-        super.connect((error, client) => (client === undefined ? reject(error) : resolve(client)));
-      });
-      this.users.set(session, share);
+      const session = await super.connect();
+      this.closeAfter(this.config.use ?? DATABASE_LIMITS.use, session, share);
       return session;
     } catch (error) {
       this.leave(share);
@@ -120,16 +113,13 @@ export class ServingPool extends Pool {
   }
 
   private isFreeFor(share: Share): boolean {
-    const unit = this.limit < this.shares.size ? 'module' : 'name';
-    const inUse = new Map<string, number>();
-    let free = this.limit;
-    for (const one of this.shares.values()) {
-      inUse.set(one[unit], (inUse.get(one[unit]) ?? 0) + one.inUse);
-      free -= one.inUse;
-    }
-    const without = [...inUse.values()].filter((count) => count === 0).length;
-    const kept = inUse.get(share[unit]) === 0 ? 0 : unit === 'name' ? without : Math.sign(without);
-    return free > kept;
+    const all = [...this.shares.values()];
+    const areFew = this.limit < all.length;
+    const inUse = (isCounted: (one: Share) => boolean) =>
+      all.filter(isCounted).reduce((sum, one) => sum + one.inUse, 0);
+    const own = inUse((one) => one === share || (areFew && one.module === share.module));
+    const without = areFew ? 1 : all.filter((one) => one.inUse === 0).length;
+    return this.limit - inUse(() => true) > (own === 0 ? 0 : without);
   }
 
   private turnOf(share: Share): Promise<void> {
@@ -148,17 +138,16 @@ export class ServingPool extends Pool {
     });
   }
 
-  private letNextBegin(): void {
-    for (const [begin, share] of this.waiting) {
-      if (this.isFreeFor(share)) {
+  /** Lets those begin who now may, after this share has returned a session. */
+  private leave(share?: Share): void {
+    if (share !== undefined) {
+      share.inUse -= 1;
+    }
+    for (const [begin, one] of this.waiting) {
+      if (this.isFreeFor(one)) {
         begin();
       }
     }
-  }
-
-  private leave(share: Share): void {
-    share.inUse -= 1;
-    this.letNextBegin();
   }
 
   /** For a while, as many sessions as exist are enough. */
@@ -166,7 +155,7 @@ export class ServingPool extends Pool {
     this.limit = this.totalCount;
     const resume = () => {
       this.limit = this.size;
-      this.letNextBegin();
+      this.leave();
     };
     this.reopening =
       this.reopening?.refresh() ?? setTimeout(resume, DATABASE_LIMITS.reopening).unref();
@@ -180,8 +169,7 @@ export class ServingPool extends Pool {
   }
 
   /** Closes the session if it is still in use after `milliseconds`. The statement that it runs fails. */
-  private closeAfter(milliseconds: number, client: PoolClient): void {
-    clearTimeout(this.deadlines.get(client));
+  private closeAfter(milliseconds: number, client: PoolClient, share?: Share): void {
     const close = () => {
       // pg-pool does not use an ended session again.
       void client.end();
@@ -192,7 +180,7 @@ export class ServingPool extends Pool {
         this.endAbandoned().catch(() => {});
       }
     };
-    this.deadlines.set(client, setTimeout(close, milliseconds));
+    this.uses.set(client, { share, timeout: setTimeout(close, milliseconds) });
   }
 
   /** Takes each idle session from the pool until it responds, and closes those that do not. */

@@ -93,7 +93,3 @@ export async function inTransaction<T>(
     throw error;
   }
 }
-
-/** As Promise.all, but rejects only when all have ended, so that none is repeated while it runs. */
-export const allEnded = <T>(promises: readonly Promise<T>[]): Promise<T[]> =>
-  Promise.allSettled(promises).then(() => Promise.all(promises));

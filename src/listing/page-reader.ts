@@ -3,7 +3,6 @@ import type { PoolClient } from 'pg';
 import type { EntityColumn } from '../database/columns.js';
 import type { LaneLimits } from '../database/lane.js';
 import { ServingPool } from '../database/pool.js';
-import type { SessionSource } from '../database/statement.js';
 import { INT64_MAX } from '../int64.js';
 import type { List } from './list.js';
 
@@ -20,12 +19,7 @@ export abstract class PageReader {
   /** Those of statements that read pages. */
   readonly limits: LaneLimits = {};
 
-  constructor(private readonly pool: ServingPool) {}
-
-  /** Of a list, and of other reads of its table. */
-  sessionsOf({ table }: List): SessionSource {
-    return this.pool.share(table);
-  }
+  constructor(readonly pool: ServingPool) {}
 
   /**
    * @returns a function that reads pages with these `filters`: the items of each, as JSON texts by id. A page may have an id

@@ -36,7 +36,7 @@ export class Pages {
     const read = reader.of(list, filters);
     const valuesOf = (query: PageQuery) => filters.map((filter) => filterValue(query, filter));
     return new Lane(
-      reader.sessionsOf(list),
+      reader.pool.share(list.table),
       async (queries, session, requests) => {
         const wanted = queries.map((query) => ({
           start: query.cursor === undefined ? INT64_MIN : query.cursor + 1n,

@@ -9,7 +9,7 @@ import { NEW_PETS, newPetArguments, PET_JSON, PostgresPetStore } from './postgre
 @Injectable()
 export class CitusPetStore extends PostgresPetStore {
   /** One after the other on a session, and several sessions at a time. */
-  override readonly keyedCreates = { requestsPerStatement: 1, patience: 0 };
+  override readonly limits = { requestsPerStatement: 1, patience: 0 };
 
   /** Returns new pets as PET_JSON writes them. On Citus, an insert cannot return that: `to_json` is not immutable. */
   override async insert(pets: readonly NewPet[], session: PoolClient): Promise<StoredPet[]> {

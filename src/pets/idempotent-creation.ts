@@ -33,7 +33,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   ) {
     this.sessions = pool.share('idempotency keys', 'pets');
     const insert = (all: Creation[], session: PoolClient) => store.insertOnce(all, session);
-    this.creations = new Lane(this.sessions, insert, store.keyedCreates);
+    this.creations = new Lane(this.sessions, insert, store.limits);
   }
 
   onModuleInit(): void {
@@ -71,8 +71,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   /** Deletes old records, except those that another transaction has locked. Called every ten minutes. */
   async deleteOldKeys(): Promise<void> {
     try {
-      const round = (session: PoolClient) => this.store.deleteOldKeys(session);
-      while ((await withSession(this.sessions, round)) > 0);
+      while ((await withSession(this.sessions, (one) => this.store.deleteOldKeys(one))) > 0);
     } catch (error) {
       this.logger.warn({ reason: reasonOf(error) }, 'Old idempotency keys could not be deleted');
     }

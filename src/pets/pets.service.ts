@@ -23,7 +23,7 @@ export class PetsService {
   constructor(store: PetStore, reader: PageReader, pool: ServingPool) {
     this.pages = new Pages(PETS, reader);
     const find: typeof store.find = (...args) => store.find(...args);
-    this.ids = new Lane(reader.sessionsOf(PETS), find, { keyOf: (id) => id });
+    this.ids = new Lane(pool.share(PETS.table), find, { keyOf: (id) => id });
     const insert = (pets: NewPet[], session: PoolClient) => store.insert(pets, session);
     this.additions = new Lane(pool.share('new pets', 'pets'), insert);
   }

@@ -17,6 +17,11 @@ export class SchemaMonitor implements OnModuleInit {
   ) {}
 
   async onModuleInit(): Promise<void> {
+    const { size, shares } = this.pool;
+    if (size < shares.size) {
+      const reason = `DATABASE_POOL_SIZE is ${size}, and should be ${shares.size} or more.`;
+      this.logger.warn({ reason }, 'Operations and readiness may wait for locks of two modules');
+    }
     // If the database is away, readiness says so.
     const look = (session: PoolClient) => this.findings(session);
     await withSession(this.pool.share('health'), look).catch(() => {});

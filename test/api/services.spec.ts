@@ -13,13 +13,12 @@ const MAX = { ...REX, name: 'Max' };
 
 /** A store that has these methods. Another one that is called fails the test. */
 const storeWith = (methods: Partial<PetStore>) =>
-  ({ keyedCreates: { requestsPerStatement: 64 }, ...methods }) as PetStore;
+  ({ limits: { requestsPerStatement: 64 }, ...methods }) as PetStore;
 
 const SESSIONS = fakeSessions();
 const POOL = poolWith(SESSIONS);
 
-const readerWith = (methods: Partial<PageReader>) =>
-  ({ sessionsOf: () => SESSIONS, ...methods }) as PageReader;
+const readerWith = (methods: Partial<PageReader>) => ({ pool: POOL, ...methods }) as PageReader;
 
 describe('PetsService', () => {
   it('stores the pets of requests that wait together, and gives each its own', async () => {

@@ -155,33 +155,40 @@ describe('Lane', () => {
       clock.tick(100);
       await turn();
       expect(outcomes.slice(2)).toEqual(['second is unavailable']);
-      opening[0]!.open();
+      opening.forEach(({ open }) => open());
       await turn();
       expect(sent).toEqual([[3]]);
       await drain();
       await Promise.all(pending);
       expect(outcomes.slice(3)).toEqual(['last is answered']);
-      expect(opening).toHaveLength(1);
-      expect(sessions.released).toEqual([undefined]);
+      expect(sessions.released).toEqual(opening.map(() => undefined));
     });
 
-    it('asks for one at a time, and returns it at once if it comes too late', async () => {
+    it('asks for another one after 25 ms, three at a time, and returns at once what comes too late', async () => {
       const { ask, sent, drain, opening, sessions } = manual({}, false);
-      const late = ask(0, DATABASE_LIMITS.use + 50);
+      const late = ask(0, DATABASE_LIMITS.use + 100);
       await turn();
-      clock.tick(50);
+      for (const count of [1, 2, 3, 3]) {
+        clock.tick(24);
+        await turn();
+        expect(opening).toHaveLength(count);
+        clock.tick(1);
+        await turn();
+      }
       await expect(late).rejects.toMatchObject(UNAVAILABLE);
-      await turn();
-      expect(opening).toHaveLength(1);
       opening[0]!.open();
+      opening[1]!.open();
       await turn();
-      expect([sent, sessions.released]).toEqual([[], [undefined]]);
+      expect([sent, sessions.released]).toEqual([[], [undefined, undefined]]);
       const next = ask(1);
       await turn();
-      opening[1]!.open();
+      opening[2]!.open();
       await turn();
       await drain();
       expect(await next).toBe('answer 1');
+      expect(sent).toEqual([[1]]);
+      opening.slice(3).forEach(({ open }) => open());
+      await turn();
       expect(sessions.released).toHaveLength(sessions.used);
     });
 

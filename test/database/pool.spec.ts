@@ -91,7 +91,7 @@ describe('ServingPool', () => {
     it.each([
       [10, [4, 1, 1, 1, 1, 1]],
       [7, [1, 1, 1, 1, 1, 1]],
-      // Each module leaves one to others.
+      // Each module leaves one to others: all but the first have none then.
       [6, [5, 0, 0, 1, 0, 0]],
       [5, [4, 0, 0, 1, 0, 0]],
       [3, [2, 0, 0, 1, 0, 0]],
