@@ -58,7 +58,10 @@ export class ServingPool extends Pool {
     super(config);
     // An idle session broke, which the pool replaces, or one that TypeORM has not added its listener to yet.
     this.on('error', () => {});
-    this.on('connect', (client) => client.on('error', () => {}));
+    this.on('connect', (client) => {
+      client.on('error', () => {});
+      this.resumeOpening();
+    });
     this.on('release', (error, client) => {
       const { share, timeout } = this.uses.get(client) ?? {};
       this.uses.delete(client);
@@ -153,12 +156,14 @@ export class ServingPool extends Pool {
   /** For a while, as many sessions as exist are enough. */
   private stopOpening(): void {
     this.limit = this.totalCount;
-    const resume = () => {
-      this.limit = this.size;
-      this.leave();
-    };
     this.reopening =
-      this.reopening?.refresh() ?? setTimeout(resume, DATABASE_LIMITS.reopening).unref();
+      this.reopening?.refresh() ??
+      setTimeout(() => this.resumeOpening(), DATABASE_LIMITS.reopening).unref();
+  }
+
+  private resumeOpening(): void {
+    this.limit = this.size;
+    this.leave();
   }
 
   /** Called if the server is read-only. Of several servers, the one that accepts writes replaces it. */

@@ -1,5 +1,6 @@
 import type { EntityColumn } from '../database/columns.js';
 import { Lane } from '../database/lane.js';
+import type { SessionSource } from '../database/statement.js';
 import { INT64_MIN } from '../int64.js';
 import { Cursors } from './cursors.js';
 import { filterValue, type List, type PageQuery } from './list.js';
@@ -15,12 +16,14 @@ export class Pages {
   /** By the filters of their queries. */
   private readonly lanes = new Map<string, Lane<PageQuery, Page>>();
   private readonly cursors: Cursors;
+  private readonly sessions: SessionSource;
 
   constructor(
     private readonly list: List,
     private readonly reader: PageReader,
   ) {
     this.cursors = new Cursors(list.table);
+    this.sessions = reader.pool.share(list.table);
   }
 
   ask(query: PageQuery, deadline: number): Promise<Page> {
@@ -36,7 +39,7 @@ export class Pages {
     const read = reader.of(list, filters);
     const valuesOf = (query: PageQuery) => filters.map((filter) => filterValue(query, filter));
     return new Lane(
-      reader.pool.share(list.table),
+      this.sessions,
       async (queries, session, requests) => {
         const wanted = queries.map((query) => ({
           start: query.cursor === undefined ? INT64_MIN : query.cursor + 1n,

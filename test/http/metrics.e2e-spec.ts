@@ -84,12 +84,18 @@ describe('the metrics', () => {
     return expectSeconds(sum, () => service.api.get('/v1/pets'));
   });
 
-  it('count the sessions in use and the idle ones', async () => {
+  it('count the sessions in use, the idle ones, and what waits for one', async () => {
     const held = await Promise.all(Array.from({ length: 4 }, () => service.pool.connect()));
     const connections = 'animal_store_database_connections';
     expect(await valueOf(`${connections}{state="in_use"}`)).toBeGreaterThanOrEqual(4);
     expect(await valueOf(`${connections}{state="idle"}`)).toBeLessThanOrEqual(6);
+    // The scrape's own question has a session within reach.
+    expect(await valueOf(`${connections}_awaited`)).toBe(0);
+    const next = service.pool.connect();
+    expect(await valueOf(`${connections}_awaited`)).toBe(1);
     held.forEach((session) => session.release());
+    (await next).release();
+    expect(await valueOf(`${connections}_awaited`)).toBe(0);
     expect(await valueOf(`${connections}{state="in_use"}`)).toBe(0);
     expect(await valueOf(`${connections}{state="idle"}`)).toBeGreaterThanOrEqual(4);
   });
