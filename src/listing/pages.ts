@@ -51,7 +51,7 @@ export class Pages {
       },
       {
         ...reader.limits,
-        keyOf: (query) => `${query.limit} ${query.cursor} ${valuesOf(query).join(' ')}`,
+        keyOf: (query) => `${query.limit} ${query.cursor} ${valuesOf(query).join('\0')}`,
         rowsOf: ({ limit }) => limit + 1,
       },
     );
