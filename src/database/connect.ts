@@ -59,7 +59,7 @@ async function connect(
   check: (dataSource: DataSource) => Promise<void>,
   patience: number,
 ): Promise<DataSource> {
-  for (const deadline = performance.now() + patience; ; await wait(100)) {
+  for (const deadline = performance.now() + patience; ; await wait(DATABASE_LIMITS.startingPause)) {
     const dataSource = create();
     try {
       await dataSource.initialize();

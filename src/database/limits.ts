@@ -16,6 +16,8 @@ export const DATABASE_LIMITS = {
   proof: 250,
   /** For a session with a standby, and for each use of it: the primary serves the read. */
   standby: 250,
+  /** Between two checks of the standbys: one that was given up is used again if it can be. */
+  standbyCheck: 1_000,
   /** Silence on a connection: TCP sends a keep-alive probe. */
   keepAlive: 10_000,
   /** Idle sessions that stay open: others are closed after 10 seconds. */
@@ -35,8 +37,9 @@ export const DATABASE_LIMITS = {
   /** For a session of a command, of which it has so many: it fails. */
   commandConnecting: 10_000,
   commandSessions: 2,
-  /** For the database when the service starts: it does not start. */
+  /** For the database when the service starts, with a pause between two attempts: it does not start. */
   starting: 10_000,
+  startingPause: 100,
   /** For each of several servers to say whether it accepts writes: another one is used. */
   choosing: 2_000,
 } as const;

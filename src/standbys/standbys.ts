@@ -78,7 +78,7 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
   /** @throws OperatorError if a server is not a standby of this primary, or the role lacks `pg_read_all_stats`. */
   async onModuleInit(): Promise<void> {
     if (this.standbys.length > 0) {
-      this.checking = setInterval(() => void this.check(), 1_000).unref();
+      this.checking = setInterval(() => void this.check(), DATABASE_LIMITS.standbyCheck).unref();
       await this.check();
     }
     const wrong = this.standbys.find(({ reason }) => reason instanceof OperatorError);
