@@ -3,11 +3,9 @@ import { APP_FILTER, APP_GUARD, APP_PIPE } from '@nestjs/core';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { Pool } from 'pg';
 import { DataSource } from 'typeorm';
-import { AdmissionGuard } from './auth/admission.guard.js';
 import { AuthModule } from './auth/auth.module.js';
 import { BearerGuard } from './auth/bearer.guard.js';
 import { RateLimitGuard } from './auth/rate-limit.guard.js';
-import { TurnGuard } from './auth/turn.guard.js';
 import { Environment } from './config/environment.js';
 import { poolOf } from './database/data-source.js';
 import { connectToServe } from './database/connect.js';
@@ -18,6 +16,7 @@ import { DocsController } from './docs/docs.controller.js';
 import { IndexController } from './docs/index.controller.js';
 import { ErrorFilter } from './errors/error.filter.js';
 import { AccessLog } from './access-log/access-log.js';
+import { AdmissionGuard } from './gate/admission.guard.js';
 import { Gate } from './gate/gate.js';
 import { BodyGuard } from './http/body.guard.js';
 import { HttpLimits } from './http/limits.js';
@@ -60,7 +59,6 @@ export class AppModule {
       { provide: Gate, useValue: gate },
       AccessLog,
       OpenApiDocument,
-      TurnGuard,
       {
         provide: Standbys,
         useFactory: (pool: ServingPool) => new Standbys(pool.share('health'), environment, logger),
@@ -89,11 +87,10 @@ export class AppModule {
       providers: [
         ...shared,
         ErrorFilter,
-        ...[BearerGuard, ...rateLimit, AdmissionGuard, BodyGuard].map((useClass) => ({
+        ...[BearerGuard, ...rateLimit, BodyGuard, AdmissionGuard].map((useClass) => ({
           provide: APP_GUARD,
           useClass,
         })),
-        { provide: APP_GUARD, useExisting: TurnGuard },
         { provide: APP_PIPE, useClass: RequestValidationPipe },
         { provide: APP_FILTER, useExisting: ErrorFilter },
       ],

@@ -2,7 +2,6 @@ import type { Socket } from 'node:net';
 import { ApiError } from '../errors/api-error.js';
 import type { Request, Response } from './express-classes.js';
 import type { HttpLimits } from './limits.js';
-import type { ListenerErrors } from './listener-errors.js';
 
 /**
  * A client's connection. Node alone decides which response is sent next. This decides which requests are handled, and how
@@ -19,15 +18,15 @@ export class Connection {
   state: 'open' | 'last' | 'ended' | 'upgraded' = 'open';
   /** The responses that are not complete, in the order of their requests. */
   readonly open: Response[] = [];
-  /** `performance.now()` when it moved to the end of the order in which connections were last used. */
-  movedAt = 0;
   /** To its latest request, until both are complete. Kept longer, it would survive collections of garbage. */
   latest?: Response = undefined;
   /** Requests that are not handled, because they came after the last one. */
   excess = 0;
-  /** Bytes that were sent with its complete responses, and those of them that the client may not have read. */
-  written = 0;
-  perhapsUnread = 0;
+  /** `performance.now()` when it moved to the end of the order in which connections were last used. */
+  movedAt = 0;
+  /** The bytes that its client had received when that was last known to grow, and `performance.now()` then. */
+  received = 0;
+  receivedAt = 0;
   /** Bytes that were read and belong to complete requests. */
   private parsed = 0;
   private lastWords = () => '';
@@ -37,7 +36,6 @@ export class Connection {
     readonly socket: Socket,
     readonly network: string,
     private readonly limits: HttpLimits,
-    private readonly errors: ListenerErrors,
   ) {}
 
   /** Its latest request, if that has not arrived completely. */
@@ -56,9 +54,7 @@ export class Connection {
       this.excess += 1;
       if (this.excess === 1) {
         // What was read together is parsed all the same. Node resumes a socket when it has sent what waited.
-        const pause = () => void this.socket.pause();
-        this.socket.on('resume', () => this.errors.run('resume', this.socket, pause));
-        pause();
+        this.socket.on('resume', () => void this.socket.pause()).pause();
       }
       return false;
     }
@@ -123,7 +119,7 @@ export class Connection {
   private noteParsed(bytes: number): void {
     this.parsed += bytes;
     const { bytesRead } = this.socket;
-    if (bytesRead - this.parsed < this.limits.requestBytes / 4) {
+    if (bytesRead - this.parsed < 1024) {
       this.parsed = bytesRead;
     }
   }

@@ -37,8 +37,6 @@ export class Request extends ExpressRequest {
   bodyError?: ApiError = undefined;
   /** Called with {@link bodyError}, while the body is read. */
   onBodyError?: (error: ApiError) => void = undefined;
-  /** Whether the handler has ended the response. */
-  isAnswered = false;
   declare readonly limits: HttpLimits;
 
   /** `performance.now()` until which it may wait for anything but its client. */
@@ -67,17 +65,12 @@ export class Request extends ExpressRequest {
   override _read(size: number): void {
     if (!this.isFull) {
       super._read(size);
-    } else if (!this.isAnswered && this.listenerCount('resume') === 0) {
-      this.once('resume', () => super._read(size));
     }
   }
 
-  /** Whether the connection is not read now: a chunk takes 2 µs, whatever its size. */
+  /** Whether no more is read, whoever reads it: a chunk takes 2 µs, whatever its size. */
   private get isFull(): boolean {
-    const { limits, chunks, bodyBytes } = this;
-    return this.isAnswered
-      ? bodyBytes > limits.discardedBytes || chunks > limits.discardedChunks
-      : chunks > limits.bodyChunks && this.readableFlowing === null;
+    return this.chunks > this.limits.bodyChunks + this.bodyBytes / 64;
   }
 }
 
@@ -86,6 +79,8 @@ Object.setPrototypeOf(Request.prototype, express.request);
 /** A response. Its acts are not listeners of events, which would take a tenth of a request's time. */
 export class Response extends ExpressResponse {
   declare req: Request;
+  /** Called with its `Content-Length` when the handler ends it. */
+  declare readonly note: (bytes: number) => void;
   /** Called once when the handler ends it, which the client may read later or never, or when the client has left. */
   readonly onceEnded: (() => void)[] = [];
   /** Called once when the client has it, or has left. */
@@ -93,12 +88,9 @@ export class Response extends ExpressResponse {
 
   override end(...content: any[]): this {
     this.onceEnded.splice(0).forEach((act) => act());
-    this.req.isAnswered = true;
-    if (!this.req.complete) {
-      // Node would read the rest without limit if nobody did.
-      this.req.resume();
-    }
-    return super.end(...content);
+    super.end(...content);
+    this.note(Number(this.getHeader('Content-Length') ?? 0));
+    return this;
   }
 
   noteClosed(): void {
@@ -122,11 +114,16 @@ function json(this: express.Response, body: unknown): express.Response {
 export function classesFor(
   app: Express,
   limits: HttpLimits,
+  note: Response['note'],
 ): { IncomingMessage: typeof Request; ServerResponse: typeof Response } {
   class AppRequest extends Request {}
   class AppResponse extends Response {}
   app.request = Object.assign(AppRequest.prototype, { app, limits }) as unknown as express.Request;
-  app.response = Object.assign(AppResponse.prototype, { app, json }) as unknown as express.Response;
+  app.response = Object.assign(AppResponse.prototype, {
+    app,
+    json,
+    note,
+  }) as unknown as express.Response;
   return { IncomingMessage: AppRequest, ServerResponse: AppResponse };
 }
 

@@ -1,12 +1,11 @@
 import { createServer, type Server } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express, type NextFunction } from 'express';
 import { ApiError } from '../errors/api-error.js';
 import type { Logger } from '../logging/logger.js';
 import type { Connection } from './connection.js';
-import { Connections } from './connections.js';
+import { Connections, type Readers } from './connections.js';
 import { classesFor, JsonText, type Request, type Response } from './express-classes.js';
 import { lastWords, type Rejection } from './last-words.js';
 import type { HttpLimits } from './limits.js';
@@ -14,16 +13,14 @@ import { ListenerErrors } from './listener-errors.js';
 import { networkOf } from './network.js';
 import { parseQuery, pathAndQuery } from './request-target.js';
 
-/** What decides when a request that has arrived is handled. */
-export interface Arrivals {
+/** What decides when a connection is read, and a request that has arrived is handled. */
+export interface Arrivals extends Readers {
   /** What {@link arrive} calls for a request when its turn has come. */
   handle: (response: Response) => void;
   /** @param network the client's, or the one that a trusted proxy names: {@link networkOf}. */
   arrive(response: Response, network: string): void;
   /** A connection was accepted. */
   accepted(): void;
-  /** A connection with so many requests was closed. */
-  left(requests: number): void;
 }
 
 /** Nest's ExpressAdapter, on a server of Node with this service's limits. */
@@ -53,15 +50,10 @@ export class HttpAdapter extends ExpressAdapter {
       .set('query parser', parseQuery)
       .set('trust proxy', trustProxy);
     super(app);
-    this.classes = classesFor(app, limits);
     this.errors = new ListenerErrors(logger);
     const isProxy = app.get('trust proxy fn') as (address: string, hop: number) => boolean;
-    this.connections = new Connections(
-      limits,
-      this.errors,
-      (address) => isProxy(address, 0),
-      (requests) => arrivals.left(requests),
-    );
+    this.connections = new Connections(limits, this.errors, arrivals, (one) => isProxy(one, 0));
+    this.classes = classesFor(app, limits, (bytes) => this.connections.held.note(bytes));
     arrivals.handle = (response) => this.instance(response.req, response);
   }
 
@@ -86,35 +78,28 @@ export class HttpAdapter extends ExpressAdapter {
     // Node drops the fields beyond this count. It is one more than the limit, so that too many can be detected.
     this.httpServer.maxHeadersCount = limits.headerFields + 1;
     const { errors, httpServer, connections } = this;
-    httpServer
-      .once('close', () => connections.stopWatching())
-      .on('connection', (socket: Socket) =>
-        errors.run('connection', socket, () => this.accept(socket)),
-      )
-      .on('request', (request, response) =>
-        errors.run('request', request.socket, () =>
-          this.take(request as Request, response as Response),
-        ),
-      )
-      .on('clientError', (error, socket) =>
-        errors.run('clientError', socket as Socket, () =>
-          this.rejectInput(error, socket as Socket),
-        ),
-      )
-      .on('connect', (request, socket) =>
-        errors.run('connect', socket as Socket, () =>
-          this.rejectConnect(request as Request, socket as Socket),
-        ),
-      )
-      // BodyGuard sends 100 (Continue), or Node ends the connection. Other expectations may be ignored.
-      .on('checkContinue', (...exchange) => httpServer.emit('request', ...exchange))
-      .on('checkExpectation', (...exchange) => httpServer.emit('request', ...exchange));
-    const upgraded = (_request: unknown, socket: Duplex) =>
-      errors.run('upgrade', socket as Socket, () => connections.upgrade(socket as Socket));
+    httpServer.once('close', () => connections.stopWatching());
+    const on = (
+      event: string,
+      socketOf: (...args: any[]) => Socket,
+      act: (...args: any[]) => void,
+    ) =>
+      httpServer.on(event, (...args) => errors.run(event, socketOf(...args), () => act(...args)));
+    const ofRequest = ({ socket }: Request) => socket;
+    const second = (_first: unknown, socket: Socket) => socket;
+    on('connection', (socket) => socket, (socket) => this.accept(socket)); // prettier-ignore
+    on('request', ofRequest, (request, response) => this.take(request, response));
+    // BodyGuard sends 100 (Continue), or Node ends the connection. Other expectations may be ignored.
+    on('checkContinue', ofRequest, (request, response) => this.take(request, response));
+    on('checkExpectation', ofRequest, (request, response) => this.take(request, response));
+    on('clientError', second, (error, socket) => this.rejectInput(error, socket));
+    on('connect', second, (request, socket) => this.rejectConnect(request, socket));
     // Without a listener, as of a module's WebSockets, Node ignores Upgrade.
     httpServer.on('newListener', (event) => {
-      if (event === 'upgrade' && !httpServer.listeners(event).includes(upgraded)) {
-        httpServer.on(event, upgraded);
+      if (event === 'upgrade' && httpServer.listenerCount(event) === 0) {
+        process.nextTick(on, event, second, (_request: unknown, socket: Socket) =>
+          connections.upgrade(socket),
+        );
       }
     });
   }

@@ -1,6 +1,6 @@
-import { getMetadataStorage } from 'class-validator';
 import { getMetadataArgsStorage } from 'typeorm';
 import { columnsOf, type EntityColumn, jsonOf } from '../database/columns.js';
+import { propertiesOf } from '../validation/decorators.js';
 
 /** A query of a list. Its DTO has these, and a property for each filter of the list. */
 export interface PageQuery {
@@ -27,11 +27,9 @@ export interface List {
  */
 export function listOf(entity: Function, query: Function): List {
   const columns = columnsOf(entity);
-  const validated = getMetadataStorage().getTargetValidationMetadatas(query, '', true, false);
-  const names = new Set(validated.map(({ propertyName }) => propertyName));
-  ['limit', 'cursor'].forEach((name) => names.delete(name));
-  const filters = [...names].flatMap((name) => columns.filter((one) => one.property === name));
-  if (filters.length < names.size) {
+  const names = propertiesOf(query).filter((name) => name !== 'limit' && name !== 'cursor');
+  const filters = names.flatMap((name) => columns.filter((one) => one.property === name));
+  if (filters.length < names.length) {
     throw new Error(`${query.name} has a property that is no column of ${entity.name}.`);
   }
   return {

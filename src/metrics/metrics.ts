@@ -7,7 +7,7 @@ import { ServingPool } from '../database/pool.js';
 import { statements } from '../database/statement.js';
 import { HealthService } from '../health/health.service.js';
 import { AccessLog, type LoggedResponse } from '../access-log/access-log.js';
-import { TurnGuard } from '../auth/turn.guard.js';
+import { Gate } from '../gate/gate.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
 import { countLostLines } from '../logging/logger.js';
 import { OpenApiDocument, type Operation } from '../openapi/openapi-document.js';
@@ -59,7 +59,7 @@ export class Metrics implements OnModuleInit {
   constructor(
     private readonly accessLog: AccessLog,
     private readonly document: OpenApiDocument,
-    turns: TurnGuard,
+    gate: Gate,
     pool: ServingPool,
     standbys: Standbys,
     schema: SchemaMonitor,
@@ -86,8 +86,12 @@ export class Metrics implements OnModuleInit {
       () => standbys.reads,
       'server',
     );
-    gauge('http_requests_in_flight', 'Places of requests in handlers.', () => turns.load.places);
-    gauge('http_requests_queued', 'Requests that wait for handlers.', () => turns.load.waiting);
+    gauge(
+      'http_requests_in_flight',
+      'Requests with a key in handlers.',
+      () => gate.load.inHandlers,
+    );
+    gauge('http_requests_queued', 'Requests that wait for handlers.', () => gate.load.waiting);
     gauge('database_connections_max', 'DATABASE_POOL_SIZE.', () => pool.size);
     gauge('database_connections_awaited', 'Statements without one.', () => pool.waiting.size);
     gauge(

@@ -69,14 +69,14 @@ const ORDERS: [why: string, values: Record<string, number>][] = [
     {
       keyed: times.keyedCreatesPerStatement,
       batch: times.requestsPerStatement,
-      key: limits.requests / 2,
-      all: limits.requests,
-      open: limits.openRequests,
+      key: limits.admittedRequests / 2,
+      all: limits.admittedRequests,
+      pending: limits.pendingRequests,
     },
   ],
   [
     'requests with a key are rejected with 503 before they are not handled any more',
-    { requests: limits.requests, openRequests: limits.openRequests },
+    { admitted: limits.admittedRequests, pending: limits.pendingRequests },
   ],
   ['a revoked key stops within 5 seconds', { trusted: VERIFICATION.trustedFor, promise: 5_000 }],
   [
@@ -97,11 +97,11 @@ const ORDERS: [why: string, values: Record<string, number>][] = [
   ],
   [
     'a turn of the event loop begins fewer requests than there are places',
-    { turn: limits.requestsPerTurn, places: limits.handlers },
+    { turn: limits.requestsPerTurn, places: limits.places },
   ],
   [
-    'the rest of a rejected body is longer than an accepted one',
-    { body: limits.bodyBytes, rest: limits.discardedBytes },
+    'a request is overdue before the client would be too late, and its last statement may still end',
+    { use: times.use, deadline: limits.deadline, response: RESPONSE },
   ],
   [
     'more connections than Node queues by default may arrive at once, and all may be open',
@@ -120,9 +120,10 @@ it('what waits for a session waits as long as a request may', () => {
   expect(times.waiting).toBe(limits.deadline - times.use);
 });
 
-it('places for large responses add up to whole places, and one queue of them leaves places to others', () => {
-  expect(limits.handlers % 4).toBe(0);
-  expect(limits.placeBytes).toBeLessThan(limits.unreadBytes / limits.handlers);
+it('a list of as many pets as one may ask for takes several places, and leaves most to others', () => {
+  const places = Math.ceil(101 / limits.rowsPerPlace);
+  expect(places).toBeGreaterThan(1);
+  expect(places).toBeLessThan(limits.places / 8);
 });
 
 it('PostgreSQL has the time-out of statements that the service counts on', () => {
@@ -144,15 +145,15 @@ const FIGURES: Record<string, string[]> = {
     `${seconds(limits.headersTimeout)} seconds for the headers, ${seconds(limits.requestTimeout)} seconds for all | 408`,
     `to its response | ${seconds(RESPONSE)} seconds | 503`,
     `without a complete response | ${limits.requestsPerConnection} | the next one gets 503`,
-    `If ${limits.excessPerConnection} more were sent at once, requests on new connections from the same address wait for up to ${seconds(limits.floodedFor)} seconds. If there are over ${figure(limits.excess)} such requests in all`,
-    `in the system's buffers that clients do not read | ${limits.unreadInSystem / MIB} MiB |`,
-    `its clients do not read | ${figure(limits.requests / 2)}; ${limits.unreadBytes / 2 / MIB} MiB | 503`,
-    `each ${limits.requestBytes / KIB} KiB of a head counts as one more | ${figure(limits.openRequests)} |`,
+    `If ${limits.excessPerConnection} more were sent at once, the connections of the same address are read one at a time. If there are over ${figure(limits.excess)} such requests in all`,
+    `that clients do not read | ${limits.heldBytes / MIB} MiB |`,
+    `of an API key in handlers or waiting for them | ${figure(limits.admittedRequests / 2)} |`,
+    `without a complete response | ${figure(limits.pendingRequests)} |`,
   ],
   'docs/operations.md': [
     `finishes the requests in progress, for at most ${seconds(limits.stopTimeout)} seconds`,
     `PostgreSQL cancels it after ${seconds(times.statement)} seconds`,
-    `or for each ${limits.placeBytes / KIB} KiB of large responses. If ${limits.handlers} are taken, further requests are queued. A request of a key below its share enters at once, so the value can exceed ${limits.handlers}`,
+    `They have ${limits.places} places, and a request takes one for each ${limits.rowsPerPlace} rows that it asks for. If all are taken, further requests are queued. A request of a key below its share enters at once, so the value can exceed ${limits.places}`,
     `set statement_timeout = '${times.statement}ms'`,
   ],
   'docs/reliability.md': [

@@ -3,95 +3,324 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { Gate } from '../../src/gate/gate.js';
 import type { Response } from '../../src/http/express-classes.js';
 import { HttpLimits } from '../../src/http/limits.js';
+import { FakeResponse, FakeSocket } from '../support/fake-response.js';
 
-const limits = Object.assign(new HttpLimits(), { handlers: 10, requestsPerTurn: 4 });
-let handled: string[];
-const ends: (() => void)[] = [];
+const limits = new HttpLimits();
 let gate: Gate;
 
 beforeEach(() => {
-  const own: string[] = [];
-  handled = own;
+  Object.assign(limits, new HttpLimits(), { places: 4, admittedRequests: 200, requestsPerTurn: 4 });
   gate = new Gate(limits);
-  gate.recognize = ({ keyHash }) => keyHash;
-  gate.handle = ({ statusMessage, onceEnded }) => {
-    own.push(statusMessage);
-    ends.push(...onceEnded);
-  };
 });
-
-/** Requests of a connection, by name. */
-function arrive(names: string[], network: string, keyHash?: string): Socket {
-  const socket = { destroyed: false } as Socket;
-  for (const statusMessage of names) {
-    const response = { statusMessage, req: { socket, keyHash }, onceEnded: [] };
-    gate.arrive(response as unknown as Response, network);
-  }
-  return socket;
-}
 
 const times = (count: number, name: string) => Array<string>(count).fill(name);
 
-it('a turn of the event loop handles a few requests if many are in progress, and else as many as may be', async () => {
-  arrive(times(18, 'any'), 'network', '1');
-  await turn();
-  expect(handled).toHaveLength(10);
-  await turn();
-  expect(handled).toHaveLength(14);
-  ends.forEach((end) => end());
-  await turn();
-  expect(handled).toHaveLength(18);
+describe('a turn of the event loop', () => {
+  let handled: string[];
+  beforeEach(() => {
+    const own: string[] = [];
+    handled = own;
+    gate.recognize = ({ keyHash }) => keyHash;
+    gate.handle = (response) => void own.push((response as unknown as FakeResponse).name);
+  });
+
+  /** Requests of a connection, by name. */
+  function arrive(names: string[], network: string, keyHash?: string) {
+    const socket = { destroyed: false };
+    for (const name of names) {
+      const response = new FakeResponse(name, socket, undefined, keyHash);
+      gate.arrive(response as unknown as Response, network);
+    }
+    return socket;
+  }
+
+  it('handles a few requests if handlers have no places, and else as many as there are', async () => {
+    limits.places = 10;
+    arrive(times(18, 'any'), 'network', '1');
+    await turn();
+    expect(handled).toHaveLength(10);
+    const inHandlers = times(10, 'in its handler').map((name) => new FakeResponse(name));
+    inHandlers.forEach((one) => void gate.admit(one as unknown as Response, '1', 'GET', 1));
+    await turn();
+    expect(handled).toHaveLength(14);
+    inHandlers.forEach((one) => one.end());
+    await turn();
+    expect(handled).toHaveLength(18);
+  });
+
+  it('is short if a connection was accepted in it, but handles two requests of each caller', async () => {
+    arrive(times(30, 'of a flood'), 'a');
+    gate.accepted();
+    await turn();
+    expect(handled).toHaveLength(2);
+    ['b', 'c', 'd', 'e'].forEach((network) => arrive(times(2, network), network));
+    gate.accepted();
+    await turn();
+    const expected = [...'bbccddee', ...times(2, 'of a flood')];
+    expect(handled.slice(2).toSorted()).toEqual(expected);
+  });
+
+  it('handles requests of keys and of networks in turns, from whatever network a key comes', async () => {
+    limits.places = 10;
+    arrive(times(5, 'without'), 'a');
+    arrive(times(2, 'of a key'), 'a', '1');
+    arrive(['of a key'], 'b', '1');
+    arrive(['of another key'], 'a', '2');
+    arrive(['of another network'], 'b');
+    await turn();
+    const round = ['without', 'of a key'];
+    expect(handled).toEqual([
+      ...round,
+      'of another key',
+      'of another network',
+      ...round,
+      ...round,
+      ...times(2, 'without'),
+    ]);
+  });
+
+  it('handles no request of a connection that is closed', async () => {
+    limits.places = 10;
+    arrive(times(10, 'left'), 'a').destroyed = true;
+    arrive(times(10, 'any'), 'a');
+    await turn();
+    expect(handled).toEqual(times(10, 'any'));
+  });
+
+  it('reads one connection that waits, of each network in turn', async () => {
+    const sockets = [...'aaab'].map((network) => {
+      const socket = new FakeSocket();
+      gate.read(socket as unknown as Socket, network);
+      return socket;
+    });
+    const areRead = () => sockets.map(({ isRead }) => isRead);
+    const untilRead = async (count: number) => {
+      while (areRead().filter(Boolean).length < count) {
+        await turn();
+      }
+    };
+    await untilRead(1);
+    expect(areRead()).toEqual([true, false, false, false]);
+    await untilRead(2);
+    expect(areRead()).toEqual([true, false, false, true]);
+    await untilRead(4);
+  });
+
+  it('reads none for a while after a flood', async () => {
+    jest.useFakeTimers({ doNotFake: ['setImmediate', 'performance'] });
+    const socket = new FakeSocket();
+    gate.flooded();
+    gate.read(socket as unknown as Socket, 'a');
+    await turn();
+    await turn();
+    jest.advanceTimersByTime(limits.floodPause - 1);
+    expect(socket.isRead).toBe(false);
+    jest.advanceTimersByTime(1);
+    expect(socket.isRead).toBe(true);
+    jest.useRealTimers();
+  });
 });
 
-it('a turn in which a connection was accepted is short, but handles two requests of each caller', async () => {
-  arrive(times(30, 'of a flood'), 'a');
-  gate.accepted();
-  await turn();
-  expect(handled).toHaveLength(2);
-  ['b', 'c', 'd', 'e'].forEach((network) => arrive(times(2, network), network));
-  gate.accepted();
-  await turn();
-  expect(handled.slice(2).toSorted()).toEqual([
-    'b',
-    'b',
-    'c',
-    'c',
-    'd',
-    'd',
-    'e',
-    'e',
-    'of a flood',
-    'of a flood',
-  ]);
+/** A request of a key comes to its handler. @param name a letter for the key, and a number. */
+class Coming extends FakeResponse {
+  state: 'waiting' | 'in' | 'refused' | 'left' = 'waiting';
+  error?: unknown;
+
+  constructor(name: string, rows = 1, operation = 'GET /v1/pets', deadline?: number) {
+    super(name, undefined, deadline);
+    try {
+      const admitted = gate.admit(this as unknown as Response, name[0]!, operation, rows);
+      if (admitted === true) {
+        this.state = 'in';
+      } else {
+        admitted.then(
+          () => (this.state = 'in'),
+          (error) => this.refuse(error),
+        );
+      }
+    } catch (error) {
+      this.refuse(error);
+    }
+  }
+
+  private refuse(error: unknown): void {
+    this.state = 'refused';
+    this.error = error;
+    // The filter responds with 503.
+    super.end();
+  }
+
+  override end(): void {
+    super.end();
+    this.state = 'left';
+  }
+}
+
+describe('handlers', () => {
+  let all: Map<string, Coming>;
+  beforeEach(() => {
+    all = new Map();
+  });
+
+  async function come(names: string, rows?: number, operation?: string): Promise<void> {
+    names.split(' ').forEach((name) => all.set(name, new Coming(name, rows, operation)));
+    await turn();
+  }
+
+  async function end(names: string): Promise<void> {
+    names.split(' ').forEach((name) => all.get(name)!.end());
+    await turn();
+  }
+
+  const are = (state: Coming['state']) =>
+    [...all.values()].filter((one) => one.state === state).map(({ name }) => name);
+  const expectIn = (names: string) => expect(are('in').join(' ')).toBe(names);
+
+  it('have as many requests as there are places, and one more for each that ends', async () => {
+    await come('a1 a2 a3 a4 a5 a6 a7');
+    expectIn('a1 a2 a3 a4');
+    expect(gate.load).toEqual({ inHandlers: 4, waiting: 3 });
+    await end('a2 a1');
+    expectIn('a3 a4 a5 a6');
+    expect(gate.load).toEqual({ inHandlers: 4, waiting: 1 });
+  });
+
+  it('are not entered by a request whose client has left while it waited', async () => {
+    await come('a1 a2 a3 a4 a5 a6');
+    await end('a5');
+    expect(gate.load).toEqual({ inHandlers: 4, waiting: 1 });
+    await end('a1');
+    expectIn('a2 a3 a4 a6');
+  });
+
+  it('are entered at once by a key that has less than its share, though another has all places', async () => {
+    await come('a1 a2 a3 a4 a5 b1 b2 b3');
+    expectIn('a1 a2 a3 a4 b1 b2');
+  });
+
+  it('are entered by keys in turns, whichever has more requests', async () => {
+    await come('a1 a2 a3 a4 a5 a6 a7 b1 b2 b3 b4');
+    await end('a1 a2 a3 a4');
+    await end('b1 b2');
+    expectIn('a5 a6 b3 b4');
+  });
+
+  it('are entered by the lists of a key whose creates have all places', async () => {
+    await come('a1 a2 a3 a4 a5', 1, 'POST /v1/pets');
+    await come('a6 a7 a8');
+    expectIn('a1 a2 a3 a4 a6 a7');
+  });
+
+  it('have fewer requests that ask for many rows, and as many others', async () => {
+    limits.places = 8;
+    await come('a1 a2 a3 a4 a5', limits.rowsPerPlace * 2);
+    await come('b1 b2 b3 b4 b5');
+    expectIn('a1 a2 a3 a4 b1 b2 b3 b4');
+    await end('a1 a2');
+    expectIn('a3 a4 b1 b2 b3 b4');
+    await end('b1');
+    expectIn('a3 a4 a5 b2 b3 b4');
+    await end('b2 b3');
+    expectIn('a3 a4 a5 b4 b5');
+    expect(gate.load).toEqual({ inHandlers: 5, waiting: 0 });
+  });
+
+  it('are left to a request until its deadline, not longer: 503', async () => {
+    jest.useFakeTimers({ doNotFake: ['setImmediate'] });
+    await come('a1 a2 a3 a4');
+    all.set('a5', new Coming('a5', 1, undefined, performance.now() + 1_000));
+    all.set('a6', new Coming('a6', 1, undefined, performance.now() + 3_000));
+    jest.advanceTimersByTime(900);
+    await turn();
+    expect(are('waiting')).toEqual(['a5', 'a6']);
+    jest.advanceTimersByTime(100);
+    await turn();
+    expect(are('refused')).toEqual(['a5']);
+    await end('a1');
+    expect(are('in')).toContain('a6');
+    jest.useRealTimers();
+  });
 });
 
-it('keys take turns with each other and with networks, from whatever network they come', async () => {
-  arrive(times(5, 'without'), 'a');
-  arrive(times(2, 'of a key'), 'a', '1');
-  arrive(['of a key'], 'b', '1');
-  arrive(['of another key'], 'a', '2');
-  arrive(['of another network'], 'b');
-  await turn();
-  expect(handled.slice(0, 4)).toEqual([
-    'without',
-    'of a key',
-    'of another key',
-    'of another network',
-  ]);
-  expect(handled.slice(4)).toEqual([
-    'without',
-    'of a key',
-    'without',
-    'of a key',
-    'without',
-    'without',
-  ]);
+describe('a share', () => {
+  const overloaded = { code: 'unavailable', message: 'The service is overloaded; try again.' };
+  const comeOften = (count: number, key: string) =>
+    Array.from({ length: count }, (_, i) => new Coming(key + i));
+  const states = (requests: Coming[]) => new Set(requests.map(({ state }) => state));
+
+  it('is half of all requests if a key is alone, and with others as much as one more would get', async () => {
+    const those = comeOften(100, 'a');
+    expect(new Coming('a').error).toMatchObject(overloaded);
+    const others = comeOften(67, 'b');
+    await turn();
+    expect(states([...those, ...others])).toEqual(new Set(['in', 'waiting']));
+    expect(new Coming('b').error).toMatchObject(overloaded);
+    those[0]!.end();
+    expect(new Coming('a').error).toMatchObject(overloaded);
+  });
+
+  it('is never refused, however many greedy keys there are: the newest requests of the greediest go', async () => {
+    const greedy = [...'abcdef'].map((key) => comeOften(100, key));
+    const modest = comeOften(20, 'm');
+    await turn();
+    expect(states(modest)).toEqual(new Set(['in', 'waiting']));
+    const inAll = [...greedy, modest].flat().filter(({ state }) => /in|waiting/.test(state));
+    expect(inAll).toHaveLength(200);
+    // Those that came first stay.
+    expect(greedy[0]![0]!.state).toBe('in');
+    for (const requests of greedy) {
+      const [first, last] = [requests[0]!.state, requests.at(-1)!.state];
+      expect([first, last]).not.toEqual(['refused', 'waiting']);
+    }
+  });
+
+  it('is forgotten with the last request of its key', async () => {
+    [...'abcdef'].forEach((key) => comeOften(10, key).forEach((one) => one.end()));
+    expect(comeOften(101, 'x').filter(({ state }) => state === 'refused')).toHaveLength(1);
+  });
 });
 
-it('requests of a connection that is closed are not handled', async () => {
-  Object.assign(arrive(times(10, 'left'), 'a'), { destroyed: true });
-  gate.left(10);
-  arrive(times(10, 'any'), 'a');
-  await turn();
-  expect(handled).toEqual(times(10, 'any'));
-});
+it.each([1, 2, 3, 4, 5])(
+  'in any order, no request of a modest key is refused or forgotten, and all that was taken returns (seed %i)',
+  async (seed) => {
+    let random = seed;
+    const below = (count: number) => {
+      random = (random * 1_103_515_245 + 12_345) % 2 ** 31;
+      return Math.floor((random / 2 ** 31) * count);
+    };
+    const KEYS = 'abcdefghijklm';
+    const present = new Set<Coming>();
+    for (let step = 0; step < 3_000; step += 1) {
+      const isBurst = below(20) === 0;
+      const key = KEYS[below(isBurst ? 12 : 13)]!;
+      for (let i = 0; i < (isBurst ? 60 : 1); i += 1) {
+        const own = [...present].filter(({ name, state }) => name[0] === key && state !== 'left');
+        const one = new Coming(key, [1, 21, 101][below(3)], ['GET', 'POST'][below(2)]);
+        present.add(one);
+        if (own.length < limits.admittedRequests / (KEYS.length + 2)) {
+          expect(one.error).toBeUndefined();
+        }
+      }
+      if (below(3) === 0) {
+        await turn();
+      }
+      for (const one of [...present].filter(() => below(15) === 0)) {
+        one.end();
+        present.delete(one);
+      }
+      for (const one of present) {
+        if (one.state === 'refused') {
+          present.delete(one);
+        }
+      }
+      expect(present.size).toBeLessThanOrEqual(limits.admittedRequests);
+      const { waiting, inHandlers } = gate.load;
+      expect(inHandlers === 0 && waiting > 0).toBe(false);
+    }
+    present.forEach((one) => one.end());
+    await turn();
+    expect(gate.load).toEqual({ inHandlers: 0, waiting: 0 });
+    expect(new Coming('z').state).toBe('in');
+    expect(gate.load).toEqual({ inHandlers: 1, waiting: 0 });
+  },
+);

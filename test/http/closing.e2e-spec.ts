@@ -1,8 +1,10 @@
 import { once } from 'node:events';
+import type { Server } from 'node:http';
 import { connect } from 'node:net';
 import { PassThrough } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Controller, Get, Module, StreamableFile } from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
 import { expectError } from '../support/answers.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { serviceOfTests, startService } from '../support/service.js';
@@ -97,6 +99,63 @@ it('clients that send far too many requests at once keep nobody waiting for long
   await until('the floods are closed', areClosed);
   [...others, ...floods, later!].forEach((one) => one.vanish());
   await service.stop();
+});
+
+it('clients that flood on new connections, again and again, leave the turns of their own address to others', async () => {
+  const service = await startService();
+  let isOver = false;
+  let floods = 0;
+  const flood = async () => {
+    while (!isOver) {
+      const connection = await RawConnection.open(service.port);
+      connection.send(LIVE.repeat(1_000));
+      await connection.rest().catch(() => '');
+      floods += 1;
+    }
+  };
+  const flooding = Array.from({ length: 20 }, flood);
+  await until('they flood', () => floods > 20);
+  for (let i = 0; i < 5; i += 1) {
+    const probe = await RawConnection.open(service.port);
+    probe.send(LIVE);
+    const since = performance.now();
+    expect((await probe.answer()).status).toBe(200);
+    expect(performance.now() - since).toBeLessThan(10_000);
+    probe.vanish();
+  }
+  const before = floods;
+  await until('they still flood', () => floods > before);
+  isOver = true;
+  await Promise.all(flooding);
+  await service.stop();
+});
+
+it("a socket that was upgraded is another protocol's: it is not closed for others, and has an end with the service", async () => {
+  const limits = { connections: 3, stopTimeout: 500 };
+  const service = await startService({}, undefined, { limits });
+  const server: Server = service.get(HttpAdapterHost).httpAdapter.getHttpServer();
+  server.on('upgrade', (_request, socket) => {
+    socket.on('error', () => {}).on('data', (chunk) => socket.write(chunk));
+    socket.write(
+      'HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n',
+    );
+  });
+  const upgraded = connect(service.port, '127.0.0.1').setEncoding('latin1');
+  upgraded.write(request('GET /echo', ['Upgrade: echo', 'Connection: Upgrade']));
+  expect(String(await once(upgraded, 'data'))).toContain('101');
+  const others: RawConnection[] = [];
+  for (let i = 0; i < 6; i += 1) {
+    others.push(await RawConnection.open(service.port));
+    others.at(-1)!.send(LIVE);
+    expect((await others.at(-1)!.answer()).status).toBe(200);
+  }
+  upgraded.write('hello');
+  expect(String(await once(upgraded, 'data'))).toBe('hello');
+  others.forEach((one) => one.vanish());
+  const stopped = service.close();
+  await once(upgraded, 'close');
+  await stopped;
+  expect(service.listenerErrors()).toEqual({});
 });
 
 const EVERYTHING_BUT_SET_TIMEOUT = [

@@ -200,7 +200,6 @@ describe('a body that nobody reads', () => {
     const goOn = () => client.closed || client.write(`ea60\r\n${'x'.repeat(60_000)}\r\n`, goOn);
     goOn();
     await new Promise((resolve) => client.once('close', resolve));
-    expect(client.bytesWritten).toBeLessThan(16 * 1024 * 1024);
     // Node looks once a second.
     expect(performance.now() - since).toBeLessThan(requestTimeout + 5_000);
   });

@@ -36,7 +36,9 @@ async function lock({ databaseUrl }: TestService, table: string): Promise<() => 
 }
 
 describe('of what clients share', () => {
-  const service = serviceOfTests({}, undefined, { limits: { connections: 3, openRequests: 30 } });
+  const service = serviceOfTests({}, undefined, {
+    limits: { connections: 3, pendingRequests: 30 },
+  });
   const open = () => RawConnection.open(service.port);
   afterEach(() => until('all are closed', async () => (await service.connections()) === 0));
 
@@ -112,7 +114,7 @@ class HandledModule {}
 
 describe('places in handlers', () => {
   const service = serviceOfTests({}, undefined, {
-    limits: { handlers: 2, requests: 20 },
+    limits: { places: 2, rowsPerPlace: 1_000, admittedRequests: 20 },
     modules: [HandledModule],
   });
   const expectServed = async () =>
@@ -144,24 +146,25 @@ describe('places in handlers', () => {
     }
   });
 
-  it('are half of all at most for the requests of one key, and 503 comes after 401 and before 415', async () => {
+  it('are half of all at most for the requests of one key, and 503 comes after 401 and 415', async () => {
     const unlock = await lock(service, 'pets');
     const one = await RawConnection.open(service.port);
     one.send(listWith(service.key).repeat(10));
     await until('they came', () => service.admitted() === 2);
-    const create = () => service.api.post('/v1/pets').type('text').send('x');
-    expectError(await create(), 503, 'unavailable', ['overloaded']);
-    expectError(await create().unset('Authorization'), 401, 'missing_api_key');
+    const create = (type: string) => service.api.post('/v1/pets').type(type).send('{}');
+    expectError(await create('json'), 503, 'unavailable', ['overloaded']);
+    expectError(await create('json').unset('Authorization'), 401, 'missing_api_key');
+    expectError(await create('text'), 415, 'unsupported_media_type');
     await unlock();
     for (let i = 0; i < 10; i += 1) {
       expect((await one.answer()).status).toBe(200);
     }
-    expectError(await create(), 415, 'unsupported_media_type');
+    expectError(await create('json'), 400, 'invalid_request');
     one.vanish();
   });
 
   it('are had soon by a request with a key, and connections are accepted, amid a flood without one', async () => {
-    service.limits.handlers = 1_000;
+    service.limits.places = 1_000;
     const open = () => RawConnection.open(service.port);
     const flood = await Promise.all(Array.from({ length: 10 }, open));
     const keyed = await open();
@@ -201,7 +204,7 @@ async function flood(port: number, requests: string[]): Promise<RawConnection[]>
 describe('turns', () => {
   const PLACES = 4;
   const service = serviceOfTests({ METRICS_PORT: '0' }, undefined, {
-    limits: { handlers: PLACES, requestsPerTurn: 2 },
+    limits: { places: PLACES, requestsPerTurn: 2 },
     modules: [HeldModule],
   });
   const keys: string[] = [];
@@ -288,7 +291,7 @@ describe('turns', () => {
 });
 
 describe('large responses', () => {
-  const service = serviceOfTests({}, undefined, { limits: { handlers: 16 } });
+  const service = serviceOfTests({}, undefined, { limits: { places: 16 } });
   const smallWith = (key: string) => keyed('GET /v1/pets?limit=1', key);
   beforeAll(() =>
     service.query(
@@ -341,7 +344,7 @@ describe('large responses', () => {
 
 describe('requests of clients that left', () => {
   const service = serviceOfTests({ METRICS_PORT: '0' }, undefined, {
-    limits: { handlers: 3, requests: 12, requestsPerTurn: 1 },
+    limits: { places: 3, rowsPerPlace: 1_000, admittedRequests: 12, requestsPerTurn: 1 },
     modules: [HeldModule, HandledModule],
   });
   const held5 = (key: string) => times(5, 'left').map((name) => keyed(`GET /held/${name}`, key));
@@ -475,34 +478,43 @@ describe('requests of clients that left', () => {
 });
 
 describe('bytes that clients do not read', () => {
-  const service = serviceOfTests({}, undefined, { limits: { unreadBytes: 1024 * 1024 } });
+  const service = serviceOfTests({}, undefined, { limits: { heldBytes: 4 * 1024 * 1024 } });
   beforeAll(() =>
     service.query(
       `insert into pets (name, category_id) select repeat('x', 255), 1 from generate_series(1, 100)`,
     ),
   );
 
-  it('are counted for their key, whatever other responses it reads, until its clients have left', async () => {
-    const { key } = await service.keys.issue('greedy');
-    const statusOf = async (one: string) => (await exchange(service.port, listWith(one))).status;
-    let lists = 0;
-    statements.observe = (_name, _ms, requests) => (lists += requests);
-    /** Asks for lists that have a quarter of what all may have, or a bit more. */
-    const leaveUnread = async () => {
-      const before = lists;
-      const socket = openUnread(service, BUNDLE.repeat(4) + listWith(key).repeat(9));
-      await until('all are handled', () => lists >= before + 9 && service.admitted() === 0);
-      return socket;
-    };
-    for (let round = 0; round < 2; round += 1) {
-      const first = await leaveUnread();
-      expect(await statusOf(key)).toBe(200);
-      const second = await leaveUnread();
-      await until('the key is refused', async () => (await statusOf(key)) === 503);
-      expect(await statusOf(service.key)).toBe(200);
-      [first, second].forEach((socket) => socket.destroy());
-      await until('the key is served again', async () => (await statusOf(key)) === 200);
+  it('cost those connections, whatever they have a key for, and nobody else', async () => {
+    const reading = connect({ port: service.port, host: '127.0.0.1', localAddress: '127.0.0.2' });
+    const greedy = openUnread(service, BUNDLE.repeat(8) + listWith(service.key).repeat(9));
+    await until('it is connected', async () => (await service.connections()) === 2);
+    const whole = (await exchange(service.port, BUNDLE)).text.length;
+    reading.write(BUNDLE);
+    let received = 0;
+    for await (const { length } of reading) {
+      received += length;
+      if (received > whole) {
+        break;
+      }
     }
-    statements.observe = undefined;
+    expect(received).toBeGreaterThan(whole);
+    const areClosed = async () => (await service.connections()) === 0;
+    await until('the one that does not read is reset', areClosed);
+    expect((await exchange(service.port, listWith(service.key))).status).toBe(200);
+    greedy.destroy();
+  });
+
+  it('are those of heads too: connections whose heads do not arrive are reset', async () => {
+    const head = request('GET /health/live', [`X: ${'x'.repeat(16_000)}`]).slice(0, -4);
+    const open = await Promise.all(
+      Array.from({ length: 120 }, () => RawConnection.open(service.port)),
+    );
+    open.forEach((one) => one.send(head));
+    const areFew = async () => (await service.connections()) < 110;
+    await until('some are reset', areFew, { seconds: 10 });
+    expect((await exchange(service.port, LIVE)).status).toBe(200);
+    expect(await service.connections()).toBeGreaterThan(60);
+    open.forEach((one) => one.vanish());
   });
 });

@@ -61,7 +61,10 @@ export default class Environment extends TestEnvironment {
     } else if (name === 'test_fn_failure' || name === 'hook_failure') {
       const { asyncError } = event.hook ?? test;
       const explained = evidence.explained(event.error, asyncError);
-      const pairs = [...state.unhandledErrors, ...errorsOf(test ?? event.describeBlock)];
+      const pairs = [
+        ...state.unhandledErrors.filter(Array.isArray),
+        ...errorsOf(test ?? event.describeBlock),
+      ];
       for (const pair of pairs.filter(([error]) => error === event.error)) {
         pair[0] = explained;
       }

@@ -1,12 +1,31 @@
-/** What the guards of `src/auth` use of a response. */
+import { EventEmitter } from 'node:events';
+
+/** What the gate uses of a response, and of its request. */
 export class FakeResponse {
   readonly onceEnded: (() => void)[] = [];
-  readonly onceClosed: (() => void)[] = [];
-  bytes = 0;
-  getHeader = () => this.bytes;
-  end = () => this.onceEnded.splice(0).forEach((act) => act());
-  close(): void {
-    this.end();
-    this.onceClosed.forEach((act) => act());
+  readonly req;
+
+  /** @param name that of the request. @param deadline that of the request: `performance.now()`. */
+  constructor(
+    readonly name: string,
+    socket: { destroyed: boolean } = { destroyed: false },
+    deadline = performance.now() + 5_000,
+    keyHash?: string,
+  ) {
+    this.req = { socket, deadline, keyHash };
+  }
+
+  /** The handler ends it, or its client leaves. */
+  end(): void {
+    this.onceEnded.splice(0).forEach((act) => act());
+  }
+}
+
+/** What the gate uses of a socket: whether it is read. */
+export class FakeSocket extends EventEmitter {
+  destroyed = false;
+  isRead = false;
+  resume(): void {
+    this.isRead = true;
   }
 }

@@ -14,7 +14,7 @@ import { readEnvironment } from '../../src/config/environment.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { DATABASE_LIMITS } from '../../src/database/limits.js';
 import { poolOf } from '../../src/database/data-source.js';
-import { TurnGuard } from '../../src/auth/turn.guard.js';
+import { Gate } from '../../src/gate/gate.js';
 import type { HttpAdapter } from '../../src/http/http-adapter.js';
 import { HttpLimits } from '../../src/http/limits.js';
 import { createLogger } from '../../src/logging/logger.js';
@@ -88,12 +88,12 @@ export async function startService(
   const { port } = server.address() as AddressInfo;
   const origin = `http://127.0.0.1:${port}`;
   const connections = promisify(server.getConnections.bind(server));
-  const admitted = () => app.get(TurnGuard).load.places;
+  const admitted = () => app.get(Gate).load.inHandlers;
   const api = supertest.agent(origin).use(explained).set('Authorization', `Bearer ${key}`);
   /** What requests take and return: all of it is 0 when there is none. */
   const load = () => ({
     requestsInHandlers: admitted(),
-    requestsThatWait: app.get(TurnGuard).load.waiting,
+    requestsThatWait: app.get(Gate).load.waiting,
     sessionsInUse: sum([...pools], ({ totalCount, idleCount }) => totalCount - idleCount),
     statementsThatWait: sum([...pools], ({ waitingCount }) => waitingCount),
   });
@@ -101,12 +101,12 @@ export async function startService(
   const expectIdle = async () => {
     await until('nothing is in use', load, { holds: isAllZero, seconds: 5 });
     // With room for one request, the service serves one, if no other is counted.
-    const { requests, unreadBytes } = limits;
-    Object.assign(limits, { requests: 1, unreadBytes: 1 });
+    const { admittedRequests } = limits;
+    limits.admittedRequests = 1;
     const look = async () => (await api.get('/v1/pets?limit=0')).text;
     const holds = (text: string) => !text.includes('overloaded');
     await until('there is room', look, { holds, seconds: 5 });
-    Object.assign(limits, { requests, unreadBytes });
+    limits.admittedRequests = admittedRequests;
   };
   const close = async () => {
     await app.close();

@@ -1,0 +1,53 @@
+/** Queues that take turns, so that none waits longer because another one is long. */
+export class Turns<Item> {
+  /** None is empty. The next turn is that of the first one. */
+  private readonly queues = new Map<string, Item[]>();
+  size = 0;
+
+  get queueCount(): number {
+    return this.queues.size;
+  }
+
+  add(name: string, item: Item): void {
+    const queue = this.queues.get(name);
+    if (queue === undefined) {
+      this.queues.set(name, [item]);
+    } else {
+      queue.push(item);
+    }
+    this.size += 1;
+  }
+
+  /** Takes the first item of the queue whose turn it is. */
+  next(): Item | undefined {
+    for (const [name, queue] of this.queues) {
+      this.queues.delete(name);
+      if (queue.length > 1) {
+        this.queues.set(name, queue);
+      }
+      this.size -= 1;
+      return queue.shift();
+    }
+    return undefined;
+  }
+
+  /** @returns whether it had this item. */
+  delete(name: string, item: Item): boolean {
+    const queue = this.queues.get(name) ?? [];
+    const position = queue.indexOf(item);
+    if (position < 0) {
+      return false;
+    }
+    queue.splice(position, 1);
+    if (queue.length === 0) {
+      this.queues.delete(name);
+    }
+    this.size -= 1;
+    return true;
+  }
+
+  /** The queues, each with its oldest item first. */
+  values(): Iterable<readonly Item[]> {
+    return this.queues.values();
+  }
+}

@@ -1,0 +1,116 @@
+import { readFile } from 'node:fs/promises';
+import type { Socket } from 'node:net';
+import type { Connection } from './connection.js';
+import type { HttpLimits } from './limits.js';
+import { kernelName } from './network.js';
+
+/** Where Linux lists the TCP connections of this process's network. */
+const TABLES = ['/proc/self/net/tcp', '/proc/self/net/tcp6'];
+
+/** An open connection with unread bytes: its local port, the end of the remote address, the remote port, and the bytes. */
+const UNREAD =
+  /: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]*?([0-9A-F]{8}:([0-9A-F]{4})) 01 (?!0{8})([0-9A-F]{8}):/g;
+
+/** Node holds a head as strings that take so many times its bytes. */
+const STRINGS = 2.5;
+
+/**
+ * Limits the bytes that clients make the process and the system hold: heads, bodies that arrive, and responses that they do
+ * not read. Node counts a response as sent when the system has it, which may be 4 MiB for each connection. Only Linux tells
+ * how much of that is unread; elsewhere, it is not limited.
+ */
+export class HeldBytes {
+  /** Of heads that came and responses that were made since the last check. */
+  private since = 0;
+  private isChecking = false;
+  /** How often {@link watch} was called. */
+  private seconds = 0;
+
+  constructor(
+    private readonly limits: HttpLimits,
+    private readonly connections: () => Iterable<Connection>,
+  ) {}
+
+  /** So many bytes of a head or a response came into being. */
+  note(bytes: number): void {
+    this.since += bytes;
+    if (this.since > this.limits.heldBytes / 4) {
+      void this.check();
+    }
+  }
+
+  /** Called every second. A check takes a thread up to 20 ms. */
+  watch(): void {
+    let arriving = this.since;
+    for (const connection of this.connections()) {
+      arriving += STRINGS * connection.arrivingBytes;
+    }
+    if (++this.seconds % 5 === 0 || arriving > this.limits.heldBytes / 4) {
+      void this.check();
+    }
+  }
+
+  /**
+   * Resets the connections whose clients have received nothing for {@link HttpLimits.socketTimeout}. If too many bytes are
+   * held, resets those without progress since the last check: first of the network with the most such bytes, the largest.
+   */
+  async check(): Promise<void> {
+    if (this.isChecking) {
+      return;
+    }
+    this.isChecking = true;
+    this.since = 0;
+    const unreadOf = await readUnread();
+    this.isChecking = false;
+    const now = performance.now();
+    const byNetwork = new Map<string, number>();
+    const stalled: [Connection, bytes: number][] = [];
+    let total = 0;
+    for (const connection of this.connections()) {
+      const { socket, open, network, arrivingBytes } = connection;
+      const unread = unreadOf(socket);
+      const received = socket.bytesWritten - socket.writableLength - unread;
+      const unsent = open.reduce((sum, { writableLength }) => sum + writableLength, 0);
+      const hasStalled = unread + unsent > 0 && received === connection.received;
+      if (!hasStalled) {
+        Object.assign(connection, { received, receivedAt: now });
+      } else if (now - connection.receivedAt > this.limits.socketTimeout) {
+        socket.resetAndDestroy();
+        continue;
+      }
+      const heads = open.reduce((sum, { req }) => sum + req.headBytes, arrivingBytes);
+      const bytes = unread + unsent + STRINGS * heads;
+      total += bytes;
+      byNetwork.set(network, (byNetwork.get(network) ?? 0) + bytes);
+      if (hasStalled || arrivingBytes > 0) {
+        stalled.push([connection, bytes]);
+      }
+    }
+    if (total > this.limits.heldBytes) {
+      const of = ([{ network }, bytes]: [Connection, number]) => [byNetwork.get(network)!, bytes] as const; // prettier-ignore
+      stalled.sort((one, other) => of(other)[0] - of(one)[0] || other[1] - one[1]);
+      for (const [{ socket }, bytes] of stalled) {
+        socket.resetAndDestroy();
+        total -= bytes;
+        if (total <= this.limits.heldBytes) {
+          return;
+        }
+      }
+    }
+  }
+}
+
+/** @returns what tells how many bytes the system holds for the client of a socket. */
+async function readUnread(): Promise<(socket: Socket) => number> {
+  const texts = await Promise.all(TABLES.map((file) => readFile(file, 'latin1').catch(() => '')));
+  const queues = new Map<string, number>();
+  const ports = new Set<number>();
+  for (const [, local, client, port, bytes] of texts.join('').matchAll(UNREAD)) {
+    queues.set(`${parseInt(local!, 16)} ${client}`, parseInt(bytes!, 16));
+    ports.add(parseInt(port!, 16));
+  }
+  return ({ localPort, remoteAddress = '', remotePort = 0 }) =>
+    ports.has(remotePort)
+      ? (queues.get(`${localPort} ${kernelName(remoteAddress, remotePort)}`) ?? 0)
+      : 0;
+}
