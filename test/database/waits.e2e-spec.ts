@@ -181,6 +181,10 @@ class CratesModule {}
 it('readiness is 200, and a key is looked up, while the tables of all modules are locked and many requests wait for them', async () => {
   const service = await startService({}, undefined, { modules: [CratesModule, TimedModule] });
   await service.query('create table crates (id bigint primary key)');
+  // None is known to the service yet. They are issued on sessions of TypeORM. A query that is wrong needs no table.
+  const keys = (await Promise.all(Array.from({ length: 50 }, () => service.keys.issue('new')))).map(
+    ({ key }) => key,
+  );
   const listCrates = (key: string) => keyed('GET /crates', key);
   const all = [list, listOrders, get, create, createOnce, listCrates];
   expect((await exchange(service.port, listCrates(service.key))).status).toBe(200);
@@ -193,10 +197,10 @@ it('readiness is 200, and a key is looked up, while the tables of all modules ar
     const statuses = new Set<number>();
     while (isLoading && !statuses.has(503)) {
       statuses.add((await service.anonymous.get('/health/ready')).status);
-      const { key } = await service.keys.issue('new');
-      statuses.add((await exchange(service.port, keyed('GET /nowhere', key))).status);
+      const key = keys.pop() ?? service.key;
+      statuses.add((await exchange(service.port, keyed('GET /v1/pets?limit=0', key))).status);
     }
-    expect(statuses).toEqual(new Set([200, 404]));
+    expect(statuses).toEqual(new Set([200, 400]));
   } finally {
     await unlock();
     await loading;
