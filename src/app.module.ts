@@ -9,7 +9,7 @@ import { RateLimitGuard } from './auth/rate-limit.guard.js';
 import { Environment } from './config/environment.js';
 import { poolOf } from './database/data-source.js';
 import { connectToServe } from './database/connect.js';
-import { ENGINE, engineOf } from './database/engine.js';
+import { ENGINE, engineOf, forEngine } from './database/engine.js';
 import { ServingPool } from './database/pool.js';
 import { Standbys } from './standbys/standbys.js';
 import { DocsController } from './docs/docs.controller.js';
@@ -21,6 +21,9 @@ import { Gate } from './gate/gate.js';
 import { BodyGuard } from './http/body.guard.js';
 import { HttpLimits } from './http/limits.js';
 import { HealthModule } from './health/health.module.js';
+import { CitusPageReader } from './listing/citus-page-reader.js';
+import { PageReader } from './listing/page-reader.js';
+import { PostgresPageReader } from './listing/postgres-page-reader.js';
 import { LOGGER, type Logger } from './logging/logger.js';
 import { MetricsModule } from './metrics/metrics.module.js';
 import { OpenApiDocument } from './openapi/openapi-document.js';
@@ -56,7 +59,12 @@ export class AppModule {
       { provide: Gate, useValue: gate },
       AccessLog,
       OpenApiDocument,
-      Standbys,
+      {
+        provide: Standbys,
+        useFactory: (pool: ServingPool) => new Standbys(pool.share('health'), environment, logger),
+        inject: [ServingPool],
+      },
+      forEngine(PageReader, { postgresql: PostgresPageReader, citus: CitusPageReader }),
     ];
     const rateLimit = environment.RATE_LIMIT_PER_MINUTE === undefined ? [] : [RateLimitGuard];
     return {

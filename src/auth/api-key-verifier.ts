@@ -1,7 +1,8 @@
 import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
-import { Pool } from 'pg';
-import { BATCH_LIMITS, Batcher } from '../database/batcher.js';
-import { run, Statement } from '../database/statement.js';
+import type { PoolClient } from 'pg';
+import { Lane } from '../database/lane.js';
+import { ServingPool } from '../database/pool.js';
+import { run, type SessionSource, Statement, withSession } from '../database/statement.js';
 import { reasonOf } from '../errors/database-error.js';
 import { Gate } from '../gate/gate.js';
 import type { Request } from '../http/express-classes.js';
@@ -65,20 +66,25 @@ interface ValidKey {
 @Injectable()
 export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
   private readonly remembered = new Map<string, ValidKey>();
-  private readonly lookups = new Batcher((hashes: string[]) => this.lookUp(hashes), {
-    ...BATCH_LIMITS,
-    size: BATCH_LIMITS.waiting,
-    // A second lookup is sent only if the first one has no result after the batcher's patience.
-    inFlight: 2,
-  });
+  private readonly sessions: SessionSource;
+  private readonly lookups: Lane<string, ValidKey | undefined>;
   private pause = Promise.resolve();
   private refreshing?: NodeJS.Timeout;
 
   constructor(
-    private readonly pool: Pool,
+    pool: ServingPool,
     @Inject(LOGGER) private readonly logger: Logger,
     gate: Gate,
   ) {
+    this.sessions = pool.share('api keys');
+    const afterPause = { connect: () => this.pause.then(() => this.sessions.connect()) };
+    const lookUp = (hashes: string[], session: PoolClient) => this.lookUp(hashes, session);
+    this.lookups = new Lane(afterPause, lookUp, {
+      keyOf: (hash) => hash,
+      requestsPerStatement: Infinity,
+      // A second lookup is sent only if the first one has no result in time.
+      statementsPerLane: 2,
+    });
     gate.recognize = (request) => this.recognize(request);
   }
 
@@ -102,9 +108,9 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
   }
 
   /** Looks the key up in the database. @returns its caller; `undefined` if the key is not valid. */
-  async verify(key: string): Promise<Caller | undefined> {
+  async verify(key: string, deadline: number): Promise<Caller | undefined> {
     const hash = hashApiKey(key);
-    const valid = isApiKey(key) ? await this.lookups.ask(hash) : undefined;
+    const valid = isApiKey(key) ? await this.lookups.ask(hash, deadline) : undefined;
     if (valid !== undefined) {
       this.remembered.set(hash, valid);
     }
@@ -121,9 +127,8 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
     return this.recall(request.keyHash)?.keyId;
   }
 
-  private async lookUp(hashes: string[]): Promise<(ValidKey | undefined)[]> {
-    await this.pause;
-    const valid = await this.findValid(hashes);
+  private async lookUp(hashes: string[], session: PoolClient): Promise<(ValidKey | undefined)[]> {
+    const valid = await this.findValid(hashes, session);
     const found = hashes.map((hash) => valid.get(hash));
     if (found.includes(undefined)) {
       this.pause = new Promise((resolve) => {
@@ -146,21 +151,24 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
       return;
     }
     try {
-      const valid = await this.findValid([...used.keys()]);
+      const valid = await withSession(this.sessions, (session) =>
+        this.findValid([...used.keys()], session),
+      );
       for (const [hash, entry] of used) {
         entry.trustedUntil = valid.get(hash)?.trustedUntil ?? 0;
       }
-      await run(this.pool, NOTE_KEY_USE, [[...used.values()].map(({ caller }) => caller.keyId)]);
+      const ids = [...used.values()].map(({ caller }) => caller.keyId);
+      await withSession(this.sessions, (session) => run(session, NOTE_KEY_USE, [ids]));
     } catch (error) {
       const message = 'API keys could not be verified again, or their last use could not be stored';
       this.logger.warn({ reason: reasonOf(error) }, message);
     }
   }
 
-  private async findValid(hashes: string[]): Promise<Map<string, ValidKey>> {
+  private async findValid(hashes: string[], session: PoolClient): Promise<Map<string, ValidKey>> {
     const askedAt = performance.now();
     type Row = [id: string, hash: string, expiresIn: string | null];
-    const rows = await run<Row>(this.pool, VALID_KEYS, [hashes]);
+    const rows = await run<Row>(session, VALID_KEYS, [hashes]);
     return new Map(
       rows.map(([keyId, hash, expiresIn]) => {
         const trustedFor = Math.min(VERIFICATION.trustedFor, Number(expiresIn ?? Infinity));

@@ -29,7 +29,9 @@ export class BearerGuard extends AuthGuard('bearer') {
 
   /** What passport gets: no query and no body, because it would accept a key in them. */
   override getRequest(context: ExecutionContext) {
-    return { headers: { authorization: `Bearer ${bearerToken(context.getArgByIndex(0))}` } };
+    const request = context.getArgByIndex<Request>(0);
+    const { deadline } = request;
+    return { headers: { authorization: `Bearer ${bearerToken(request)}` }, deadline };
   }
 
   override handleRequest(error: unknown, user: any, _: unknown, context: ExecutionContext) {

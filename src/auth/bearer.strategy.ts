@@ -6,11 +6,11 @@ import { ApiKeyVerifier } from './api-key-verifier.js';
 @Injectable()
 export class BearerStrategy extends PassportStrategy(Strategy) {
   constructor(private readonly verifier: ApiKeyVerifier) {
-    super();
+    super({ passReqToCallback: true });
   }
 
   /** passport's verify callback. `false` means that the credential is invalid. */
-  async validate(key: string) {
-    return (await this.verifier.verify(key)) ?? false;
+  async validate({ deadline }: { deadline: number }, key: string) {
+    return (await this.verifier.verify(key, deadline)) ?? false;
   }
 }

@@ -2,7 +2,6 @@ import type { Command } from 'commander';
 import type { DataSource } from 'typeorm';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { loadEnvironment } from '../config/environment.js';
-import { allEnded } from '../database/statement.js';
 import { appliedMigrations, pendingMigrations } from '../schema/schema-state.js';
 import { scriptOf } from '../schema/migration-script.js';
 import { lastMigration, revertMigration, runMigrations } from '../schema/migrations.js';
@@ -62,17 +61,20 @@ async function revert({ yes }: { yes?: true }): Promise<void> {
 }
 
 /** Counts what a revert deletes: the rows of tables, and the values of columns that are not null. */
-const lossesOf = (drops: readonly string[], dataSource: DataSource): Promise<string[]> =>
-  allEnded(
-    drops.map(async (dropped) => {
-      const [table, column] = dropped.split('.');
-      const sql = `select count(${column ?? '*'}) from ${table}`;
-      const [{ count }] = await dataSource.query<[{ count: string }]>(sql);
-      return column === undefined
+async function lossesOf(drops: readonly string[], dataSource: DataSource): Promise<string[]> {
+  const losses: string[] = [];
+  for (const dropped of drops) {
+    const [table, column] = dropped.split('.');
+    const sql = `select count(${column ?? '*'}) from ${table}`;
+    const [{ count }] = await dataSource.query<[{ count: string }]>(sql);
+    losses.push(
+      column === undefined
         ? `the table ${table} (rows: ${count}) and the rights granted on it`
-        : `the column ${dropped} (values: ${count})`;
-    }),
-  );
+        : `the column ${dropped} (values: ${count})`,
+    );
+  }
+  return losses;
+}
 
 async function show({ check }: { check?: true }): Promise<void> {
   await onCommandDatabase(loadEnvironment(), async (dataSource) => {

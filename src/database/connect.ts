@@ -6,6 +6,7 @@ import { isUnavailable, reasonOf } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { administrativeDataSource, servingDataSource } from './data-source.js';
 import { engineOf } from './engine.js';
+import { DATABASE_LIMITS } from './limits.js';
 import { serversOf } from './servers.js';
 import { requireSettings } from './settings.js';
 
@@ -48,7 +49,7 @@ export async function connectToServe(
   return connect(
     () => servingDataSource(url, DATABASE_POOL_SIZE, options),
     (dataSource) => requireSettings(dataSource, engine, pooler),
-    10_000,
+    DATABASE_LIMITS.starting,
   );
 }
 
@@ -58,7 +59,7 @@ async function connect(
   check: (dataSource: DataSource) => Promise<void>,
   patience: number,
 ): Promise<DataSource> {
-  for (const deadline = performance.now() + patience; ; await wait(100)) {
+  for (const deadline = performance.now() + patience; ; await wait(DATABASE_LIMITS.startingPause)) {
     const dataSource = create();
     try {
       await dataSource.initialize();

@@ -5,19 +5,19 @@ import type { Environment } from '../config/environment.js';
 import type { Engine } from './engine.js';
 import { connectingTo, processIdOf } from './servers.js';
 import { requiredSettings } from './settings.js';
-import { DATABASE_TIMEOUTS, ServingPool, type ServingPoolConfig } from './pool.js';
+import { DATABASE_LIMITS } from './limits.js';
+import { ServingPool, type ServingPoolConfig } from './pool.js';
 
 /** The name of this service's sessions in `pg_stat_activity` and in PostgreSQL's log. */
 export const APPLICATION_NAME = 'animal-store';
 
 const LASTING = {
   application_name: APPLICATION_NAME,
-  // Idle sessions that stay open. pg-pool closes others after 10 seconds.
-  min: 4,
+  min: DATABASE_LIMITS.idleSessions,
   // Otherwise idle connections to a hanging server would keep the process from ending.
   allowExitOnIdle: true,
   keepAlive: true,
-  keepAliveInitialDelayMillis: DATABASE_TIMEOUTS.keepAlive,
+  keepAliveInitialDelayMillis: DATABASE_LIMITS.keepAlive,
 };
 
 type Entities = DataSourceOptions['entities'];
@@ -41,30 +41,29 @@ export function servingDataSource(
     ...LASTING,
     ...connectingTo({
       urls: isForWrites ? servers : [url],
-      timeout: DATABASE_TIMEOUTS.connection,
+      timeout: DATABASE_LIMITS.connecting,
       settings: pooler === undefined ? requiredSettings(engine) : undefined,
       isForWrites,
     }),
-    sharesSessions: pooler !== undefined,
     max: size,
   };
   return dataSource(ServingPool, config, entities);
 }
 
 export function standbyPool(url: string, size: number): Pool {
-  const { standby: timeout } = DATABASE_TIMEOUTS;
+  const { standby: timeout } = DATABASE_LIMITS;
   const config = connectingTo({ urls: [url], timeout, settings: requiredSettings() });
-  return new ServingPool({ ...LASTING, ...config, max: size, use: timeout });
+  return new ServingPool({ ...LASTING, ...config, max: size, use: timeout, waiting: timeout });
 }
 
 export function administrativeDataSource(url: string, entities?: Entities): DataSource {
   const config: PoolConfig = {
-    ...connectingTo({ urls: [url], timeout: 10_000 }),
+    ...connectingTo({ urls: [url], timeout: DATABASE_LIMITS.commandConnecting }),
     application_name: APPLICATION_NAME,
     // pg parses dates in this style only. Poolers reject or ignore it as a start-up parameter. The session of a pooler,
     // whose process id differs, keeps its other settings.
     onConnect: (client) => client.query(OPEN_COMMAND, [processIdOf(client)]),
-    max: 2,
+    max: DATABASE_LIMITS.commandSessions,
   };
   return dataSource(Pool, config, entities);
 }

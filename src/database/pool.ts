@@ -1,34 +1,14 @@
 import { Pool, type PoolClient, type PoolConfig } from 'pg';
 import { NoSessionError, READ_ONLY, sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
-import { processIdOf } from './servers.js';
-import { run, Statement } from './statement.js';
-
-/**
- * Time-outs of the connections that serve requests, in milliseconds. All are under 2 seconds, so that connections that
- * still hang when the database responds again do not delay the recovery.
- */
-export const DATABASE_TIMEOUTS = {
-  /** For a connection, an idle one of the pool or a new one, and for the first response of a new one. */
-  connection: 1_000,
-  /** For a statement, as PostgreSQL's `statement_timeout`. */
-  statement: 1_500,
-  /** For each use of a session: it also covers commits, which `statement_timeout` does not limit. */
-  use: 1_750,
-  /** After a session could not be opened, while others exist. Statements wait for those. */
-  reopening: 1_000,
-  /** For the response of an idle session, after another session did not respond in time. */
-  proof: 250,
-  /** Silence on a connection before TCP sends a keep-alive probe. */
-  keepAlive: 10_000,
-  /** For a connection to a standby, and for each use of it: short, because the primary then serves the read. */
-  standby: 250,
-} as const;
+import { DATABASE_LIMITS } from './limits.js';
+import { isShared, processIdOf } from './servers.js';
+import { run, type SessionSource, Statement, withSession } from './statement.js';
 
 export interface ServingPoolConfig extends PoolConfig {
-  sharesSessions?: boolean;
-  /** Milliseconds; {@link DATABASE_TIMEOUTS} has the default. */
+  /** Milliseconds; {@link DATABASE_LIMITS} has the defaults. */
   use?: number;
+  waiting?: number;
   /** Whether `onConnect` throws if the server is read-only. */
   isForWrites?: boolean;
 }
@@ -46,19 +26,33 @@ export const END_SESSIONS = new Statement(
     from unnest($1::int[]) as given`,
 );
 
-type Connected = Parameters<Pool['connect']>[0];
+/** The sessions of statements that one lock may keep waiting. */
+interface Share extends SessionSource {
+  readonly name: string;
+  readonly module: string;
+  inUse: number;
+}
 
 /**
- * A pool that closes a session that is in use for too long, and then checks idle ones before a statement gets them. If a
- * session cannot be opened, the statement gets one that exists.
+ * A pool of whose sessions each share has one within reach, whatever others do: it gets a further one only if enough stay
+ * free for the shares that have none. With fewer sessions than shares, that holds for modules: each leaves one to others.
+ *
+ * It closes a session that is in use for too long, and then checks idle ones before a statement gets them. If a session
+ * cannot be opened, the statement gets one that exists.
  */
 export class ServingPool extends Pool {
-  private readonly deadlines = new WeakMap<PoolClient, NodeJS.Timeout>();
+  readonly size = this.options.max;
+  /** How many there may be: fewer than {@link size} for a while after one could not be opened. */
+  private limit = this.size;
+  private reopening?: NodeJS.Timeout;
+  readonly shares = new Map<string, Share>();
+  /** The sessions of what uses the pool itself, as TypeORM does. */
+  private readonly others = this.share('others');
+  /** Who waits for a session, in the order in which they came. */
+  readonly waiting = new Map<() => void, Share>();
+  private readonly uses = new WeakMap<PoolClient, { share?: Share; timeout: NodeJS.Timeout }>();
   /** The process ids of the closed sessions that PostgreSQL may not have ended. */
   private readonly abandoned = new Set<number>();
-  readonly size = this.options.max;
-  /** Runs from the last session on that could not be opened. */
-  private reopening?: NodeJS.Timeout;
 
   constructor(readonly config: ServingPoolConfig) {
     super(config);
@@ -66,48 +60,110 @@ export class ServingPool extends Pool {
     this.on('error', () => {});
     this.on('connect', (client) => {
       client.on('error', () => {});
-      this.options.max = this.size;
+      this.resumeOpening();
     });
-    this.on('acquire', (client) => this.limit(client, config.use ?? DATABASE_TIMEOUTS.use));
     this.on('release', (error, client) => {
-      clearTimeout(this.deadlines.get(client));
+      const { share, timeout } = this.uses.get(client) ?? {};
+      this.uses.delete(client);
+      clearTimeout(timeout);
+      this.leave(share);
       if (sqlState(error) === READ_ONLY) {
         this.leaveReadOnly();
       }
     });
   }
 
+  /** @param module whose shares leave a session to others together, if there are few. */
+  share(name: string, module = name): Share {
+    const connect = (): Promise<PoolClient> => this.connectFor(share);
+    const share: Share = this.shares.get(name) ?? { name, module, inUse: 0, connect };
+    this.shares.set(name, share);
+    return share;
+  }
+
   /** @throws NoSessionError; OperatorError if there is a pooler that is not expected. Nothing was sent then. */
-  override connect(): Promise<PoolClient>;
-  override connect(done: Connected): void;
-  override connect(done?: Connected): Promise<PoolClient> | void {
+  override connect(done?: Parameters<Pool['connect']>[0]): any {
+    const session = this.others.connect();
     if (done === undefined) {
-      return new Promise((resolve, reject) => {
-        this.connect((error, client) => (client === undefined ? reject(error) : resolve(client)));
-      });
+      return session;
     }
-    const finish: Connected = (error, client, release) =>
-      error === undefined || error instanceof OperatorError
-        ? done(error, client, release)
-        : done(new NoSessionError(error), undefined, release);
-    super.connect((error, client, release) => {
+    session.then(
+      (client) => done(undefined, client, client.release),
+      (error: Error) => done(error, undefined, () => {}),
+    );
+  }
+
+  private async connectFor(share: Share): Promise<PoolClient> {
+    if (this.isFreeFor(share)) {
+      share.inUse += 1;
+    } else {
+      await this.turnOf(share);
+    }
+    try {
+      const session = await super.connect();
+      this.closeAfter(this.config.use ?? DATABASE_LIMITS.use, session, share);
+      return session;
+    } catch (error) {
+      this.leave(share);
       // pg-pool adds its own error if the time is over.
-      const isNotOpened = [error, error?.cause].some((one) => one instanceof NoSessionError);
+      const isNotOpened = [error, Object(error).cause].some((one) => one instanceof NoSessionError);
       if (isNotOpened && this.totalCount > 0) {
         this.stopOpening();
-        super.connect(finish);
-      } else {
-        finish(error, client, release);
+        return this.connectFor(share);
       }
+      throw error instanceof OperatorError ? error : new NoSessionError(error);
+    }
+  }
+
+  private isFreeFor(share: Share): boolean {
+    const all = [...this.shares.values()];
+    const areFew = this.limit < all.length;
+    const inUse = (isCounted: (one: Share) => boolean) =>
+      all.filter(isCounted).reduce((sum, one) => sum + one.inUse, 0);
+    const own = inUse((one) => one === share || (areFew && one.module === share.module));
+    const without = areFew ? 1 : all.filter((one) => one.inUse === 0).length;
+    return this.limit - inUse(() => true) > (own === 0 ? 0 : without);
+  }
+
+  private turnOf(share: Share): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const timeout = setTimeout(() => {
+        this.waiting.delete(begin);
+        reject(new NoSessionError('All sessions for these operations are in use.'));
+      }, this.config.waiting ?? DATABASE_LIMITS.waiting);
+      const begin = () => {
+        clearTimeout(timeout);
+        this.waiting.delete(begin);
+        share.inUse += 1;
+        resolve();
+      };
+      this.waiting.set(begin, share);
     });
   }
 
-  /** For a while, as many sessions as exist are enough. pg-pool opens none if it has its maximum, or more. */
+  /** Lets those begin who now may, after this share has returned a session. */
+  private leave(share?: Share): void {
+    if (share !== undefined) {
+      share.inUse -= 1;
+    }
+    for (const [begin, one] of this.waiting) {
+      if (this.isFreeFor(one)) {
+        begin();
+      }
+    }
+  }
+
+  /** For a while, as many sessions as exist are enough. */
   private stopOpening(): void {
-    this.options.max = 1;
-    const resume = () => (this.options.max = this.size);
+    this.limit = this.totalCount;
     this.reopening =
-      this.reopening?.refresh() ?? setTimeout(resume, DATABASE_TIMEOUTS.reopening).unref();
+      this.reopening?.refresh() ??
+      setTimeout(() => this.resumeOpening(), DATABASE_LIMITS.reopening).unref();
+  }
+
+  private resumeOpening(): void {
+    this.limit = this.size;
+    this.leave();
   }
 
   /** Called if the server is read-only. Of several servers, the one that accepts writes replaces it. */
@@ -118,27 +174,26 @@ export class ServingPool extends Pool {
   }
 
   /** Closes the session if it is still in use after `milliseconds`. The statement that it runs fails. */
-  private limit(client: PoolClient, milliseconds: number): void {
-    clearTimeout(this.deadlines.get(client));
+  private closeAfter(milliseconds: number, client: PoolClient, share?: Share): void {
     const close = () => {
       // pg-pool does not use an ended session again.
       void client.end();
       this.checkIdle();
       // A pooler reports numbers of its own.
-      if (!this.config.sharesSessions) {
+      if (!isShared(client)) {
         this.abandoned.add(processIdOf(client));
         this.endAbandoned().catch(() => {});
       }
     };
-    this.deadlines.set(client, setTimeout(close, milliseconds));
+    this.uses.set(client, { share, timeout: setTimeout(close, milliseconds) });
   }
 
   /** Takes each idle session from the pool until it responds, and closes those that do not. */
   private checkIdle(): void {
     for (let { idleCount } = this; idleCount > 0; idleCount -= 1) {
-      this.connect((_error, client, release) => {
+      super.connect((_error, client, release) => {
         if (client !== undefined) {
-          this.limit(client, DATABASE_TIMEOUTS.proof);
+          this.closeAfter(DATABASE_LIMITS.proof, client);
           Promise.resolve(this.config.onConnect!(client)).then(() => release(), release);
         }
       });
@@ -148,7 +203,7 @@ export class ServingPool extends Pool {
   /** PostgreSQL does not notice that a client has left while its commit waits, perhaps forever, for a lost standby. */
   private async endAbandoned(): Promise<void> {
     const ids = [...this.abandoned];
-    await run(this, END_SESSIONS, [ids]);
+    await withSession(this.others, (session) => run(session, END_SESSIONS, [ids]));
     ids.forEach((id) => this.abandoned.delete(id));
   }
 }

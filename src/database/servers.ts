@@ -3,6 +3,7 @@ import { Client, type ClientBase, type ClientConfig, Pool, type PoolConfig } fro
 import { hostsOf } from '../config/database-url.js';
 import { NoSessionError } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
+import { DATABASE_LIMITS } from './limits.js';
 
 /** Changes the settings `$2` to `$3` and puts the migrations' schema first, unless a pooler's process id is not `$1`. */
 const OPEN = `select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' as "isReadOnly",
@@ -29,6 +30,8 @@ export function connectingTo(sessions: Sessions): PoolConfig & Pick<Sessions, 'i
   class ServerClient extends Client {
     private readonly server: number;
     private readonly socket: Socket;
+    /** Whether a pooler shares it among clients, whose prepared statements would collide. */
+    readonly isShared = settings === undefined;
     /** Why there are no parameters to connect with. */
     private readonly failure: unknown;
 
@@ -94,6 +97,10 @@ export function connectingTo(sessions: Sessions): PoolConfig & Pick<Sessions, 'i
 export const processIdOf = (client: ClientBase) =>
   (client as ClientBase & { processID: number }).processID;
 
+/** Whether it is one of {@link connectingTo} that a pooler shares with other clients. */
+export const isShared = (client: ClientBase) =>
+  (client as ClientBase & { isShared?: boolean }).isShared === true;
+
 /** A URL for each server of a libpq URL with `target_session_attrs=read-write` (PostgreSQL, section 34.1.1.3); else none. */
 export function serversOf(url: string): string[] {
   const rest = url.replace(/(?<=[?&])target_session_attrs=read-write(&|$)/, '');
@@ -103,7 +110,9 @@ export function serversOf(url: string): string[] {
 /** The one of `servers` that accepts writes. @throws the error of the last one, if none does. */
 export async function writableOf(servers: string[]): Promise<string> {
   const attempts = servers.map(async (url) => {
-    const pool = new Pool(connectingTo({ urls: [url], timeout: 2_000, isForWrites: true }));
+    const pool = new Pool(
+      connectingTo({ urls: [url], timeout: DATABASE_LIMITS.choosing, isForWrites: true }),
+    );
     (await pool.on('error', () => {}).connect()).release(true);
     return url;
   });

@@ -1,7 +1,7 @@
 import type { DataSource } from 'typeorm';
 import { OperatorError } from '../errors/operator-error.js';
 import type { Engine } from './engine.js';
-import { DATABASE_TIMEOUTS } from './pool.js';
+import { DATABASE_LIMITS } from './limits.js';
 
 const SERVING = {
   // PostgreSQL would compile each batch, which takes 100 ms for a statement of 1 ms.
@@ -11,7 +11,7 @@ const SERVING = {
   enable_seqscan: 'off',
   // With a stricter level, a statement for many requests could fail because of one of them.
   default_transaction_isolation: 'read committed',
-  statement_timeout: String(DATABASE_TIMEOUTS.statement),
+  statement_timeout: String(DATABASE_LIMITS.statement),
   // If a policy could hide rows, PostgreSQL raises an error.
   row_security: 'off',
 };

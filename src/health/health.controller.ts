@@ -1,5 +1,6 @@
-import { Controller, Get } from '@nestjs/common';
+import { Controller, Get, Req } from '@nestjs/common';
 import { Public } from '../auth/public.decorator.js';
+import type { Request } from '../http/express-classes.js';
 import { HealthService } from './health.service.js';
 
 @Public()
@@ -15,7 +16,7 @@ export class HealthController {
 
   /** 200 if listPets, createPet and getPet can be served. */
   @Get('ready')
-  ready() {
-    return this.health.ready();
+  ready(@Req() { deadline }: Request) {
+    return this.health.ready(deadline);
   }
 }

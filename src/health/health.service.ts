@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
-import { DataSource } from 'typeorm';
+import type { PoolClient } from 'pg';
+import { Lane } from '../database/lane.js';
 import { ServingPool } from '../database/pool.js';
 import { ApiError } from '../errors/api-error.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
@@ -10,23 +11,28 @@ import { Standbys } from '../standbys/standbys.js';
 /** Whether this process, and the database's state, tables and rights, can serve listPets, createPet and getPet. */
 @Injectable()
 export class HealthService {
-  /** What keeps the database from serving, while it is asked: probes that come meanwhile share the response. */
-  private obstacles?: Promise<string[]>;
+  /** Probes that wait for the database share the response. */
+  private readonly probes: Lane<string, string[]>;
 
   constructor(
-    private readonly dataSource: DataSource,
     private readonly schema: SchemaMonitor,
     private readonly pool: ServingPool,
     private readonly standbys: Standbys,
     private readonly host: HttpAdapterHost<HttpAdapter>,
-  ) {}
+  ) {
+    const ask = async (_: unknown, session: PoolClient) => [await this.obstaclesOn(session)];
+    const options = { keyOf: (probe: string) => probe, statementsPerLane: 1 };
+    this.probes = new Lane(pool.share('health'), ask, options);
+  }
 
   /** @throws ApiError `unavailable` */
-  async ready() {
+  async ready(deadline: number) {
     if (this.host.httpAdapter.isStopping) {
       throw new ApiError('unavailable', 'The service is stopping.');
     }
-    const obstacles = await (this.obstacles ??= this.askDatabase());
+    const obstacles = await this.probes.ask('probe', deadline).catch((cause: unknown) => {
+      throw new ApiError('unavailable', 'The database cannot be used; try again.', { cause });
+    });
     if (obstacles.length > 0) {
       throw new ApiError('unavailable', obstacles.join(' '));
     }
@@ -39,20 +45,14 @@ export class HealthService {
     return { status: 'ready', reads, standbys: standbys.length, standbysInUse: inUse };
   }
 
-  private async askDatabase(): Promise<string[]> {
-    try {
-      type Row = { transaction_read_only: 'on' | 'off' };
-      const [row] = await this.dataSource.query<[Row]>('show transaction_read_only');
-      if (row.transaction_read_only === 'on') {
-        this.pool.leaveReadOnly();
-        return ['The database is read-only.'];
-      }
-      const findings = await this.schema.findings();
-      return findings.filter(({ isError }) => isError).map(({ message }) => message);
-    } catch (cause) {
-      throw new ApiError('unavailable', 'The database cannot be used; try again.', { cause });
-    } finally {
-      this.obstacles = undefined;
+  /** What keeps the database from serving. */
+  private async obstaclesOn(session: PoolClient): Promise<string[]> {
+    const { rows } = await session.query('show transaction_read_only');
+    if (rows[0].transaction_read_only === 'on') {
+      this.pool.leaveReadOnly();
+      return ['The database is read-only.'];
     }
+    const findings = await this.schema.findings(session);
+    return findings.filter(({ isError }) => isError).map(({ message }) => message);
   }
 }

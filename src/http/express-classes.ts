@@ -39,7 +39,7 @@ export class Request extends ExpressRequest {
   onBodyError?: (error: ApiError) => void = undefined;
   declare readonly limits: HttpLimits;
 
-  /** `performance.now()` until which it may wait for anything but its client. */
+  /** `performance.now()` until which it may wait for its turn, its key, its place, and the use of a session. */
   get deadline(): number {
     return (this.arrivedAt ?? performance.now()) + this.limits.deadline;
   }

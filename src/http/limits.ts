@@ -34,8 +34,8 @@ export class HttpLimits {
   headerBytes = 16 * 1024;
   /** Header fields of a request; more are rejected with 431. */
   headerFields = 250;
-  /** From the arrival of a request, with its body, until which it may wait for the service. Then 503: no handler takes 5 s. */
-  deadline = 4_750;
+  /** From the arrival of a request, with its body, for which it may wait until its last statement begins; then 503. */
+  deadline = 3_000;
   /** From a request's first byte to the end of its headers; then 408. */
   headersTimeout = 10_000;
   /** From a request's first byte to the end of its body; then 408. */

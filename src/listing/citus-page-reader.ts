@@ -1,22 +1,27 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityColumn } from '../database/columns.js';
-import { SessionShare } from '../database/session-share.js';
-import { allEnded, query } from '../database/statement.js';
-import { keyOf, PageReader, rangeFrom, type ReadPages, type WantedPage } from './page-reader.js';
+import { DATABASE_LIMITS } from '../database/limits.js';
+import { query } from '../database/statement.js';
+import { keyOf, PageReader, rangeFrom, type ReadPages } from './page-reader.js';
 import type { List } from './list.js';
 
-/** With a statement for each page: Citus does not support `lateral`. */
+/** With a statement for each page: Citus does not support `lateral`. Few in a batch, so that several sessions read. */
 @Injectable()
 export class CitusPageReader extends PageReader {
-  constructor(private readonly sessions: SessionShare) {
-    super();
-  }
+  override readonly limits = {
+    rowsPerStatement: DATABASE_LIMITS.rowsPerStatementOnCitus,
+    patience: 0,
+  };
 
   override of(list: List, filters: readonly EntityColumn[]): ReadPages {
     const text = pageOnCitus(list, filters);
-    const readOne = async ({ start, size, values }: WantedPage) =>
-      (await query<[string]>(this.sessions, text, [start, size, ...values])).flat();
-    return (pages) => allEnded(pages.map(readOne));
+    return async (pages, session) => {
+      const read: string[][] = [];
+      for (const { start, size, values } of pages) {
+        read.push((await query<[string]>(session, text, [start, size, ...values])).flat());
+      }
+      return read;
+    };
   }
 }
 

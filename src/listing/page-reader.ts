@@ -1,4 +1,8 @@
+import { Injectable } from '@nestjs/common';
+import type { PoolClient } from 'pg';
 import type { EntityColumn } from '../database/columns.js';
+import type { LaneLimits } from '../database/lane.js';
+import { ServingPool } from '../database/pool.js';
 import { INT64_MAX } from '../int64.js';
 import type { List } from './list.js';
 
@@ -10,7 +14,13 @@ export interface WantedPage {
 }
 
 /** Reads pages of lists. Each engine has a class that extends this. */
+@Injectable()
 export abstract class PageReader {
+  /** Those of statements that read pages. */
+  readonly limits: LaneLimits = {};
+
+  constructor(readonly pool: ServingPool) {}
+
   /**
    * @returns a function that reads pages with these `filters`: the items of each, as JSON texts by id. A page may have an id
    *   that is higher than one that is not committed yet: without it, acknowledged rows would lack.
@@ -19,7 +29,11 @@ export abstract class PageReader {
 }
 
 /** @param requests how many requests the pages are for, which is only measured. */
-export type ReadPages = (pages: readonly WantedPage[], requests?: number) => Promise<string[][]>;
+export type ReadPages = (
+  pages: readonly WantedPage[],
+  session: PoolClient,
+  requests?: number,
+) => Promise<string[][]>;
 
 /** The columns of the index that serves a list with these filters, as SQL: also the order of its rows. */
 export const keyOf = (filters: readonly EntityColumn[]) =>

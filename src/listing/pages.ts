@@ -1,9 +1,10 @@
-import { Batcher } from '../database/batcher.js';
 import type { EntityColumn } from '../database/columns.js';
+import { Lane } from '../database/lane.js';
+import type { SessionSource } from '../database/statement.js';
 import { INT64_MIN } from '../int64.js';
 import { Cursors } from './cursors.js';
 import { filterValue, type List, type PageQuery } from './list.js';
-import type { PageReader, WantedPage } from './page-reader.js';
+import type { PageReader } from './page-reader.js';
 
 export interface Page {
   json: string;
@@ -13,45 +14,47 @@ export interface Page {
 /** Reads the pages of a list. Requests that wait and have the same filters share a statement, and equal ones a page. */
 export class Pages {
   /** By the filters of their queries. */
-  private readonly batchers = new Map<string, Batcher<PageQuery, Page>>();
+  private readonly lanes = new Map<string, Lane<PageQuery, Page>>();
   private readonly cursors: Cursors;
+  private readonly sessions: SessionSource;
 
   constructor(
     private readonly list: List,
     private readonly reader: PageReader,
   ) {
     this.cursors = new Cursors(list.table);
+    this.sessions = reader.pool.share(list.table);
   }
 
-  ask(query: PageQuery): Promise<Page> {
+  ask(query: PageQuery, deadline: number): Promise<Page> {
     const filters = this.list.filters.filter((filter) => filterValue(query, filter) !== undefined);
     const name = filters.map(({ property }) => property).join();
-    const batcher = this.batchers.get(name) ?? this.batcherFor(filters);
-    this.batchers.set(name, batcher);
-    return batcher.ask(query);
+    const lane = this.lanes.get(name) ?? this.laneFor(filters);
+    this.lanes.set(name, lane);
+    return lane.ask(query, deadline);
   }
 
-  private batcherFor(filters: EntityColumn[]): Batcher<PageQuery, Page> {
-    const read = this.reader.of(this.list, filters);
-    return new Batcher(async (queries) => {
-      const wanted: WantedPage[] = [];
-      const places = new Map<string, number>();
-      const placeOf = queries.map((query) => {
-        const { limit, cursor } = query;
-        const values = filters.map((filter) => filterValue(query, filter));
-        const key = `${limit} ${cursor} ${values.join(' ')}`;
-        const place = places.get(key) ?? wanted.length;
-        if (place === wanted.length) {
-          places.set(key, place);
-          const start = cursor === undefined ? INT64_MIN : cursor + 1n;
-          wanted.push({ start, size: limit + 1, values });
-        }
-        return place;
-      });
-      const items = await read(wanted, queries.length);
-      const pages = items.map((each, i) => this.pageFrom(each, wanted[i]!.size - 1));
-      return placeOf.map((place) => pages[place]!);
-    });
+  private laneFor(filters: EntityColumn[]): Lane<PageQuery, Page> {
+    const { list, reader } = this;
+    const read = reader.of(list, filters);
+    const valuesOf = (query: PageQuery) => filters.map((filter) => filterValue(query, filter));
+    return new Lane(
+      this.sessions,
+      async (queries, session, requests) => {
+        const wanted = queries.map((query) => ({
+          start: query.cursor === undefined ? INT64_MIN : query.cursor + 1n,
+          size: query.limit + 1,
+          values: valuesOf(query),
+        }));
+        const pages = await read(wanted, session, requests);
+        return pages.map((items, i) => this.pageFrom(items, queries[i]!.limit));
+      },
+      {
+        ...reader.limits,
+        keyOf: (query) => `${query.limit} ${query.cursor} ${valuesOf(query).join('\0')}`,
+        rowsOf: ({ limit }) => limit + 1,
+      },
+    );
   }
 
   private pageFrom(items: string[], limit: number): Page {

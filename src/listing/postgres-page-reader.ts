@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityColumn } from '../database/columns.js';
-import { SessionShare } from '../database/session-share.js';
+import { ServingPool } from '../database/pool.js';
 import { runForEach, Statement } from '../database/statement.js';
 import { Standbys } from '../standbys/standbys.js';
 import type { List } from './list.js';
@@ -10,21 +10,21 @@ import { keyOf, PageReader, rangeFrom, type ReadPages } from './page-reader.js';
 @Injectable()
 export class PostgresPageReader extends PageReader {
   constructor(
-    private readonly sessions: SessionShare,
+    pool: ServingPool,
     private readonly standbys: Standbys,
   ) {
-    super();
+    super(pool);
   }
 
   override of(list: List, filters: readonly EntityColumn[]): ReadPages {
     const statement = pagesStatement(list, filters);
-    return async (pages, requests) => {
+    return async (pages, session, requests) => {
       const values = [
         pages.map(({ start }) => start),
         pages.map(({ size }) => size),
         ...filters.map((_filter, i) => pages.map(({ values: own }) => own[i])),
       ];
-      const rows = await this.standbys.read(this.sessions, (server) =>
+      const rows = await this.standbys.read(session, (server) =>
         runForEach<[items: string | null]>(server, statement, values, requests),
       );
       return rows.map((row) => row?.[0]?.split('\n') ?? []);

@@ -13,6 +13,9 @@ import { OpenApiDocument, type Operation } from '../openapi/openapi-document.js'
 import { SchemaMonitor } from '../schema/schema-monitor.js';
 import { Standbys } from '../standbys/standbys.js';
 
+/** Milliseconds that a scrape waits for: Prometheus would drop all of it later. */
+const SCRAPE_TIME = 1_000;
+
 /** Measures responses, statements, and connections to the database. A client can choose no value of a label. */
 @Injectable()
 export class Metrics implements OnModuleInit {
@@ -65,9 +68,9 @@ export class Metrics implements OnModuleInit {
     const gauge = this.readFrom.bind(this, Gauge);
     const counter = this.readFrom.bind(this, Counter);
     gauge('ready', 'Whether the process is ready, as of this scrape: 1, or 0.', () => {
-      const isReady = health.ready().then(Boolean, () => false);
-      // A scrape waits for 1 second at most: Prometheus would drop all of it.
-      return Promise.race([isReady, wait(1_000, false, { ref: false })]).then(Number);
+      const deadline = performance.now() + SCRAPE_TIME;
+      const isReady = health.ready(deadline).then(Boolean, () => false);
+      return Promise.race([isReady, wait(SCRAPE_TIME, false, { ref: false })]).then(Number);
     });
     counter(
       'listener_errors_total',
@@ -89,7 +92,7 @@ export class Metrics implements OnModuleInit {
     );
     gauge('http_requests_queued', 'Requests that wait for handlers.', () => gate.load.waiting);
     gauge('database_connections_max', 'DATABASE_POOL_SIZE.', () => pool.size);
-    gauge('database_connections_awaited', 'Statements without one.', () => pool.waitingCount);
+    gauge('database_connections_awaited', 'Statements without one.', () => pool.waiting.size);
     gauge(
       'database_connections',
       'Open connections to the primary, by state: in_use or idle.',

@@ -1,7 +1,7 @@
-import { Controller, Get, Query, Res } from '@nestjs/common';
+import { Controller, Get, Query, Req, Res } from '@nestjs/common';
 import type { Response } from 'express';
 import { Environment } from '../config/environment.js';
-import type { JsonText } from '../http/express-classes.js';
+import type { JsonText, Request } from '../http/express-classes.js';
 import { pageResponse } from '../listing/list-query.js';
 import { ListOrdersQuery } from './list-orders-query.dto.js';
 import { ORDERS, OrdersService } from './orders.service.js';
@@ -17,9 +17,11 @@ export class OrdersController {
   @Get()
   async listOrders(
     @Query() query: ListOrdersQuery,
+    @Req() { deadline }: Request,
     @Res({ passthrough: true }) response: Response,
   ): Promise<JsonText> {
     const address = `${this.environment.baseUrl}/store/orders`;
-    return pageResponse(response, await this.orders.list(query), address, ORDERS, query);
+    const page = await this.orders.list(query, deadline);
+    return pageResponse(response, page, address, ORDERS, query);
   }
 }

@@ -15,7 +15,7 @@ export class OrdersService {
     this.pages = new Pages(ORDERS, reader);
   }
 
-  list(query: ListOrdersQuery): Promise<Page> {
-    return this.pages.ask(query);
+  list(query: ListOrdersQuery, deadline: number): Promise<Page> {
+    return this.pages.ask(query, deadline);
   }
 }

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { PoolClient } from 'pg';
-import { allEnded, inTransaction, query, type SessionSource } from '../database/statement.js';
+import { inTransaction, query } from '../database/statement.js';
 import type { NewPet } from './new-pet.dto.js';
 import { type CreatedPet, type Creation, NEW_PET_COLUMNS, type StoredPet } from './pet-store.js';
 import { NEW_PETS, newPetArguments, PET_JSON, PostgresPetStore } from './postgres-pet-store.js';
@@ -8,44 +8,49 @@ import { NEW_PETS, newPetArguments, PET_JSON, PostgresPetStore } from './postgre
 /** What differs on Citus, which plans each of these statements anyway, so they are not prepared. docs/citus.md is for operators. */
 @Injectable()
 export class CitusPetStore extends PostgresPetStore {
+  /** One after the other on a session, and several sessions at a time. */
+  override readonly limits = { requestsPerStatement: 1, patience: 0 };
+
   /** Returns new pets as PET_JSON writes them. On Citus, an insert cannot return that: `to_json` is not immutable. */
-  override async insert(
-    pets: readonly NewPet[],
-    sessions: SessionSource | PoolClient = this.sessions,
-  ): Promise<StoredPet[]> {
+  override async insert(pets: readonly NewPet[], session: PoolClient): Promise<StoredPet[]> {
     type Row = [id: string, json: string];
-    const rows = await query<Row>(sessions, CITUS_STATEMENTS.newPets, newPetArguments(pets));
+    const rows = await query<Row>(session, CITUS_STATEMENTS.newPets, newPetArguments(pets));
     const columns = [rows.map(([id]) => id), ...newPetArguments(pets)];
     const values = pets.flatMap((_pet, i) => columns.map((column) => column[i]));
-    await query(sessions, insertOnCitus(pets.length), values);
+    await query(session, insertOnCitus(pets.length), values);
     return rows.map(([id, json]) => ({ id, json }));
   }
 
-  override insertOnce(creations: readonly Creation[]): Promise<(CreatedPet | undefined)[]> {
-    return allEnded(creations.map((creation) => this.insertOne(creation)));
+  override async insertOnce(creations: readonly Creation[], session: PoolClient) {
+    const created: (CreatedPet | undefined)[] = [];
+    for (const creation of creations) {
+      created.push(await this.insertOne(creation, session));
+    }
+    return created;
   }
 
   /** Citus does not support `skip locked`. So this waits for locked records, and fails if it waits too long. */
-  override async deleteOldKeys(): Promise<number> {
-    const cutoff = await this.expiryCutoff();
-    return (await query(this.sessions, CITUS_STATEMENTS.deleteOldKeys, [cutoff])).length;
+  override async deleteOldKeys(session: PoolClient): Promise<number> {
+    const cutoff = await this.expiryCutoff(session);
+    return (await query(session, CITUS_STATEMENTS.deleteOldKeys, [cutoff])).length;
   }
 
   /**
    * Inserts a pet and the record of its key, if the record is missing or old. This commits on all nodes or on none. If there
    * is a record without its pet, the key is in use: a worker has not finished the commit, or the pet was deleted.
    */
-  private async insertOne(creation: Creation): Promise<CreatedPet | undefined> {
-    const { apiKeyId, key, bodyHash, pet } = creation;
-    const cutoff = await this.expiryCutoff();
+  private async insertOne(
+    { apiKeyId, key, bodyHash, pet }: Creation,
+    session: PoolClient,
+  ): Promise<CreatedPet | undefined> {
+    const cutoff = await this.expiryCutoff(session);
     type Row = [bodyHash: string, petId: string];
-    const ofKey = [apiKeyId, key, cutoff];
-    const [record] = await query<Row>(this.sessions, CITUS_STATEMENTS.findKey, ofKey);
+    const [record] = await query<Row>(session, CITUS_STATEMENTS.findKey, [apiKeyId, key, cutoff]);
     if (record !== undefined) {
-      const [known] = await this.find([BigInt(record[1])]);
+      const [known] = await this.find([BigInt(record[1])], session);
       return known && { ...known, bodyHash: record[0], isReplayed: true };
     }
-    return inTransaction(this.sessions, async (session) => {
+    return inTransaction(session, async () => {
       const [lock] = await query<[boolean]>(session, CITUS_STATEMENTS.lockKey, [apiKeyId, key]);
       if (!lock![0]) {
         return undefined;
@@ -59,8 +64,8 @@ export class CitusPetStore extends PostgresPetStore {
   }
 
   /** The time 24 hours ago on the coordinator's clock. In the other statements, each node would read its own clock. */
-  private async expiryCutoff(): Promise<string> {
-    return (await query<[string]>(this.sessions, CITUS_STATEMENTS.expiryCutoff))[0]![0];
+  private async expiryCutoff(session: PoolClient): Promise<string> {
+    return (await query<[string]>(session, CITUS_STATEMENTS.expiryCutoff))[0]![0];
   }
 }
 

@@ -1,7 +1,10 @@
 import { hash } from 'node:crypto';
 import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { stringify } from 'lossless-json';
-import { BATCH_LIMITS, Batcher } from '../database/batcher.js';
+import type { PoolClient } from 'pg';
+import { Lane } from '../database/lane.js';
+import { ServingPool } from '../database/pool.js';
+import { type SessionSource, withSession } from '../database/statement.js';
 import { ApiError } from '../errors/api-error.js';
 import { reasonOf } from '../errors/database-error.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
@@ -20,14 +23,17 @@ const SWEEP_EVERY = 10 * 60_000;
 export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   private sweeping?: NodeJS.Timeout;
   private readonly inProgress = new Map<string, Promise<CreatedPet | undefined>>();
-  private readonly creations: Batcher<Creation, CreatedPet | undefined>;
+  private readonly sessions: SessionSource;
+  private readonly creations: Lane<Creation, CreatedPet | undefined>;
 
   constructor(
     private readonly store: PetStore,
+    pool: ServingPool,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
-    // Small batches: each request takes a lock, and PostgreSQL has room for only a few thousand locks.
-    this.creations = new Batcher((all) => store.insertOnce(all), { ...BATCH_LIMITS, size: 64 });
+    this.sessions = pool.share('idempotency keys', 'pets');
+    const insert = (all: Creation[], session: PoolClient) => store.insertOnce(all, session);
+    this.creations = new Lane(this.sessions, insert, store.limits);
   }
 
   onModuleInit(): void {
@@ -38,15 +44,15 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     clearInterval(this.sweeping);
   }
 
-  /** @throws ApiError `idempotency_key_reused` or `idempotency_key_in_use`, and what `Batcher.ask` throws. */
-  async create(apiKeyId: string, key: string, pet: NewPet): Promise<CreatedPet> {
+  /** @throws ApiError `idempotency_key_reused` or `idempotency_key_in_use`, and what `Lane.ask` throws. */
+  async create(apiKeyId: string, key: string, pet: NewPet, deadline: number): Promise<CreatedPet> {
     const bodyHash = hash('sha256', contentOf(pet), 'hex');
     const scopedKey = `${apiKeyId} ${key}`;
     const first = this.inProgress.get(scopedKey);
     const outcome =
       first ??
       this.creations
-        .ask({ apiKeyId, key, bodyHash, pet })
+        .ask({ apiKeyId, key, bodyHash, pet }, deadline)
         .finally(() => this.inProgress.delete(scopedKey));
     this.inProgress.set(scopedKey, outcome);
     const created = await outcome;
@@ -65,7 +71,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
   /** Deletes old records, except those that another transaction has locked. Called every ten minutes. */
   async deleteOldKeys(): Promise<void> {
     try {
-      while ((await this.store.deleteOldKeys()) > 0);
+      while ((await withSession(this.sessions, (one) => this.store.deleteOldKeys(one))) > 0);
     } catch (error) {
       this.logger.warn({ reason: reasonOf(error) }, 'Old idempotency keys could not be deleted');
     }

@@ -39,9 +39,11 @@ export class PetsController {
   @Get()
   async listPets(
     @Query() query: ListPetsQuery,
+    @Req() { deadline }: Request,
     @Res({ passthrough: true }) response: Response,
   ): Promise<JsonText> {
-    return pageResponse(response, await this.pets.list(query), this.address, PETS, query);
+    const page = await this.pets.list(query, deadline);
+    return pageResponse(response, page, this.address, PETS, query);
   }
 
   @Post()
@@ -49,13 +51,13 @@ export class PetsController {
   async createPet(
     @Body() pet: NewPet,
     @IdempotencyKeyHeader() key: string | undefined,
-    @Req() { user }: Request,
+    @Req() { user, deadline }: Request,
     @Res({ passthrough: true }) response: Response,
   ): Promise<JsonText> {
     const { id, json, isReplayed }: StoredPet & { isReplayed?: boolean } =
       key === undefined
-        ? await this.pets.create(pet)
-        : await this.idempotentCreation.create(user!.keyId, key, pet);
+        ? await this.pets.create(pet, deadline)
+        : await this.idempotentCreation.create(user!.keyId, key, pet, deadline);
     response.setHeader('Location', `${this.address}/${id}`);
     if (isReplayed) {
       response.setHeader('Idempotent-Replayed', 'true');
@@ -65,7 +67,7 @@ export class PetsController {
 
   @Get(':petId')
   @UseInterceptors(DeprecationInterceptor)
-  async getPet(@Param('petId') petId: string): Promise<JsonText> {
-    return new JsonText((await this.pets.get(int64FromDecimal(petId))).json);
+  async getPet(@Param('petId') petId: string, @Req() { deadline }: Request): Promise<JsonText> {
+    return new JsonText((await this.pets.get(int64FromDecimal(petId), deadline)).json);
   }
 }

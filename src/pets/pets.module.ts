@@ -1,10 +1,6 @@
 import { Module } from '@nestjs/common';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { forEngine } from '../database/engine.js';
-import { SessionShare } from '../database/session-share.js';
-import { CitusPageReader } from '../listing/citus-page-reader.js';
-import { PageReader } from '../listing/page-reader.js';
-import { PostgresPageReader } from '../listing/postgres-page-reader.js';
 import { CitusPetStore } from './citus-pet-store.js';
 import { IdempotentCreation } from './idempotent-creation.js';
 import { Pet } from './pet.entity.js';
@@ -17,9 +13,7 @@ import { PostgresPetStore } from './postgres-pet-store.js';
   imports: [TypeOrmModule.forFeature([Pet])],
   controllers: [PetsController],
   providers: [
-    SessionShare,
     forEngine(PetStore, { postgresql: PostgresPetStore, citus: CitusPetStore }),
-    forEngine(PageReader, { postgresql: PostgresPageReader, citus: CitusPageReader }),
     PetsService,
     IdempotentCreation,
   ],

@@ -1,5 +1,7 @@
 import { Injectable } from '@nestjs/common';
-import { Batcher } from '../database/batcher.js';
+import type { PoolClient } from 'pg';
+import { Lane } from '../database/lane.js';
+import { ServingPool } from '../database/pool.js';
 import { ApiError } from '../errors/api-error.js';
 import { listOf } from '../listing/list.js';
 import { PageReader } from '../listing/page-reader.js';
@@ -15,22 +17,24 @@ export const PETS = listOf(Pet, ListPetsQuery);
 @Injectable()
 export class PetsService {
   private readonly pages: Pages;
-  private readonly ids: Batcher<bigint, StoredPet | undefined>;
-  private readonly additions: Batcher<NewPet, StoredPet | undefined>;
+  private readonly ids: Lane<bigint, StoredPet | undefined>;
+  private readonly additions: Lane<NewPet, StoredPet | undefined>;
 
-  constructor(store: PetStore, reader: PageReader) {
+  constructor(store: PetStore, reader: PageReader, pool: ServingPool) {
     this.pages = new Pages(PETS, reader);
-    this.ids = new Batcher((ids) => store.find(ids));
-    this.additions = new Batcher((pets) => store.insert(pets));
+    const find: typeof store.find = (...args) => store.find(...args);
+    this.ids = new Lane(pool.share(PETS.table), find, { keyOf: (id) => id });
+    const insert = (pets: NewPet[], session: PoolClient) => store.insert(pets, session);
+    this.additions = new Lane(pool.share('new pets', 'pets'), insert);
   }
 
-  list(query: ListPetsQuery): Promise<Page> {
-    return this.pages.ask(query);
+  list(query: ListPetsQuery, deadline: number): Promise<Page> {
+    return this.pages.ask(query, deadline);
   }
 
   /** createPet without an Idempotency-Key. When this resolves, the pet is committed. */
-  async create(pet: NewPet): Promise<StoredPet> {
-    const stored = await this.additions.ask(pet);
+  async create(pet: NewPet, deadline: number): Promise<StoredPet> {
+    const stored = await this.additions.ask(pet, deadline);
     if (stored === undefined) {
       throw new Error('PostgreSQL did not store the pet. A trigger may have left it out.');
     }
@@ -38,8 +42,8 @@ export class PetsService {
   }
 
   /** getPet; the `id` is `undefined` if it is not an int64. @throws ApiError `pet_not_found`. */
-  async get(id: bigint | undefined): Promise<StoredPet> {
-    const pet = id === undefined ? undefined : await this.ids.ask(id);
+  async get(id: bigint | undefined, deadline: number): Promise<StoredPet> {
+    const pet = id === undefined ? undefined : await this.ids.ask(id, deadline);
     if (pet === undefined) {
       throw new ApiError('pet_not_found', 'No such pet.');
     }

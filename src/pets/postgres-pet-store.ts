@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { stringify } from 'lossless-json';
+import type { PoolClient } from 'pg';
 import { columnsOf, type EntityColumn, jsonOf } from '../database/columns.js';
-import { SessionShare } from '../database/session-share.js';
 import { run, runForEach, Statement } from '../database/statement.js';
 import { Standbys } from '../standbys/standbys.js';
 import type { NewPet } from './new-pet.dto.js';
@@ -120,42 +120,39 @@ export const DELETE_OLD_IDEMPOTENCY_KEYS = new Statement(
 /** With one statement for all that wait. Reads run on a standby if there is one. */
 @Injectable()
 export class PostgresPetStore extends PetStore {
-  constructor(
-    protected readonly sessions: SessionShare,
-    private readonly standbys: Standbys,
-  ) {
+  constructor(private readonly standbys: Standbys) {
     super();
   }
 
-  override async insert(pets: readonly NewPet[]) {
+  override async insert(pets: readonly NewPet[], session: PoolClient) {
     type Row = [id: string, json: string];
-    const rows = await runForEach<Row>(this.sessions, INSERT_PETS, newPetArguments(pets));
+    const rows = await runForEach<Row>(session, INSERT_PETS, newPetArguments(pets));
     return rows.map((row) => row && { id: row[0], json: row[1] });
   }
 
-  override async insertOnce(creations: readonly Creation[]): Promise<(CreatedPet | undefined)[]> {
+  override async insertOnce(creations: readonly Creation[], session: PoolClient) {
     type Row = [id: string | null, json: string, bodyHash: string, isReplayed: boolean];
-    const rows = await runForEach<Row>(this.sessions, INSERT_PETS_ONCE, [
+    const rows = await runForEach<Row>(session, INSERT_PETS_ONCE, [
       creations.map(({ apiKeyId }) => apiKeyId),
       creations.map(({ key }) => key),
       creations.map(({ bodyHash }) => bodyHash),
       ...newPetArguments(creations.map(({ pet }) => pet)),
     ]);
-    return rows.map((row) => {
+    return rows.map((row): CreatedPet | undefined => {
       const [id, json, bodyHash, isReplayed] = row!;
       return id === null ? undefined : { id, json, bodyHash, isReplayed };
     });
   }
 
-  override async find(ids: readonly bigint[]) {
-    const rows = await this.standbys.read(this.sessions, (server) =>
-      run<[id: string, json: string]>(server, FIND_PETS, [[...new Set(ids)]], ids.length),
+  override async find(ids: readonly bigint[], session: PoolClient, requests = ids.length) {
+    const rows = await this.standbys.read(session, (server) =>
+      run<[id: string, json: string]>(server, FIND_PETS, [ids], requests),
     );
     const found = new Map(rows.map(([id, json]) => [id, { id, json }]));
     return ids.map((id) => found.get(String(id)));
   }
 
-  override async deleteOldKeys(): Promise<number> {
-    return (await run(this.sessions, DELETE_OLD_IDEMPOTENCY_KEYS)).length;
+  override async deleteOldKeys(session: PoolClient): Promise<number> {
+    return (await run(session, DELETE_OLD_IDEMPOTENCY_KEYS)).length;
   }
 }

@@ -1,5 +1,7 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
-import { DataSource } from 'typeorm';
+import type { PoolClient } from 'pg';
+import { ServingPool } from '../database/pool.js';
+import { withSession } from '../database/statement.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { type Finding, findingsOf } from './schema-state.js';
 
@@ -10,17 +12,25 @@ export class SchemaMonitor implements OnModuleInit {
   private logged = '';
 
   constructor(
-    private readonly dataSource: DataSource,
+    private readonly pool: ServingPool,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {}
 
   async onModuleInit(): Promise<void> {
+    const { size, shares } = this.pool;
+    if (size < shares.size) {
+      const reason = `DATABASE_POOL_SIZE is ${size}, and should be ${shares.size} or more.`;
+      this.logger.warn({ reason }, 'Operations and readiness may wait for locks of two modules');
+    }
     // If the database is away, readiness says so.
-    await this.findings().catch(() => {});
+    const look = (session: PoolClient) => this.findings(session);
+    await withSession(this.pool.share('health'), look).catch(() => {});
   }
 
-  async findings(): Promise<Finding[]> {
-    const findings = await findingsOf(this.dataSource);
+  async findings(session: PoolClient): Promise<Finding[]> {
+    const query = async (sql: string, values?: unknown[]) =>
+      (await session.query<any>(sql, values)).rows as any;
+    const findings = await findingsOf({ query });
     const warnings = findings.filter(({ isError }) => !isError);
     this.warnings = warnings.length;
     const reason = warnings.map(({ message }) => message).join(' ');

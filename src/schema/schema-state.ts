@@ -3,6 +3,9 @@ import { MIGRATION_NAMES, migrations } from '../../migrations/index.js';
 import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 
+/** A DataSource, or what has its way to run a statement. */
+type Queries = Pick<DataSource, 'query'>;
+
 export const BOOKKEEPING = `create table if not exists migrations (
   id serial not null,
   timestamp bigint not null,
@@ -14,7 +17,7 @@ const NOT_OURS =
   "The table migrations is another program's. Create a database for the service, and set DATABASE_URL to it";
 
 /** @returns what is applied, in order, later versions' too. @throws OperatorError if the table is another program's. */
-export async function appliedMigrations(dataSource: DataSource): Promise<string[]> {
+export async function appliedMigrations(dataSource: Queries): Promise<string[]> {
   try {
     const sql = 'select name, timestamp from migrations order by id';
     const rows = await dataSource.query<{ name: string }[]>(sql);
@@ -34,7 +37,7 @@ export async function appliedMigrations(dataSource: DataSource): Promise<string[
 }
 
 /** @returns the names of this code's migrations that are not applied, oldest first. */
-export async function pendingMigrations(dataSource: DataSource): Promise<string[]> {
+export async function pendingMigrations(dataSource: Queries): Promise<string[]> {
   const applied = await appliedMigrations(dataSource);
   return MIGRATION_NAMES.filter((name) => !applied.includes(name));
 }
@@ -65,7 +68,7 @@ export interface Finding {
 }
 
 /** Compares the database with what this code needs. @returns an empty list if it has everything. */
-export async function findingsOf(dataSource: DataSource): Promise<Finding[]> {
+export async function findingsOf(dataSource: Queries): Promise<Finding[]> {
   let pending: string[];
   try {
     await requireOneSchema(dataSource, false);
@@ -105,7 +108,7 @@ const OPTIONAL = new Set(migrations.filter((one) => one.isOptional).map(({ name 
  * The rights that the role lacks; if migrations are `pending`, which create relations, only those on relations that exist.
  * Policies of row-level security, also those that show all rows, take the right to select (PostgreSQL, section 5.9).
  */
-function lackedRights(dataSource: DataSource, pending: boolean) {
+function lackedRights(dataSource: Queries, pending: boolean) {
   return dataSource.query<{ right: string; message: string }[]>(
     `select one as right, one || case when row_security_active(to_regclass(relation))
               then format(' (row-level security could hide rows; run alter role %I bypassrls, or alter table %s disable row level security)',
@@ -127,7 +130,7 @@ function lackedRights(dataSource: DataSource, pending: boolean) {
 }
 
 /** @throws OperatorError if the tables are not in the role's first schema, and it `mayMigrate` or does not see them. */
-export async function requireOneSchema(dataSource: DataSource, mayMigrate = true): Promise<void> {
+export async function requireOneSchema(dataSource: Queries, mayMigrate = true): Promise<void> {
   const [found] = await dataSource.query<{ isVisible: boolean; message: string }[]>(
     `select to_regclass('pets') is not null as "isVisible",
             format('The tables are in the schema %1$I, which is not first in the search_path of the role %2$I, or on which it lacks usage: ' ||

@@ -1,12 +1,13 @@
-import { Inject, Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
-import { Pool, type PoolClient } from 'pg';
+import type { OnApplicationShutdown, OnModuleInit } from '@nestjs/common';
+import type { Pool, PoolClient } from 'pg';
 import { hostsOf } from '../config/database-url.js';
 import { Environment } from '../config/environment.js';
 import { standbyPool } from '../database/data-source.js';
-import { run, type SessionSource, Statement } from '../database/statement.js';
+import { DATABASE_LIMITS } from '../database/limits.js';
+import { run, type SessionSource, Statement, withSession } from '../database/statement.js';
 import { reasonOf } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
-import { LOGGER, type Logger } from '../logging/logger.js';
+import type { Logger } from '../logging/logger.js';
 
 /** The same on a primary and its standbys: the cluster, the database, and the OID of the table `pets`. */
 const IDENTITY = `(select concat_ws('/', system_identifier, current_database(), to_regclass('pets')::oid)
@@ -50,15 +51,14 @@ const STANDBY_STATE = new Statement(
          end`,
 );
 
-/** A read: runs its statement on sessions of the primary, or on a standby's session. */
-type Read<T> = (sessions: SessionSource | PoolClient) => Promise<T>;
+/** A read: runs its statement on a session of the primary, or of a standby. */
+type Read<T> = (session: PoolClient) => Promise<T>;
 
 /**
  * Reads on the hot standbys of `DATABASE_READ_URL`. Each read asks the primary for the position of its log, and runs on a
  * standby that has replayed the log up to it, so it sees every commit that was acknowledged before it began. If a standby
  * is behind, fails or takes too long, the read runs on the primary, as do others until a check of the standby succeeds.
  */
-@Injectable()
 export class Standbys implements OnModuleInit, OnApplicationShutdown {
   /** The number of reads so far, by the kind of server that ran them. */
   readonly reads = { primary: 0, standby: 0 };
@@ -68,9 +68,9 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
   private checking?: NodeJS.Timeout;
 
   constructor(
-    private readonly primary: Pool,
+    private readonly primary: SessionSource,
     { DATABASE_READ_URL: url, DATABASE_POOL_SIZE }: Environment,
-    @Inject(LOGGER) private readonly logger: Logger,
+    private readonly logger: Logger,
   ) {
     this.standbys = url ? hostsOf(url).map((one) => new Standby(one, DATABASE_POOL_SIZE)) : [];
   }
@@ -78,7 +78,7 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
   /** @throws OperatorError if a server is not a standby of this primary, or the role lacks `pg_read_all_stats`. */
   async onModuleInit(): Promise<void> {
     if (this.standbys.length > 0) {
-      this.checking = setInterval(() => void this.check(), 1_000).unref();
+      this.checking = setInterval(() => void this.check(), DATABASE_LIMITS.standbyCheck).unref();
       await this.check();
     }
     const wrong = this.standbys.find(({ reason }) => reason instanceof OperatorError);
@@ -99,15 +99,20 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
     return this.standbys.map(({ server, reason: it }) => ({ server, reason: it && reasonOf(it) }));
   }
 
-  /** Runs `work`, which only reads. If no standby is in use, or `work` fails on it, runs `work` on `primary`. */
-  async read<T>(primary: SessionSource, work: Read<T>): Promise<T> {
+  /** Runs `work`, which only reads, on a standby. If none is in use, or it fails there, runs it on `primary`. */
+  async read<T>(primary: PoolClient, work: Read<T>): Promise<T> {
     const inUse = this.standbys.filter(({ reason }) => reason === undefined);
-    const standby = inUse[this.turn++ % inUse.length];
-    if (standby !== undefined) {
+    if (inUse.length > 0) {
+      const standby = inUse[this.turn++ % inUse.length]!;
       try {
-        const result = await standby.read(await positionOf(primary), work);
-        this.reads.standby += 1;
-        return result;
+        const start = performance.now();
+        const position = await positionOf(primary);
+        // Later, an attempt might leave the primary too little time to read.
+        if (performance.now() < start + DATABASE_LIMITS.standby) {
+          const result = await standby.read(position, work);
+          this.reads.standby += 1;
+          return result;
+        }
       } catch (error) {
         this.note(standby, error as Error);
       }
@@ -118,7 +123,7 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
 
   /** Without the position of the primary, no standby is used. */
   private async check(): Promise<void> {
-    const position = positionOf(this.primary);
+    const position = withSession(this.primary, positionOf);
     const checks = this.standbys.map(async (one) => {
       const look = async () => one.read(await position, async () => undefined);
       this.note(one, await look().catch((error: Error) => error));
@@ -137,7 +142,7 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
   }
 }
 
-const positionOf = async (primary: SessionSource): Promise<PrimaryPosition> =>
+const positionOf = async (primary: PoolClient): Promise<PrimaryPosition> =>
   (await run<PrimaryPosition>(primary, PRIMARY_POSITION))[0]!;
 
 class Standby {

@@ -5,13 +5,20 @@ import { IdempotentCreation } from '../../src/pets/idempotent-creation.js';
 import type { NewPet } from '../../src/pets/new-pet.dto.js';
 import type { PetStore } from '../../src/pets/pet-store.js';
 import { PetsService } from '../../src/pets/pets.service.js';
+import { fakeSessions, LATER, poolWith } from '../support/sessions.js';
 import { SILENT } from '../support/silent.js';
 
 const REX = { name: 'Rex', categoryId: 1n, status: 'available' } as const;
 const MAX = { ...REX, name: 'Max' };
 
 /** A store that has these methods. Another one that is called fails the test. */
-const storeWith = (methods: Partial<PetStore>) => methods as PetStore;
+const storeWith = (methods: Partial<PetStore>) =>
+  ({ limits: { requestsPerStatement: 64 }, ...methods }) as PetStore;
+
+const SESSIONS = fakeSessions();
+const POOL = poolWith(SESSIONS);
+
+const readerWith = (methods: Partial<PageReader>) => ({ pool: POOL, ...methods }) as PageReader;
 
 describe('PetsService', () => {
   it('stores the pets of requests that wait together, and gives each its own', async () => {
@@ -20,8 +27,8 @@ describe('PetsService', () => {
       batches.push(pets.length);
       return pets.map((_pet, i) => ({ id: `${i}`, json: '{}' }));
     };
-    const service = new PetsService(storeWith({ insert }), {} as PageReader);
-    const stored = await Promise.all([1, 2, 3].map(() => service.create(REX)));
+    const service = new PetsService(storeWith({ insert }), readerWith({}), POOL);
+    const stored = await Promise.all([1, 2, 3].map(() => service.create(REX, LATER)));
     expect(stored.map(({ id }) => id)).toEqual(['0', '1', '2']);
     expect(batches).toEqual([3]);
   });
@@ -33,11 +40,11 @@ describe('PetsService', () => {
       reads.push([list.table, filters.map(({ name }) => name), pages]);
       return pages.map(({ size }, page) => Array<string>(size).fill(`{"id":7,"page":${page}}`));
     };
-    const service = new PetsService(storeWith({}), { of });
+    const service = new PetsService(storeWith({}), readerWith({ of }), POOL);
     const sold = { limit: 2, status: 'sold' } as const;
     const pending = { limit: 2, status: 'pending' } as const;
     const queries = [sold, { ...sold, cursor: 7n }, { ...sold, limit: 1 }, pending, sold];
-    const pages = await Promise.all(queries.map((query) => service.list(query)));
+    const pages = await Promise.all(queries.map((query) => service.list(query, LATER)));
     const shown = pages.map(({ json }) => JSON.parse(json).map(({ page }: any) => page));
     expect(shown).toEqual([[0, 0], [1, 1], [2], [3, 3], [0, 0]]);
     expect(pages[4]).toBe(pages[0]);
@@ -56,8 +63,9 @@ describe('IdempotentCreation', () => {
       sizes.push(all.length);
       return all.map(({ bodyHash }) => ({ id: '1', json: '{}', bodyHash, isReplayed: false }));
     };
-    const creation = new IdempotentCreation(storeWith({ insertOnce }), SILENT);
-    const create = (key: string, pet: NewPet, keyId = '1') => creation.create(keyId, key, pet);
+    const creation = new IdempotentCreation(storeWith({ insertOnce }), POOL, SILENT);
+    const create = (key: string, pet: NewPet, keyId = '1') =>
+      creation.create(keyId, key, pet, LATER);
     return { sizes, create };
   }
 
@@ -86,7 +94,7 @@ describe('IdempotentCreation', () => {
         rounds.push(clock.now);
         return found.shift() ?? 0;
       };
-      const creation = new IdempotentCreation(storeWith({ deleteOldKeys }), SILENT);
+      const creation = new IdempotentCreation(storeWith({ deleteOldKeys }), POOL, SILENT);
       creation.onModuleInit();
       const MINUTE = 60_000;
       await clock.tickAsync(10 * MINUTE - 1);

@@ -14,8 +14,7 @@ it.each([
   [
     'pg-pool',
     '3.14.0',
-    `A client whose _ending is true is not used again (limit in src/database/pool.ts).
-     options.max is read each time that a client is wanted (stopOpening in src/database/pool.ts).`,
+    'A client whose _ending is true is not used again (closeAfter in src/database/pool.ts).',
   ],
   [
     'typeorm',

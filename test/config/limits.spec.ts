@@ -1,13 +1,12 @@
 import { VERIFICATION } from '../../src/auth/api-key-verifier.js';
 import { Environment } from '../../src/config/environment.js';
-import { BATCH_LIMITS } from '../../src/database/batcher.js';
-import { DATABASE_TIMEOUTS } from '../../src/database/pool.js';
+import { DATABASE_LIMITS } from '../../src/database/limits.js';
 import { requiredSettings } from '../../src/database/settings.js';
 import { HttpLimits } from '../../src/http/limits.js';
 import { read } from '../support/documents.js';
 
 const limits = new HttpLimits();
-const times = DATABASE_TIMEOUTS;
+const times = DATABASE_LIMITS;
 const poolSize = new Environment().DATABASE_POOL_SIZE;
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -38,28 +37,38 @@ const ORDERS: [why: string, values: Record<string, number>][] = [
   ],
   [
     'an idle session proves itself before another statement gives up',
-    { proof: times.proof, connection: times.connection },
+    { proof: times.proof, connecting: times.connecting },
   ],
   [
     'a session that could not be opened is not awaited longer than the recovery may take',
     { reopening: times.reopening, recovery: 2_000 },
   ],
   [
-    'a request has its response in time, after it waited for a batch, a session and its statement',
-    { sum: BATCH_LIMITS.waitingTime + times.connection + times.use, response: RESPONSE },
+    'a use of a session may begin for a request long after it has arrived, and ends in time',
+    {
+      use: times.use,
+      wait: limits.deadline,
+      sum: limits.deadline + times.use,
+      response: RESPONSE,
+    },
+  ],
+  [
+    'a read on the primary has time after its position, and an attempt on a standby: a session, its first response, another one, and the read',
+    { attempt: 5 * times.standby, use: times.use },
   ],
   [
     'the next batch leaves before the requests in it are overdue',
-    { patience: BATCH_LIMITS.patience, waitingTime: BATCH_LIMITS.waitingTime },
+    { patience: times.patience, wait: limits.deadline },
   ],
   [
     'each kind of statements leaves sessions to others, with the default pool',
-    { inFlight: BATCH_LIMITS.inFlight, pool: poolSize },
+    { statements: times.statementsPerLane, pool: poolSize },
   ],
   [
-    'one key has room for several batches, and all keys for no more than waits for statements',
+    'one key has room for several batches',
     {
-      batch: BATCH_LIMITS.size,
+      keyed: times.keyedCreatesPerStatement,
+      batch: times.requestsPerStatement,
       key: limits.admittedRequests / 2,
       all: limits.admittedRequests,
       pending: limits.pendingRequests,
@@ -92,7 +101,7 @@ const ORDERS: [why: string, values: Record<string, number>][] = [
   ],
   [
     'a request is overdue before the client would be too late, and its last statement may still end',
-    { use: times.use, deadline: limits.deadline, response: RESPONSE },
+    { deadline: limits.deadline, response: RESPONSE },
   ],
   [
     'more connections than Node queues by default may arrive at once, and all may be open',
@@ -107,8 +116,8 @@ it.each(ORDERS)('%s', (_why, values) => {
   expect(new Set(Object.values(values)).size).toBe(names.length);
 });
 
-it('what was admitted may wait for its statement', () => {
-  expect(BATCH_LIMITS.waiting).toBeGreaterThanOrEqual(limits.admittedRequests);
+it('what waits for a session waits as long as a request may', () => {
+  expect(times.waiting).toBe(limits.deadline);
 });
 
 it('a list of as many pets as one may ask for takes several places, and leaves most to others', () => {

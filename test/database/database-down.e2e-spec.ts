@@ -3,7 +3,7 @@ import { chmod, chown, copyFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { PoolClient } from 'pg';
 import { newApiKey } from '../../src/api-key.js';
-import { DATABASE_TIMEOUTS } from '../../src/database/pool.js';
+import { DATABASE_LIMITS } from '../../src/database/limits.js';
 import { processIdOf } from '../../src/database/servers.js';
 import { postgresAccount } from '../../src/embedded-postgres/embedded-postgres.js';
 import { runMigrations } from '../../src/schema/migrations.js';
@@ -156,9 +156,9 @@ describe('with a server of its own', () => {
     }
 
     it('serve all requests while PostgreSQL accepts no further one', async () => {
-      const [free, ...held] = await hold(6);
+      const [free, ...held] = await hold(4);
       free!.release();
-      await limit(6);
+      await limit(4);
       try {
         for (let round = 0; round < 3; round += 1) {
           await expectServed(service);
@@ -168,9 +168,9 @@ describe('with a server of its own', () => {
         await limit(-1);
       }
       await until('it opens more again', async () => {
-        const sessions = await hold(10);
+        const sessions = await hold(4);
         sessions.forEach((one) => one.release(true));
-        return sessions.length === 10;
+        return sessions.length === 4;
       });
     });
 
@@ -181,11 +181,11 @@ describe('with a server of its own', () => {
       'fail at most one request, and no other session is closed, if some hang: %s',
       async (_which, first) => {
         // On a busy machine, a session that does not hang may respond late.
-        const proof = jest.replaceProperty(DATABASE_TIMEOUTS, 'proof', 2_000 as 250);
+        const proof = jest.replaceProperty(DATABASE_LIMITS, 'proof', 2_000 as 250);
         const { api, pool } = service;
         const list = async () => (await api.get('/v1/pets')).status;
         expect(await list()).toBe(200);
-        const sessions = await hold(10);
+        const sessions = await hold(4);
         sessions.forEach((session) => session.release());
         const hanging = sessions.slice(first).map(processIdOf);
         const closed: number[] = [];

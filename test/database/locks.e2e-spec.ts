@@ -1,14 +1,12 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Client } from 'pg';
 import { OperatorError } from '../../src/errors/operator-error.js';
-import { PETS } from '../../src/pets/pets.service.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import type { Answer } from '../support/answers.js';
 import { catalog } from '../support/catalog.js';
 import { CREATE_ORDERS, revertOrders } from '../support/revert-to-orders.js';
 import { onServer } from '../support/database.js';
 import { serviceOfTests, useRealTimes } from '../support/service.js';
-import { storesOn } from '../support/stores.js';
 import { until } from '../support/until.js';
 
 useRealTimes();
@@ -83,18 +81,6 @@ describe.each([10, 2])('with %d sessions', (size) => {
     }
     expect([200, 201, 503]).toEqual(expect.arrayContaining([...(await stop())]));
     await until('it recovers', async () => (await create()).status === 201);
-  });
-
-  it('each statement of a batch counts on Citus', async () => {
-    const { dataSource, pool, reader } = await storesOn(service.databaseUrl, 'citus', size);
-    await locker.query(`begin; lock table pets in access exclusive mode`);
-    const pages = Array.from({ length: 50 }, (_, i) => ({ start: BigInt(i), size: 1, values: [] }));
-    const batch = reader.of(PETS, [])(pages);
-    await until('they wait', () => pool.totalCount - pool.idleCount === Math.max(size - 1, 1));
-    expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
-    await locker.query('rollback');
-    expect(await batch).toHaveLength(50);
-    await dataSource.destroy();
   });
 
   // Skipped with 2 sessions: pets have one of them then, and while it waits for the lock, others wait for it.

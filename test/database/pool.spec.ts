@@ -1,12 +1,12 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect as connectSocket, createServer, Socket } from 'node:net';
-import type { Pool } from 'pg';
+import type { Pool, PoolClient } from 'pg';
 import { readEnvironment } from '../../src/config/environment.js';
 import { connectToServe } from '../../src/database/connect.js';
 import { poolOf, servingDataSource, standbyPool } from '../../src/database/data-source.js';
 import { END_SESSIONS, ServingPool } from '../../src/database/pool.js';
 import { connectingTo, processIdOf } from '../../src/database/servers.js';
-import { run } from '../../src/database/statement.js';
+import { run, type SessionSource } from '../../src/database/statement.js';
 import { NoSessionError } from '../../src/errors/database-error.js';
 import { query } from '../support/ask.js';
 import { until } from '../support/until.js';
@@ -34,7 +34,7 @@ describe('ServingPool', () => {
     server.close();
   });
 
-  it('has no session while others use all, which takes no longer than its time-out, or after its end', async () => {
+  it('has no session while others use all, for three seconds, or after its end', async () => {
     // The session is in use for longer than the test may take.
     const config = { ...connectingTo({ urls, timeout: 1_000 }), max: 1, use: 600_000 };
     const pool = new ServingPool(config);
@@ -45,10 +45,117 @@ describe('ServingPool', () => {
     await expect(pool.connect()).rejects.toThrow(NoSessionError);
   });
 
+  describe('with shares', () => {
+    let pool: ServingPool;
+    afterEach(() => pool.end());
+
+    /** A pool of this size, and its shares by name. A module follows a colon. */
+    function poolOfShares(max: number, names: string[]) {
+      pool = new ServingPool({ ...connectingTo({ urls, timeout: 1_000 }), max, use: 600_000 });
+      return names.map((name) => pool.share(...(name.split(':') as [string, string?])));
+    }
+
+    /** Takes as many as the share gets at once, in the order of the shares. @returns how many each has, and all. */
+    async function takeAll(shares: SessionSource[]) {
+      const sessions: PoolClient[] = [];
+      const counts: number[] = [];
+      const pending: Promise<PoolClient>[] = [];
+      for (const share of shares) {
+        const before = sessions.length;
+        while (pool.waiting.size === pending.length) {
+          const session = share.connect();
+          if (pool.waiting.size > pending.length) {
+            pending.push(session);
+            break;
+          }
+          sessions.push(await session);
+        }
+        counts.push(sessions.length - before);
+      }
+      return { counts, sessions, pending };
+    }
+
+    /** Returns the sessions, also those that are given then. */
+    async function release(sessions: PoolClient[], pending: Promise<PoolClient>[]) {
+      sessions.forEach((session) => session.release());
+      await Promise.all(pending.map(async (session) => (await session).release()));
+      expect([...pool.shares.values()].map(({ inUse }) => inUse)).toEqual(
+        [...pool.shares].map(() => 0),
+      );
+    }
+
+    const PETS = ['reads:pets', 'creates:pets', 'keyed:pets'];
+    const NAMES = [...PETS, 'orders', 'keys', 'health'];
+
+    // With that of TypeORM, there are seven.
+    it.each([
+      [10, [4, 1, 1, 1, 1, 1]],
+      [7, [1, 1, 1, 1, 1, 1]],
+      // Each module leaves one to others: all but the first have none then.
+      [6, [5, 0, 0, 1, 0, 0]],
+      [5, [4, 0, 0, 1, 0, 0]],
+      [3, [2, 0, 0, 1, 0, 0]],
+      [2, [1, 0, 0, 1, 0, 0]],
+    ])('of %d sessions, they get %j if all take as many as they can', async (size, expected) => {
+      const shares = poolOfShares(size, NAMES);
+      const { counts, sessions, pending } = await takeAll(shares);
+      expect(counts).toEqual(expected);
+      await release(sessions, pending);
+    });
+
+    it.each([2, 3, 5, 6, 7, 10])(
+      'of %d sessions, each module finds one while another one takes all that it can',
+      async (size) => {
+        const shares = poolOfShares(size, NAMES);
+        for (const greedy of [shares.slice(0, 3), [shares[3]!], [pool as SessionSource]]) {
+          const { sessions, pending } = await takeAll(greedy);
+          for (const share of [...shares, pool].filter((one) => !greedy.includes(one))) {
+            if (!(greedy.length === 3 && shares.indexOf(share as any) in [0, 1, 2])) {
+              (await share.connect()).release();
+            }
+          }
+          await release(sessions, pending);
+        }
+      },
+    );
+
+    it('gives a session that is free again to the first who may have it', async () => {
+      const [reads, , , orders] = poolOfShares(2, NAMES) as SessionSource[];
+      const order: string[] = [];
+      const use = async (share: SessionSource, name: string) => {
+        const session = await share.connect();
+        order.push(name);
+        return session;
+      };
+      const held = await use(reads!, 'read');
+      const second = use(reads!, 'second read');
+      (await use(orders!, 'order')).release();
+      expect(order).toEqual(['read', 'order']);
+      held.release();
+      (await second).release();
+      expect(order).toEqual(['read', 'order', 'second read']);
+    });
+
+    it('has a share wait no longer for ever: an error of the server is told, and returns its place', async () => {
+      pool = new ServingPool({
+        ...connectingTo({ urls: ['postgres://127.0.0.1:1/x'], timeout: 1_000 }),
+      });
+      const share = pool.share('one');
+      const attempts = await Promise.allSettled([share.connect(), share.connect(), pool.connect()]);
+      expect(attempts.map((one) => one.status === 'rejected' && one.reason)).toEqual(
+        attempts.map(() => expect.any(NoSessionError)),
+      );
+      expect([...pool.shares.values()].map(({ inUse }) => inUse)).toEqual([0, 0]);
+    });
+  });
+
   it('ends a session that is in use for too long once, and no new one with its process id', async () => {
-    const pool = new ServingPool({ ...connectingTo({ urls, timeout: 1_000 }), use: 3_000 });
+    const pool = new ServingPool({
+      ...connectingTo({ urls, timeout: 1_000, settings: {} }),
+      use: 3_000,
+    });
     const [hanging, fresh] = [await pool.connect(), await pool.connect()];
-    await run(pool, END_SESSIONS, [[processIdOf(fresh)]]);
+    await run(fresh, END_SESSIONS, [[processIdOf(fresh)]]);
     await fresh.query('select 1');
     fresh.release();
     await expect(hanging.query('select pg_sleep(20)')).rejects.toThrow('Connection terminated');

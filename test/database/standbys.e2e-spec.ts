@@ -3,7 +3,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { Client } from 'pg';
 import { onDatabase } from '../../src/cli/command.js';
 import { readEnvironment } from '../../src/config/environment.js';
-import { DATABASE_TIMEOUTS } from '../../src/database/pool.js';
+import { DATABASE_LIMITS } from '../../src/database/limits.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { Cursors } from '../../src/listing/cursors.js';
 import { runMigrations } from '../../src/schema/migrations.js';
@@ -95,7 +95,7 @@ async function expectListed(service: TestService, id: number): Promise<void> {
 
 // On a busy machine, servers take minutes to start, and a standby responds late.
 jest.setTimeout(600_000);
-Object.assign(DATABASE_TIMEOUTS, { standby: 2_000 });
+Object.assign(DATABASE_LIMITS, { standby: 2_000 });
 
 describeWith('PostgreSQL', BINARIES)('reads', () => {
   let cluster: Cluster;
@@ -134,7 +134,7 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
 
   it('are refused at the start if a standby has another database, or may not say what it receives', async () => {
     // Of a standby that does not respond in time, nothing is known, and the service starts.
-    const time = jest.replaceProperty(DATABASE_TIMEOUTS, 'standby', 20_000 as 250);
+    const time = jest.replaceProperty(DATABASE_LIMITS, 'standby', 20_000 as 250);
     await ask(cluster.primary.url, `create role reader login password 'reader'`);
     const standbys = cluster.at(...cluster.standbys.map(({ port }) => port));
     const other = standbys.replace(/postgres$/, 'template1');

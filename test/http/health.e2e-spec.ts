@@ -1,7 +1,8 @@
-import { DataSource } from 'typeorm';
+import { Client } from 'pg';
 import { HealthService } from '../../src/health/health.service.js';
 import { expectError } from '../support/answers.js';
 import { serviceOfTests } from '../support/service.js';
+import { LATER } from '../support/sessions.js';
 
 // test/database/database-down has a database that is out of reach.
 describe('health', () => {
@@ -39,12 +40,13 @@ describe('health', () => {
   });
 
   it('asks the database once for all probes that come meanwhile', async () => {
-    const query = jest.spyOn(service.get(DataSource), 'query');
+    const query = jest.spyOn(Client.prototype, 'query');
     const health = service.get(HealthService);
-    const asked = () => query.mock.calls.filter(([sql]) => sql.startsWith('show')).length;
-    await Promise.all([health.ready(), health.ready()]);
+    const asked = () =>
+      query.mock.calls.filter(([sql]: any[]) => `${sql}`.startsWith('show')).length;
+    await Promise.all([health.ready(LATER), health.ready(LATER)]);
     expect(asked()).toBe(1);
-    await health.ready();
+    await health.ready(LATER);
     expect(asked()).toBe(2);
   });
 });

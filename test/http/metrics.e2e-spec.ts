@@ -1,6 +1,6 @@
 import { Client } from 'pg';
 import { VERSION } from '../../src/config/project-root.js';
-import { DATABASE_TIMEOUTS } from '../../src/database/pool.js';
+import { DATABASE_LIMITS } from '../../src/database/limits.js';
 import { HealthService } from '../../src/health/health.service.js';
 import { operations } from '../support/contract.js';
 import { exchange, request } from '../support/raw-http.js';
@@ -84,14 +84,20 @@ describe('the metrics', () => {
     return expectSeconds(sum, () => service.api.get('/v1/pets'));
   });
 
-  it('count the sessions in use and the idle ones', async () => {
-    const held = await Promise.all(Array.from({ length: 7 }, () => service.pool.connect()));
+  it('count the sessions in use, the idle ones, and what waits for one', async () => {
+    const held = await Promise.all(Array.from({ length: 4 }, () => service.pool.connect()));
     const connections = 'animal_store_database_connections';
-    expect(await valueOf(`${connections}{state="in_use"}`)).toBeGreaterThanOrEqual(7);
-    expect(await valueOf(`${connections}{state="idle"}`)).toBeLessThanOrEqual(3);
+    expect(await valueOf(`${connections}{state="in_use"}`)).toBeGreaterThanOrEqual(4);
+    expect(await valueOf(`${connections}{state="idle"}`)).toBeLessThanOrEqual(6);
+    // The scrape's own question has a session within reach.
+    expect(await valueOf(`${connections}_awaited`)).toBe(0);
+    const next = service.pool.connect();
+    expect(await valueOf(`${connections}_awaited`)).toBe(1);
     held.forEach((session) => session.release());
+    (await next).release();
+    expect(await valueOf(`${connections}_awaited`)).toBe(0);
     expect(await valueOf(`${connections}{state="in_use"}`)).toBe(0);
-    expect(await valueOf(`${connections}{state="idle"}`)).toBeGreaterThanOrEqual(7);
+    expect(await valueOf(`${connections}{state="idle"}`)).toBeGreaterThanOrEqual(4);
   });
 
   it('are served without the database, which is then not ready', async () => {
@@ -131,7 +137,7 @@ describe('the metrics', () => {
     expect(await valueOf(`${connections}_max`)).toBe(10);
     const bucket = (seconds: string) =>
       `animal_store_statement_duration_seconds_bucket{le="${seconds}",statement="pets-pages-by-status"}`;
-    expect(await valueOf(bucket(`${DATABASE_TIMEOUTS.statement / 1_000}`))).toBe(0);
+    expect(await valueOf(bucket(`${DATABASE_LIMITS.statement / 1_000}`))).toBe(0);
     expect(await valueOf(bucket('+Inf'))).toBe(1);
   });
 

@@ -12,8 +12,7 @@ import { ApiKey } from '../../src/auth/api-key.entity.js';
 import { administerKeys, ApiKeys } from '../../src/auth/api-keys.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { runMigrations } from '../../src/schema/migrations.js';
-import { BATCH_LIMITS } from '../../src/database/batcher.js';
-import { DATABASE_TIMEOUTS } from '../../src/database/pool.js';
+import { DATABASE_LIMITS } from '../../src/database/limits.js';
 import { poolOf } from '../../src/database/data-source.js';
 import { Gate } from '../../src/gate/gate.js';
 import type { HttpAdapter } from '../../src/http/http-adapter.js';
@@ -54,8 +53,7 @@ export async function startService(
   options: { owner?: string; limits?: Partial<HttpLimits>; modules?: Type[] } = {},
 ) {
   if (!hasRealTimes) {
-    Object.assign(DATABASE_TIMEOUTS, { connection: PATIENCE, use: 2 * PATIENCE });
-    Object.assign(BATCH_LIMITS, { waitingTime: PATIENCE });
+    Object.assign(DATABASE_LIMITS, { connecting: PATIENCE, waiting: PATIENCE, use: 2 * PATIENCE });
   }
   const databaseUrl = sharedUrl ?? (await createMigratedDatabase());
   // They do not run through a pooler.
@@ -65,7 +63,11 @@ export async function startService(
   const environment = readEnvironment({ DATABASE_URL: databaseUrl, ...variables });
   const { key } = await administerKeys(options.owner ?? databaseUrl, (keys) => keys.issue('test'));
   const log: string[] = [];
-  const limits = Object.assign(new HttpLimits(), options.limits);
+  const limits = Object.assign(
+    new HttpLimits(),
+    !hasRealTimes && { deadline: PATIENCE },
+    options.limits,
+  );
   const leaks: string[] = [];
   const write = (line: string) => {
     log.push(line);

@@ -1,13 +1,19 @@
+import type { PoolClient } from 'pg';
 import { readEnvironment } from '../../src/config/environment.js';
+import type { EntityColumn } from '../../src/database/columns.js';
 import { poolOf, servingDataSource } from '../../src/database/data-source.js';
 import type { Engine } from '../../src/database/engine.js';
-import { SessionShare } from '../../src/database/session-share.js';
+import type { ServingPool } from '../../src/database/pool.js';
+import { withSession } from '../../src/database/statement.js';
 import { CitusPageReader } from '../../src/listing/citus-page-reader.js';
 import type { List } from '../../src/listing/list.js';
+import type { WantedPage } from '../../src/listing/page-reader.js';
 import { PostgresPageReader } from '../../src/listing/postgres-page-reader.js';
 import { Order } from '../../src/orders/order.entity.js';
 import { CitusPetStore } from '../../src/pets/citus-pet-store.js';
+import type { NewPet } from '../../src/pets/new-pet.dto.js';
 import { Pet } from '../../src/pets/pet.entity.js';
+import type { Creation } from '../../src/pets/pet-store.js';
 import { PostgresPetStore } from '../../src/pets/postgres-pet-store.js';
 import { Standbys } from '../../src/standbys/standbys.js';
 import { SILENT } from './silent.js';
@@ -21,13 +27,26 @@ const CLASSES = {
 export async function storesOn(url: string, engine: Engine, sessions = 3) {
   const options = { engine, entities: [Pet, Order] };
   const dataSource = await servingDataSource(url, sessions, options).initialize();
-  const pool = poolOf(dataSource);
+  const pool = poolOf(dataSource) as ServingPool;
   const environment = readEnvironment({ DATABASE_URL: url });
   const standbys = new Standbys(pool, environment, SILENT);
-  const share = new SessionShare(pool);
+  const on = <T>(work: (session: PoolClient) => Promise<T>) => withSession(pool, work);
   const { PetStore, PageReader } = CLASSES[engine];
-  const [store, reader] = [new PetStore(share, standbys), new PageReader(share, standbys)];
-  return { dataSource, pool, store, reader };
+  const [store, reader] = [new PetStore(standbys), new PageReader(pool, standbys)];
+  return {
+    dataSource,
+    pool,
+    /** The store, each of whose methods has a session. */
+    store: {
+      insert: (pets: readonly NewPet[]) => on((session) => store.insert(pets, session)),
+      insertOnce: (all: readonly Creation[]) => on((session) => store.insertOnce(all, session)),
+      find: (ids: readonly bigint[]) => on((session) => store.find(ids, session)),
+      deleteOldKeys: () => on((session) => store.deleteOldKeys(session)),
+    },
+    /** Reads pages of a list with these filters. */
+    read: (list: List, filters: readonly EntityColumn[], pages: readonly WantedPage[]) =>
+      on((session) => reader.of(list, filters)(pages, session)),
+  };
 }
 
 export type Stores = Awaited<ReturnType<typeof storesOn>>;
