@@ -25,7 +25,7 @@ export const DATABASE_LIMITS = {
   /** Requests in a statement: more wait for the next one. */
   requestsPerStatement: 256,
   /** Rows that the requests in a statement ask for: further ones wait, unless one alone asks for more. */
-  rowsPerStatement: 4_096,
+  rowsPerStatement: 1_024,
   /** Creates with an Idempotency-Key in a statement: each takes a lock, and PostgreSQL has room for a few thousand. */
   keyedCreatesPerStatement: 64,
   /** As `rowsPerStatement`, on Citus, which reads one page after the other. */

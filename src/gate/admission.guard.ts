@@ -12,7 +12,7 @@ export class AdmissionGuard implements CanActivate {
 
   canActivate(context: ExecutionContext): boolean | Promise<boolean> {
     const request = context.getArgByIndex<Request>(0);
-    const { user, method, route, socket, url } = request;
+    const { user, socket, url } = request;
     if (user === undefined) {
       return true;
     }
@@ -22,6 +22,6 @@ export class AdmissionGuard implements CanActivate {
     const limit = url.includes('limit=') ? Number(request.query['limit']) : 0;
     const rows = limit > 0 ? Math.min(limit, MOST_ROWS) + 1 : 1;
     const response = context.getArgByIndex<Response>(1);
-    return this.gate.admit(response, user.keyId, `${method} ${route.path}`, rows);
+    return this.gate.admit(response, user.keyId, context.getHandler(), rows);
   }
 }

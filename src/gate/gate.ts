@@ -5,15 +5,27 @@ import type { Arrivals } from '../http/http-adapter.js';
 import type { HttpLimits } from '../http/limits.js';
 import { Turns } from './turns.js';
 
+/** An API key that has requests. */
+interface Caller {
+  keyId: string;
+  /** Its requests that are in handlers, or wait for them. */
+  requests: number;
+  /** By operation. */
+  queues: Map<unknown, Queue>;
+}
+
+interface Queue {
+  caller: Caller;
+  /** The places in handlers that its requests take. */
+  places: number;
+}
+
 /** A request with a valid key that is in its handler, or waits for it. */
 interface Admitted {
-  /** Its key's id and its operation. */
-  queue: string;
-  keyId: string;
-  /** How many of the places in handlers it takes. */
+  queue: Queue;
   places: number;
   /** Missing when it is in its handler. */
-  waits: undefined | { deadline: number; enter: () => void; reject: (error: ApiError) => void };
+  waits?: { deadline: number; enter: () => void; reject: (error: ApiError) => void };
   hasLeft: boolean;
 }
 
@@ -25,17 +37,19 @@ interface Admitted {
 export class Gate implements Arrivals {
   /** The requests with a key that are in handlers, and that wait for them. */
   get load() {
-    return { inHandlers: this.admitted - this.waiting.size, waiting: this.waiting.size };
+    return { inHandlers: this.requests - this.waiting.size, waiting: this.waiting.size };
   }
 
-  private readonly unread = new Turns<Socket>();
-  private readonly arrived = new Turns<Response>();
-  private readonly waiting = new Turns<Admitted>();
-  /** Places that are taken, in all and by queue, and requests that are admitted, in all and by key. */
+  /** By network. */
+  private readonly unread = new Turns<string, Socket>();
+  /** By the id of a key, or by network. */
+  private readonly arrived = new Turns<string, Response>();
+  private readonly waiting = new Turns<Queue, Admitted>();
+  private readonly callers = new Map<string, Caller>();
+  /** Of all callers: their requests, the places that those take in handlers, and the queues that have some. */
+  private requests = 0;
   private places = 0;
-  private readonly placesOf = new Map<string, number>();
-  private admitted = 0;
-  private readonly admittedOf = new Map<string, number>();
+  private busyQueues = 0;
   private isReading = false;
   private hasFlooded = false;
   private hasAccepted = false;
@@ -69,8 +83,8 @@ export class Gate implements Arrivals {
     if (this.arrived.size === 0) {
       setImmediate(this.handleSome);
     }
-    const keyId = this.recognize(response.req);
-    this.arrived.add(keyId === undefined ? network : `key ${keyId}`, response);
+    // No network is named like an id.
+    this.arrived.add(this.recognize(response.req) ?? network, response);
   }
 
   /**
@@ -80,16 +94,18 @@ export class Gate implements Arrivals {
    * with n queues, up to about ln(n) times as many places are taken as {@link HttpLimits.places}.
    *
    * @param rows that the request asks for.
-   * @throws ApiError `unavailable` if its key has its share of all requests and what is left, or if the deadline is over.
+   * @throws ApiError `unavailable` if its key has its share of all requests, and as many as are left, or if the deadline is over.
    */
-  admit(response: Response, keyId: string, operation: string, rows: number): true | Promise<true> {
-    const queue = `${keyId} ${operation}`;
+  admit(response: Response, keyId: string, operation: unknown, rows: number): true | Promise<true> {
+    const caller = this.callers.get(keyId) ?? { keyId, requests: 0, queues: new Map() };
+    const queue: Queue = caller.queues.get(operation) ?? { caller, places: 0 };
+    this.count(caller);
+    caller.queues.set(operation, queue);
     const places = Math.ceil(rows / this.limits.rowsPerPlace);
-    const own: Admitted = { queue, keyId, places, waits: undefined, hasLeft: false };
-    this.count(keyId);
+    const own: Admitted = { queue, places, waits: undefined, hasLeft: false };
     response.onceEnded.push(() => this.leave(own));
-    const share = this.limits.places / (this.placesOf.size + (this.placesOf.has(queue) ? 0 : 1));
-    if (this.places < this.limits.places || (this.placesOf.get(queue) ?? 0) < share) {
+    const queues = this.busyQueues + (queue.places === 0 ? 1 : 0);
+    if (this.places < this.limits.places || queue.places < this.limits.places / queues) {
       this.enter(own);
       return true;
     }
@@ -141,30 +157,31 @@ export class Gate implements Arrivals {
   };
 
   /** No number of keys with many requests keeps out one with few. */
-  private count(keyId: string): void {
-    const { admittedOf, limits, admitted } = this;
-    const own = admittedOf.get(keyId) ?? 0;
-    const free = limits.admittedRequests - admitted;
-    if (own >= limits.admittedRequests / (admittedOf.size + 1) && own >= free) {
+  private count(caller: Caller): void {
+    const { callers, limits } = this;
+    const free = limits.admittedRequests - this.requests;
+    const keys = callers.size + (caller.requests === 0 ? 1 : 0);
+    if (caller.requests >= limits.admittedRequests / (keys + 1) && caller.requests >= free) {
       throw overloaded();
     }
     if (free <= 0) {
       this.rejectNewest();
     }
-    this.admitted += 1;
-    admittedOf.set(keyId, own + 1);
+    this.requests += 1;
+    caller.requests += 1;
+    callers.set(caller.keyId, caller);
   }
 
   /** Of the key that has most requests. */
   private rejectNewest(): void {
-    let [most, newest]: [number, Admitted | undefined] = [0, undefined];
+    let newest: Admitted | undefined;
+    const isRather = ({ queue, waits }: Admitted) =>
+      newest === undefined ||
+      queue.caller.requests > newest.queue.caller.requests ||
+      (queue.caller === newest.queue.caller && waits!.deadline > newest.waits!.deadline);
     for (const queue of this.waiting.values()) {
       const last = queue.at(-1)!;
-      const count = this.admittedOf.get(last.keyId)!;
-      const isNewer = count === most && last.waits!.deadline > newest!.waits!.deadline;
-      if (count > most || isNewer) {
-        [most, newest] = [count, last];
-      }
+      newest = isRather(last) ? last : newest;
     }
     if (newest !== undefined) {
       this.reject(newest);
@@ -191,8 +208,9 @@ export class Gate implements Arrivals {
 
   private enter(own: Admitted): void {
     own.waits = undefined;
+    this.busyQueues += own.queue.places === 0 ? 1 : 0;
+    own.queue.places += own.places;
     this.places += own.places;
-    this.placesOf.set(own.queue, (this.placesOf.get(own.queue) ?? 0) + own.places);
   }
 
   /** It has ended its response, or its client has left, or it was rejected. */
@@ -201,29 +219,24 @@ export class Gate implements Arrivals {
       return;
     }
     own.hasLeft = true;
-    this.admitted -= 1;
-    reduce(this.admittedOf, own.keyId, 1);
+    const { queue, places } = own;
+    this.requests -= 1;
+    queue.caller.requests -= 1;
+    if (queue.caller.requests === 0) {
+      this.callers.delete(queue.caller.keyId);
+    }
     if (own.waits !== undefined) {
-      this.waiting.delete(own.queue, own);
+      this.waiting.delete(queue, own);
       return;
     }
-    this.places -= own.places;
-    reduce(this.placesOf, own.queue, own.places);
+    this.places -= places;
+    queue.places -= places;
+    this.busyQueues -= queue.places === 0 ? 1 : 0;
     while (this.waiting.size > 0 && this.places < this.limits.places) {
       const next = this.waiting.next()!;
       next.waits!.enter();
       this.enter(next);
     }
-  }
-}
-
-/** Forgets the name when its count is 0. */
-function reduce(counts: Map<string, number>, name: string, by: number): void {
-  const left = counts.get(name)! - by;
-  if (left === 0) {
-    counts.delete(name);
-  } else {
-    counts.set(name, left);
   }
 }
 

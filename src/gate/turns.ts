@@ -1,18 +1,18 @@
 /** Queues that take turns, so that none waits longer because another one is long. */
-export class Turns<Item> {
+export class Turns<Name, Item> {
   /** None is empty. The next turn is that of the first one. */
-  private readonly queues = new Map<string, Item[]>();
+  private readonly queues = new Map<Name, Item[]>();
   size = 0;
 
   get queueCount(): number {
     return this.queues.size;
   }
 
-  has(name: string): boolean {
+  has(name: Name): boolean {
     return this.queues.has(name);
   }
 
-  add(name: string, item: Item): void {
+  add(name: Name, item: Item): void {
     const queue = this.queues.get(name);
     if (queue === undefined) {
       this.queues.set(name, [item]);
@@ -36,7 +36,7 @@ export class Turns<Item> {
   }
 
   /** @returns whether it had this item. */
-  delete(name: string, item: Item): boolean {
+  delete(name: Name, item: Item): boolean {
     const queue = this.queues.get(name) ?? [];
     const position = queue.indexOf(item);
     if (position < 0) {

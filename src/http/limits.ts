@@ -11,7 +11,7 @@ export class HttpLimits {
   /** Such requests of all open connections, which take up to 2 KB each. Beyond that, a flood's connection is closed. */
   excess = 30_000;
   /** Between a flood and the next connection that waits for its turn to be read. */
-  floodPause = 10;
+  floodPause = 25;
   /** Requests without a complete response. For one more, the idlest such connection is closed, or its own if it has two. */
   pendingRequests = 12_000;
   /** Bytes that are held for clients: of heads, of bodies that are arriving, and of responses that they have not read. */
@@ -21,7 +21,7 @@ export class HttpLimits {
   /** Places in handlers for requests with an API key. Further requests wait for one until their deadline; then 503. */
   places = 128;
   /** Rows that a request asks for with `limit`, for each place that it takes. */
-  rowsPerPlace = 32;
+  rowsPerPlace = 16;
   /** Requests that a turn of the event loop begins to handle, or as many as there are free {@link places}. */
   requestsPerTurn = 8;
   /** Bytes of a request body; a longer one is rejected with 413. */
