@@ -150,6 +150,17 @@ const FIGURES: Record<string, string[]> = {
     `of an API key in handlers or waiting for them | ${figure(limits.admittedRequests / 2)} |`,
     `without a complete response | ${figure(limits.pendingRequests)} |`,
   ],
+  'ARCHITECTURE.md': [
+    `is ${seconds(limits.deadline)} seconds after it has arrived, with its body. A use of a session that has begun by then ends within ${seconds(times.use)} seconds`,
+    `${figure(limits.backlog)} connections | until the event loop`,
+    `${figure(limits.connections)} connections | one at a time, ${limits.floodPause} ms after another flood`,
+    `${figure(limits.pendingRequests)} requests, ${limits.requestsPerConnection} of a connection | ${limits.requestsPerTurn} or more in each turn`,
+    `${limits.bodyBytes / KIB} KiB, ${figure(limits.bodyChunks)} chunks | ${seconds(limits.requestTimeout)} seconds`,
+    `${figure(limits.admittedRequests)} requests, of one key ${figure(limits.admittedRequests / 2)}; ${limits.places} places`,
+    `${times.requestsPerStatement} requests, ${figure(times.rowsPerStatement)} rows; ${times.statementsPerLane} statements of a lane`,
+    `${seconds(times.statement)} seconds, ${seconds(times.use)} for a use of a session`,
+    `${limits.heldBytes / MIB} MiB for all | ${seconds(limits.socketTimeout)} seconds without progress`,
+  ],
   'docs/operations.md': [
     `finishes the requests in progress, for at most ${seconds(limits.stopTimeout)} seconds`,
     `PostgreSQL cancels it after ${seconds(times.statement)} seconds`,
