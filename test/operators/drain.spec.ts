@@ -67,7 +67,10 @@ describe('a process', () => {
     expect(await isReady(base!)).toBe(false);
     const since = performance.now();
     program.signalGroup('SIGINT');
-    expect(await program.outcome).toMatchObject({ code: 0, stderr: '' });
+    const { code, stderr } = await program.outcome;
+    expect(stderr).toBe('');
+    // npm passes its SIGINT on. On a busy machine that comes when Node has removed all handlers, and ends the process.
+    expect([0, null]).toContain(code);
     expect(performance.now() - since).toBeLessThan(20_000);
   });
 
