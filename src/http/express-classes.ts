@@ -88,6 +88,10 @@ export class Response extends ExpressResponse {
 
   override end(...content: any[]): this {
     this.onceEnded.splice(0).forEach((act) => act());
+    if (!this.req.complete) {
+      // Node would read the rest without limit if nobody did.
+      this.req.resume();
+    }
     super.end(...content);
     this.note(Number(this.getHeader('Content-Length') ?? 0));
     return this;

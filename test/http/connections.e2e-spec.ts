@@ -190,19 +190,30 @@ describe.each<[status: number, line: string, headers: () => string[]]>([
 });
 
 describe('a body that nobody reads', () => {
-  // test/faults/attackers.ts has tiny chunks.
-  it('has an end, even if its client sends without end', async () => {
+  /** Sends chunks until the connection is closed. @returns the bytes that were sent. */
+  async function sendWithoutEnd(chunks: string): Promise<number> {
     const client = connect(service.port, '127.0.0.1')
       .on('error', () => {})
       .resume();
     client.write(request('POST /v1/pets', [CHUNKED]));
-    const since = performance.now();
-    const chunk = `ea60\r\n${'x'.repeat(60_000)}\r\n`;
-    const goOn = (error?: Error | null) => error ?? client.write(chunk, goOn);
+    // After the response, Node reads in another way.
+    await once(client, 'data');
+    const goOn = (error?: Error | null) => error ?? client.write(chunks, goOn);
     goOn();
     await new Promise((resolve) => client.once('close', resolve));
+    return client.bytesWritten;
+  }
+
+  it('has an end, even if its client sends without end, and is not read on if its chunks are tiny', async () => {
+    const since = performance.now();
+    const [, tiny] = await Promise.all([
+      sendWithoutEnd(`ea60\r\n${'x'.repeat(60_000)}\r\n`),
+      sendWithoutEnd('1\r\nx\r\n'.repeat(10_000)),
+    ]);
     // Node looks once a second.
     expect(performance.now() - since).toBeLessThan(requestTimeout + 5_000);
+    // The system's buffers are full.
+    expect(tiny).toBeLessThan(12 * 1024 * 1024);
   });
 
   it('is not read by a handler beyond its number of chunks: 413', async () => {
