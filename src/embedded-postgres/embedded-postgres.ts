@@ -57,8 +57,8 @@ export class EmbeddedPostgres {
         }
       });
       const account = await postgresAccount(data);
-      const deadline = Date.now() + START_TIMEOUT;
-      while (Date.now() < deadline) {
+      const deadline = performance.now() + START_TIMEOUT;
+      while (performance.now() < deadline) {
         const running = await EmbeddedPostgres.join(data);
         if (running !== undefined) {
           return running;
@@ -119,8 +119,8 @@ export class EmbeddedPostgres {
       if (rows[0].isLast) {
         // PostgreSQL's fast shutdown. Until it ends this session, the exclusive lock keeps others from joining.
         signal(this.processId, 'SIGINT');
-        const deadline = Date.now() + STOP_TIMEOUT;
-        while (signal(this.processId, 0) && Date.now() < deadline) {
+        const deadline = performance.now() + STOP_TIMEOUT;
+        while (signal(this.processId, 0) && performance.now() < deadline) {
           await wait(20);
         }
       }
