@@ -1,11 +1,11 @@
-/** Clients who mean harm: `node … attackers.ts NAME PORT KEY` runs those of one name until it is killed. */
+/** Clients who mean harm: `node … attackers.ts NAME PORT KEY KEY` runs those of one name until it is killed. */
 import { randomInt } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
 import { Cursors } from '../../src/listing/cursors.js';
 import { request } from '../support/raw-http.js';
 
-/** The key is valid, but not that of other clients. */
-const [name = '', port, key] = process.argv.slice(2);
+/** The keys are valid, but not those of other clients. */
+const [name = '', port, ...keys] = process.argv.slice(2);
 
 /** Opens a connection, which does not read. Errors and ends are ignored. */
 function open(bytes = ''): Socket {
@@ -27,6 +27,14 @@ const many = (bytes?: string | (() => string)) => (count: number) => {
       clearInterval(opening);
     }
   }, 10);
+};
+
+/** Sends the requests in so many connections, and again when each has had its last response. */
+const inTurn = (bytes: () => string) => (count: number) => {
+  Array.from({ length: count }, () => {
+    const socket = open(bytes()).on('data', () => socket.write(bytes()));
+    socket.resume();
+  });
 };
 
 /** Sends the request so many times a second, on one connection that reads the responses. */
@@ -51,7 +59,8 @@ const insist = (bytes: string, more?: string) => (count: number) => {
   Array.from({ length: count }, again);
 };
 
-const KEY = `Authorization: Bearer ${key}`;
+const KEYS = keys.map((key) => `Authorization: Bearer ${key}`);
+const [KEY = ''] = KEYS;
 const LISTS = '/v1/pets';
 const get = (path: string, ...headers: string[]) => request(`GET ${path}`, headers);
 const post = (body: string) =>
@@ -64,10 +73,14 @@ const BUNDLE = get('/docs/assets/swagger-ui-bundle.js');
 const LIVE = get('/health/live');
 const PAGE = get(`${LISTS}?limit=100`, KEY);
 /** Each after a pet of its own, of the thousand that there are: no two share a place in a statement. */
-const differentPages = (count: number) => () =>
-  Array.from({ length: count }, () => new Cursors('pets').after(BigInt(randomInt(900))))
-    .map((cursor) => get(`${LISTS}?limit=100&cursor=${cursor}`, KEY))
-    .join('');
+const differentPages =
+  (count: number, method = 'GET') =>
+  () =>
+    Array.from({ length: count }, () => new Cursors('pets').after(BigInt(randomInt(900))))
+      .map((cursor) => request(`${method} ${LISTS}?limit=100&cursor=${cursor}`, [KEY]))
+      .join('');
+let next = 0;
+const keyInTurn = () => KEYS[next++ % KEYS.length]!;
 const CHUNKED = request(`POST ${LISTS}`, ['Transfer-Encoding: chunked']);
 const CHUNKS = '1\r\nx\r\n'.repeat(10_000);
 
@@ -131,6 +144,12 @@ export const ATTACKS: Record<string, (count: number) => void> = {
   '6,500 connections of one key: a page of 158 KB each, unread': many(PAGE),
   '2,000 connections of one key: 20 pages of 158 KB each, unread': many(PAGE.repeat(20)),
   '400 connections of one key: 18 different pages of 158 KB each, unread': many(differentPages(18)),
+  '32 connections of one key: HEAD of a different page of 158 KB, one after the other': inTurn(
+    differentPages(1, 'HEAD'),
+  ),
+  '84 connections of two keys: 3 assets and 17 lists each, unread': many(
+    () => BUNDLE.repeat(3) + get(LISTS, keyInTurn()).repeat(17),
+  ),
   '10,000 connections that send nothing': () => many()(11_000),
   '10,000 connections: a probe each, then nothing': () => many(LIVE)(11_000),
   '8 connections: pipelined probes without end': insist('', LIVE.repeat(1_000)),

@@ -20,17 +20,21 @@ const SHORT =
 export async function attacks(run: Run): Promise<void> {
   const { url } = run.postgres;
   await fill(url, 1_000, `repeat('🐾', 255)`);
-  const attacker = await administerKeys(url, (keys) => keys.issue('attacker'));
+  const attackers = await administerKeys(url, async (keys) => [
+    await keys.issue('attacker'),
+    await keys.issue('another key of the attacker'),
+  ]);
+  const attackersKeys = attackers.map((one) => one.key);
   for (const name of Object.keys(ATTACKS).filter((each) => !run.isShort || SHORT.test(each))) {
     const proxies = run.isShort || !SHORT.test(name) ? [] : PROXIES;
     for (const proxy of [undefined, ...proxies]) {
-      await attack(run, attacker.key, name, proxy);
+      await attack(run, attackersKeys, name, proxy);
     }
   }
 }
 
 /** @param via what is attacked in place of the service itself. */
-async function attack(run: Run, attackersKey: string, name: string, via?: ProxyName) {
+async function attack(run: Run, attackersKeys: string[], name: string, via?: ProxyName) {
   const { postgres, key, count } = run;
   const service = await Service.start(postgres.url, { TRUST_PROXY: via ? '1' : '' });
   const proxy = via && (await Proxy.start(via, [service.port, service.port]));
@@ -43,7 +47,7 @@ async function attack(run: Run, attackersKey: string, name: string, via?: ProxyN
   const peak = service.watchMemory();
   const attackers = Program.start(
     process.execPath,
-    ['--import', '@swc-node/register/esm-register', ATTACKERS, name, `${port}`, attackersKey],
+    ['--import', '@swc-node/register/esm-register', ATTACKERS, name, `${port}`, ...attackersKeys],
     { cwd: PROJECT_ROOT },
   );
   await attackers.says(/connected/);
