@@ -1,3 +1,4 @@
+import { executionAsyncResource } from 'node:async_hooks';
 import { execFileSync } from 'node:child_process';
 import { isUnavailable } from '../../src/errors/database-error.js';
 import { read } from '../support/documents.js';
@@ -71,7 +72,7 @@ describe('Node, on whose internals src/http relies,', () => {
       /if \(res\._last\) \{[^]*?destroySoon\(\)[^]*?outgoing\.shift\(\)[^]*?assignSocket\(socket\)/,
     ],
     [
-      'stops and starts the reading of a socket with pause and resume (Connection.take, Connections.readLater)',
+      'stops and starts the reading of a socket with pause and resume (Connection.stopReading, Connections.readInTurn)',
       server,
       /socket\.on\('resume', onSocketResume[^]*?socket\.on\('pause', onSocketPause/,
     ],
@@ -105,11 +106,41 @@ describe('Node, on whose internals src/http relies,', () => {
       server,
       /new server\[kServerResponse\]\(req/,
     ],
+    [
+      'destroys connections without a request when the server closes, but for those with a response (Connections.stop)',
+      server,
+      /server\.closeIdleConnections\(\)[^]*?_httpMessage && ![^]*?finished[^]*?socket\.destroy\(\)/,
+    ],
   ])('%s', (promise, text, pattern) => {
     if (!pattern.test(text)) {
       throw new Error(
         `Node ${process.versions.node} may not do this any more: it ${promise}. Read its lib/_http_*.js, and change src/http.`,
       );
     }
+  });
+
+  it('Express gives each request and response the prototype that it has already (classesFor)', () => {
+    const [set] =
+      /setPrototypeOf\(req, this\.request\)\s+Object\.setPrototypeOf\(res, this\.response\)/.exec(
+        read('node_modules/express/lib/application.js'),
+      ) ?? [];
+    expect(set).toBeDefined();
+  });
+
+  it('the resource of a tick is the object that nextTick makes for its callback (src/cli/serve.ts)', async () => {
+    const members = await new Promise((resolve) => {
+      process.nextTick(() => resolve(Object.keys(executionAsyncResource())));
+    });
+    expect(members).toContain('callback');
+  });
+
+  it('V8 has the flags that the service sets (src/cli/serve.ts, package.json)', () => {
+    const flags = [
+      '--heap-growing-percent',
+      '--allocation-site-pretenuring',
+      '--max-semi-space-size',
+    ];
+    const options = execFileSync(process.execPath, ['--v8-options'], { encoding: 'utf8' });
+    expect(flags.filter((flag) => !options.includes(`  ${flag} (`))).toEqual([]);
   });
 });
