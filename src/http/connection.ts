@@ -26,7 +26,7 @@ export class Connection {
   movedAt = 0;
   /** The bytes that its client had received when that was last known to grow, and `performance.now()` then. */
   received = 0;
-  receivedAt = 0;
+  receivedAt = performance.now();
   /** Bytes that were read and belong to complete requests. */
   private parsed = 0;
   private lastWords = () => '';
