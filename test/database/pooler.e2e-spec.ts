@@ -1,68 +1,27 @@
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { freePort } from '../../scripts/free-port.mjs';
 import { readEnvironment } from '../../src/config/environment.js';
 import { connectToServe } from '../../src/database/connect.js';
-import { postgresAccount } from '../../src/embedded-postgres/embedded-postgres.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
 import { ask } from '../support/ask.js';
 import { catalog } from '../support/catalog.js';
 import { describeWith } from '../support/describe-with.js';
-import { PATH, Program } from '../support/program.js';
-import { createMigratedDatabase, dropDatabase, onServer } from '../support/database.js';
+import { createMigratedDatabase, dropDatabase } from '../support/database.js';
+import { pgBouncerBefore, setForSessions } from '../support/pooler.js';
 import { startService, type TestService } from '../support/service.js';
-import { temporaryFolder } from '../support/temporary-folder.js';
 
 const DATABASE_POOLER = 'transaction';
-
-/** Starts a PgBouncer before one database, with one session to it. @returns the database's URL through it. */
-async function pgBouncerBefore(database: string) {
-  const { hostname, port, username, password, pathname } = new URL(database);
-  const folder = await temporaryFolder();
-  const listenPort = await freePort();
-  const file = join(folder, 'pgbouncer.ini');
-  await writeFile(
-    file,
-    `[databases]
-    * = host=${hostname} port=${port} user=${username} password=${password}
-    [pgbouncer]
-    listen_addr = 127.0.0.1
-    listen_port = ${listenPort}
-    unix_socket_dir =
-    auth_type = any
-    pool_mode = transaction
-    default_pool_size = 1
-    ignore_startup_parameters = options,extra_float_digits
-    `.replaceAll(/^ +/gm, ''),
-  );
-  // It does not run as root either.
-  const ids = await postgresAccount(folder);
-  const program = Program.start('pgbouncer', [file], { ids, env: { PATH } });
-  await program.says(/process up/, 'stderr');
-  const url = `postgres://pooled@127.0.0.1:${listenPort}${pathname}`;
-  return { url, stop: () => program.end('SIGTERM') };
-}
 
 describeWith('pgbouncer')('behind PgBouncer in transaction mode', () => {
   let url: string;
   let pooler: Awaited<ReturnType<typeof pgBouncerBefore>>;
   beforeEach(async () => {
     url = await createMigratedDatabase();
-    pooler = await pgBouncerBefore(url);
+    pooler = await pgBouncerBefore(url, 1);
   });
   afterEach(async () => {
     await pooler.stop();
     await dropDatabase(url);
   });
-
-  /** Settings of the database, as if they were of the role. The pooler must have no session yet. */
-  const setForSessions = async (settings: Record<string, string>) => {
-    const name = new URL(url).pathname.slice(1);
-    for (const [setting, value] of Object.entries(settings)) {
-      await onServer(`alter database ${name} set ${setting} = '${value}'`);
-    }
-  };
 
   async function refusal(variables: Record<string, string>): Promise<string> {
     const environment = readEnvironment({ DATABASE_URL: pooler.url, ...variables });
@@ -78,7 +37,10 @@ describeWith('pgbouncer')('behind PgBouncer in transaction mode', () => {
   });
 
   it('it does not start without the settings that its role must have, and says how to set them for the role that logs in', async () => {
-    await setForSessions({ default_transaction_isolation: 'serializable', role: 'pg_monitor' });
+    await setForSessions(url, {
+      default_transaction_isolation: 'serializable',
+      role: 'pg_monitor',
+    });
     const statements = (await refusal({ DATABASE_POOLER })).split('\n').slice(1);
     expect(statements.toSorted()).toEqual([
       `alter role postgres set default_transaction_isolation = 'read committed';`,
@@ -88,7 +50,7 @@ describeWith('pgbouncer')('behind PgBouncer in transaction mode', () => {
   });
 
   it('two services respond to all of many requests at once with 2xx', async () => {
-    await setForSessions({ jit: 'off', statement_timeout: '1500ms' });
+    await setForSessions(url, { jit: 'off', statement_timeout: '1500ms' });
     const start = () => startService({ DATABASE_POOLER }, pooler.url);
     const services = [await start(), await start()];
     const post = ({ api }: TestService) =>
