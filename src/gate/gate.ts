@@ -104,8 +104,7 @@ export class Gate implements Arrivals {
     const places = Math.ceil(rows / this.limits.rowsPerPlace);
     const own: Admitted = { queue, places, waits: undefined, hasLeft: false };
     response.onceEnded.push(() => this.leave(own));
-    const queues = this.busyQueues + (queue.places === 0 ? 1 : 0);
-    if (this.places < this.limits.places || queue.places < this.limits.places / queues) {
+    if (!this.waiting.has(queue) && this.mayEnter(queue)) {
       this.enter(own);
       return true;
     }
@@ -114,6 +113,7 @@ export class Gate implements Arrivals {
       const enter = () => resolve(true);
       own.waits = { deadline: response.req.deadline, enter, reject };
       this.waiting.add(queue, own);
+      this.letEnter(queue);
     });
   }
 
@@ -206,7 +206,23 @@ export class Gate implements Arrivals {
     this.leave(one);
   }
 
+  private mayEnter({ places }: Queue): boolean {
+    const queues = this.busyQueues + (places === 0 ? 1 : 0);
+    return this.places < this.limits.places || places < this.limits.places / queues;
+  }
+
+  /** Lets those enter who now may: queues in turn while there are places, and this one up to its share. */
+  private letEnter(queue: Queue): void {
+    while (this.waiting.size > 0 && this.places < this.limits.places) {
+      this.enter(this.waiting.next()!);
+    }
+    while (this.waiting.has(queue) && this.mayEnter(queue)) {
+      this.enter(this.waiting.next(queue)!);
+    }
+  }
+
   private enter(own: Admitted): void {
+    own.waits?.enter();
     own.waits = undefined;
     this.busyQueues += own.queue.places === 0 ? 1 : 0;
     own.queue.places += own.places;
@@ -232,11 +248,7 @@ export class Gate implements Arrivals {
     this.places -= places;
     queue.places -= places;
     this.busyQueues -= queue.places === 0 ? 1 : 0;
-    while (this.waiting.size > 0 && this.places < this.limits.places) {
-      const next = this.waiting.next()!;
-      next.waits!.enter();
-      this.enter(next);
-    }
+    this.letEnter(queue);
   }
 }
 

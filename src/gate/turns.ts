@@ -22,17 +22,18 @@ export class Turns<Name, Item> {
     this.size += 1;
   }
 
-  /** Takes the first item of the queue whose turn it is. */
-  next(): Item | undefined {
-    for (const [name, queue] of this.queues) {
-      this.queues.delete(name);
-      if (queue.length > 1) {
-        this.queues.set(name, queue);
-      }
-      this.size -= 1;
-      return queue.shift();
+  /** Takes the first item of the queue whose turn it is, or of the named one. It has its next turn after all others. */
+  next(name: Name | undefined = this.queues.keys().next().value): Item | undefined {
+    const queue = this.queues.get(name!);
+    if (queue === undefined) {
+      return undefined;
     }
-    return undefined;
+    this.queues.delete(name!);
+    if (queue.length > 1) {
+      this.queues.set(name!, queue);
+    }
+    this.size -= 1;
+    return queue.shift();
   }
 
   /** @returns whether it had this item. */
