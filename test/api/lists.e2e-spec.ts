@@ -34,7 +34,7 @@ const list = (text: string) => text.trim().split(/\s+/);
 const IDS = [
   INT64_MIN,
   INT64_MIN + 1n,
-  ...Array.from({ length: 296 }, (_, i) => BigInt(i - 150) * 18_000_000_000_000_001n + 1n),
+  ...Array.from({ length: 126 }, (_, i) => BigInt(i - 64) * 18_000_000_000_000_001n + 1n),
   INT64_MAX - 1n,
   INT64_MAX,
 ];

@@ -311,6 +311,8 @@ it.each([1, 2, 3, 4, 5])(
     };
     const KEYS = 'abcdefghijklm';
     const present = new Set<Coming>();
+    // Tens of thousands of calls of `expect` take most of this test's time.
+    const faults: string[] = [];
     for (let step = 0; step < 3_000; step += 1) {
       const isBurst = below(20) === 0;
       const key = KEYS[below(isBurst ? 12 : 13)]!;
@@ -318,8 +320,10 @@ it.each([1, 2, 3, 4, 5])(
         const own = [...present].filter(({ name, state }) => name[0] === key && state !== 'left');
         const one = new Coming(key, [1, 21, 101][below(3)], ['GET', 'POST'][below(2)]);
         present.add(one);
-        if (own.length < limits.admittedRequests / (KEYS.length + 2)) {
-          expect(one.error).toBeUndefined();
+        if (own.length < limits.admittedRequests / (KEYS.length + 2) && one.error !== undefined) {
+          faults.push(
+            `step ${step}: a request of ${key}, which had ${own.length}: ${(one.error as Error).message}`,
+          );
         }
       }
       if (below(3) === 0) {
@@ -338,10 +342,12 @@ it.each([1, 2, 3, 4, 5])(
           present.delete(one);
         }
       }
-      expect(present.size).toBeLessThanOrEqual(limits.admittedRequests);
       const { waiting, inHandlers } = gate.load;
-      expect(inHandlers === 0 && waiting > 0).toBe(false);
+      if (present.size > limits.admittedRequests || (inHandlers === 0 && waiting > 0)) {
+        faults.push(`step ${step}: ${present.size} present, ${inHandlers} in, ${waiting} waiting`);
+      }
     }
+    expect(faults).toEqual([]);
     present.forEach((one) => one.end());
     await turn();
     expect(gate.load).toEqual({ inHandlers: 0, waiting: 0 });

@@ -9,6 +9,17 @@ import { until } from '../support/until.js';
 const SEED = Number(process.env['FUZZ_SEED'] ?? 20_260_101);
 const CONNECTIONS = FULL_LENGTH ? 8_000 : 1_000;
 
+/** A failure is its cause and what repeats it. The counterexample, which may have 500 KB, is not printed. */
+async function asyncReporter<T>({ errorInstance, ...run }: fc.RunDetails<T>): Promise<void> {
+  if (run.failed) {
+    const error = errorInstance instanceof Error ? errorInstance : new Error('interrupted');
+    const { seed, counterexamplePath: path } = run;
+    const repetition = `fc.assert(…, ${JSON.stringify({ seed, path })}) repeats it.`;
+    error.stack = error.stack!.replace(error.message, (cause) => `${cause}\n${repetition}`);
+    throw error;
+  }
+}
+
 /** Text that means something somewhere, or any bytes, one a character. */
 const text = fc.oneof(
   fc.constantFrom('', ' ', '0', '-1', '1e1', '05', '101', '9223372036854775808', '__proto__'),
@@ -120,7 +131,7 @@ describe('requests that are nearly valid', () => {
       expect(expectResponses(received)).toBeGreaterThan(0);
       service.log.length = 0;
     });
-    await fc.assert(property, { seed: SEED, numRuns: CONNECTIONS });
+    await fc.assert(property, { seed: SEED, numRuns: CONNECTIONS, asyncReporter });
     expect(service.pool.waitingCount).toBe(0);
     await service.api.get('/v1/pets').expect(200);
   });
@@ -143,7 +154,12 @@ describe('pieces of requests, garbage, half-closes and resets, in any order', ()
         await play(port(), all, 25_000);
         service.log.length = 0;
       });
-      await fc.assert(property, { seed: SEED, numRuns: ROUNDS, endOnFailure: true });
+      await fc.assert(property, {
+        seed: SEED,
+        numRuns: ROUNDS,
+        endOnFailure: true,
+        asyncReporter,
+      });
       await until('no connection is left', async () => (await service.connections()) === 0);
       expect(service.admitted()).toBe(0);
       expect(service.listenerErrors()).toEqual({});

@@ -1,5 +1,7 @@
+import fs from 'node:fs';
 import { newApiKey } from '../../src/api-key.js';
 import { traceIdOf } from '../../src/access-log/access-log.js';
+import { bufferedStandardOutput } from '../../src/logging/logger.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { until } from '../support/until.js';
 import { serviceOfTests } from '../support/service.js';
@@ -189,4 +191,21 @@ describe.each<[string, [forwardedFor: string[], client: string][]]>([
     await exchange(service.port, request('GET /health/live', headers));
     expect(service.log.map((line) => JSON.parse(line).client)).toEqual([client]);
   });
+});
+
+it('a line of the log is written within a second, however few there are', () => {
+  jest.useFakeTimers();
+  const written = jest.spyOn(fs, 'write').mockImplementation(() => {});
+  const line = '{"msg":"a line"}\n';
+  const isWritten = () =>
+    written.mock.calls.some(([fd, bytes]) => fd === 1 && String(bytes) === line);
+  try {
+    bufferedStandardOutput().write(line);
+    expect(isWritten()).toBe(false);
+    jest.advanceTimersByTime(1_000);
+    expect(isWritten()).toBe(true);
+  } finally {
+    written.mockRestore();
+    jest.useRealTimers();
+  }
 });

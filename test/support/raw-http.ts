@@ -41,7 +41,11 @@ export class RawConnection {
 
   /** @returns the next response; the names of its headers are in lower case. */
   async answer(method = 'GET'): Promise<Answer> {
-    const head = await this.take(/^HTTP\/1\.1 (\d{3}).*?\r\n\r\n/s);
+    let head: RegExpExecArray | null = null;
+    while ((head = /^HTTP\/1\.1 (\d{3}).*?\r\n\r\n/s.exec(this.received)) === null) {
+      await this.receiveMore();
+    }
+    this.received = this.received.slice(head[0].length);
     const status = Number(head[1]);
     const fields = head[0].matchAll(/^([^:\r\n]+): ?(.*)\r$/gm);
     const headers = Object.fromEntries(
@@ -49,7 +53,14 @@ export class RawConnection {
     );
     const hasBody = method !== 'HEAD' && status >= 200 && status !== 204;
     const length = hasBody ? Number(headers['content-length']) : 0;
-    const [body] = await this.take(new RegExp(`^.{${length}}`, 's'));
+    if (Number.isNaN(length)) {
+      throw new Error(`a response without Content-Length: ${head[0]}`);
+    }
+    while (this.received.length < length) {
+      await this.receiveMore();
+    }
+    const body = this.received.slice(0, length);
+    this.received = this.received.slice(length);
     return { status, headers, text: Buffer.from(body, 'latin1').toString() };
   }
 
@@ -64,17 +75,9 @@ export class RawConnection {
     return this.received;
   }
 
-  /** Waits until what came begins with what `pattern` matches. @returns it, which is then taken. */
-  private async take(pattern: RegExp): Promise<RegExpExecArray> {
-    for (;;) {
-      const match = pattern.exec(this.received);
-      if (match !== null) {
-        this.received = this.received.slice(match[0].length);
-        return match;
-      }
-      if (!(await this.receive())) {
-        throw new Error(`the connection ended after ${JSON.stringify(this.received)}`);
-      }
+  private async receiveMore(): Promise<void> {
+    if (!(await this.receive())) {
+      throw new Error(`the connection ended after ${JSON.stringify(this.received)}`);
     }
   }
 

@@ -156,7 +156,7 @@ async function converseOn(port: number, all: Piece[], patience: number): Promise
         ? it
         : `${it.send.split('\r\n', 1)[0]} … ${it.send.length} bytes, ${it.send.split('{id}').length - 1} ids`,
     );
-    return `\n${done.join('\n')}\nreceived: ${JSON.stringify(received).slice(-3_000)}`;
+    return `\n${done.join('\n')}\nreceived: ${JSON.stringify(received).slice(-1_000)}`;
   };
   if (end === 'open') {
     throw new Error(`A connection is open after ${patience} ms: ${shown()}`);
@@ -165,7 +165,7 @@ async function converseOn(port: number, all: Piece[], patience: number): Promise
     const mayLack = hasLeft || (isReset && packets > 1);
     expectOrder(received, sent, { packets, hasLeft: mayLack, hasOpen: isOpen });
   } catch (error) {
-    throw new Error(`${(error as Error).message}: ${shown()}`, { cause: error });
+    throw new Error(`${(error as Error).message}: ${shown()}`);
   }
 }
 

@@ -11,7 +11,8 @@ export function until<Value>(
   read: () => Value | Promise<Value>,
   { holds = Boolean, seconds = 120 }: { holds?: (value: Value) => boolean; seconds?: number } = {},
 ): Promise<Value> {
-  const deadline = Date.now() + seconds * 1000;
+  const start = Date.now();
+  const deadline = start + seconds * 1000;
   let value: Value;
   return evidence.awaiting(`until ${description}`, async () => {
     while (!holds((value = await read()))) {
@@ -19,7 +20,8 @@ export function until<Value>(
         const last = inspect(value, { depth: 4, breakLength: 120 });
         throw new Error(`waited ${seconds} s in vain until ${description}; last: ${last}`);
       }
-      await wait(10);
+      // What takes long needs the CPU that reading takes.
+      await wait(Math.min(10 + (Date.now() - start) / 20, 200));
     }
     return value;
   });
