@@ -5,7 +5,7 @@ import { PROJECT_ROOT } from '../config/project-root.js';
 
 /** The guides, `docs/guides/<name>.md`, in the order in which pages list them. */
 const GUIDES =
-  'getting-started authentication pagination errors retries generated-clients deprecation';
+  'getting-started authentication pagination errors retries typescript-client generated-clients deprecation';
 
 const markdown = new Marked({
   renderer: {

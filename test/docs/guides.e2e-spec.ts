@@ -1,4 +1,7 @@
+import { once } from 'node:events';
 import { symlink, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { basename, join } from 'node:path';
 import { type Options, transform } from '@swc/core';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
@@ -100,11 +103,11 @@ clock = last = 0
 def sleep(seconds):
     global clock
     clock += seconds
-def urlopen(request, timeout):
+def open_url(self, request, data=None, timeout=None):
     global last
     last = clock
     raise http.client.IncompleteRead(b"") if clock == 0 else urllib.error.HTTPError("", 503, "", {"Retry-After": "1"}, io.BytesIO(b'{"code":"unavailable"}'))
-time.monotonic, time.sleep, urllib.request.urlopen = lambda: clock, sleep, urlopen
+time.monotonic, time.sleep, urllib.request.OpenerDirector.open = lambda: clock, sleep, open_url
 atexit.register(lambda: print(last))
 `,
   };
@@ -117,6 +120,38 @@ atexit.register(lambda: print(last))
       expect(code).toBe(1);
       expect(Number(stdout)).toBeGreaterThanOrEqual(30);
       expect(Number(stdout)).toBeLessThan(45);
+    },
+  );
+
+  const SAMPLES_OF_CREATE = Object.keys(OUTAGE).map((language) => ['retries', language] as const);
+  const NOT_PROMISED = [
+    ['a redirect', 301, { Location: '/v1/pets' }, ''],
+    ['a list with 200', 200, {}, '[{"id":1}]'],
+    ['JSON of another kind', 201, {}, '{"ok":true}'],
+    ['a list', 201, {}, '[{"id":1}]'],
+    ['HTML', 201, {}, '<html>'],
+    ['no body', 204, {}, ''],
+  ] as const;
+  itWith('python3').each([...SAMPLES_OF_CREATE, ['pagination', 'typescript'] as const])(
+    'fail if a response is not what they expect: %s in %s',
+    async (guide, language) => {
+      const sample = SAMPLES.find((it) => it.guide === guide && it.language === language)!;
+      for (const [what, status, headers, body] of NOT_PROMISED) {
+        const isList = guide === 'pagination' && body.startsWith('[');
+        const server = createServer((request, response) => {
+          // Whoever follows the redirect gets what it would believe.
+          const isFollowed = status === 301 && request.method === 'GET' && guide === 'retries';
+          response.writeHead(isFollowed ? 200 : isList ? 500 : status, headers);
+          response.end(isFollowed ? '[{"id":1}]' : body);
+        });
+        await once(server.listen(0, '127.0.0.1'), 'listening');
+        const { port } = server.address() as AddressInfo;
+        const env = { BASE: `http://127.0.0.1:${port}/v1`, KEY: 'key' };
+        const { code, stdout } = await run(language, sample.code, env);
+        expect({ what, code, stdout }).toEqual({ what, code: 1, stdout: '' });
+        server.closeAllConnections();
+        await once(server.close(), 'close');
+      }
     },
   );
 });

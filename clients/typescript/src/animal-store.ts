@@ -1,9 +1,13 @@
 import createClient, { type Client } from 'openapi-fetch';
 import { type Deprecation, deprecationOf, linkOf, warn } from './deprecation.js';
 import { parse, stringify } from './int64.js';
-import { retrying } from './retries.js';
 import type { components, operations, paths } from './schema.js';
-import { StoreError } from './store-error.js';
+import { errorOf } from './store-error.js';
+import { type Call, createTransport, type Retry } from './transport.js';
+import { walk } from './walk.js';
+
+/** That of package.json. */
+const VERSION = '2.0.0';
 
 export type Pet = components['schemas']['Pet'];
 export type NewPet = components['schemas']['NewPet'];
@@ -12,98 +16,234 @@ export type PetStatus = components['schemas']['PetStatus'];
 /** Every parameter of a list that the OpenAPI document has. */
 type Query = Required<NonNullable<operations['listPets']['parameters']['query']>>;
 
-/** Which pets to list, and how many a page has at most: 100 by default. */
-export type ListPetsQuery = Partial<Omit<Query, 'cursor'>>;
+/** Which pets to list, how many a page has at most (100 by default), and the {@link Page.cursor} to continue from. */
+export type ListPetsQuery = { [Name in keyof Query]?: Query[Name] | undefined };
+
+export interface Page {
+  pets: Pet[];
+  /** What continues after this page, now or later; `undefined` if it is the last one. */
+  cursor: string | undefined;
+}
+
+export interface CallOptions {
+  /** Cancels the call: it throws the signal's reason at once. */
+  signal?: AbortSignal | undefined;
+  /** The id of the call in the service's log: up to 128 letters, digits and `._~:/+=@-`. */
+  requestId?: string | undefined;
+}
+
+export interface CreatePetOptions extends CallOptions {
+  /**
+   * 1 to 255 visible ASCII characters; by default a random one. The same key and pet within 24 hours create nothing: keep
+   * one with your own record to repeat the call after a crash.
+   */
+  idempotencyKey?: string | undefined;
+}
 
 export interface AnimalStoreOptions {
   /**
    * Milliseconds for which a request is sent again; 30,000 by default, 0 for one attempt. An outage that is shorter is
-   * survived. A call takes at most a tenth longer, an attempt at most 20 seconds.
+   * survived. A call takes at most a tenth longer, an attempt at most 20 seconds. Rate limits are waited for in addition,
+   * at most 3 minutes for a call's first response other than 429, unless it is 0.
    */
   retryFor?: number;
+  /** Called before each wait for another attempt, such as for a log. */
+  onRetry?: (retry: Retry) => void;
   /** Called once for each deprecated operation that is used; by default a warning on the console. */
   onDeprecation?: (deprecation: Deprecation) => void;
   fetch?: typeof globalThis.fetch;
 }
 
+/** The pets of which createPet was told that an earlier request had created them. */
+const replayed = new WeakSet<Pet>();
+
+/**
+ * Whether createPet returned a pet that an earlier request with its Idempotency-Key had created: one of an earlier call, or
+ * an earlier attempt of the same call. Copies of the pet do not tell.
+ */
+export const isReplayed = (pet: Pet): boolean => replayed.has(pet);
+
 /**
  * A client of the Animal Store Service. Each int64 is a bigint, exact in both directions.
  *
- * Every method throws a {@link StoreError} if the response is no success, or if none came. After 408, 409, 429, 502, 503
- * and 504, and without a response, it sends the request again first.
+ * Every method throws a StoreError if the response is not what the OpenAPI document promises of a success, or if
+ * none came. After 408, 409, 429, 502, 503 and 504, and without a response, it sends the request again first.
  */
 export class AnimalStore {
   private readonly client: Client<paths>;
+  private readonly send: ReturnType<typeof createTransport>;
 
-  /** @param baseUrl up to and with `/v1`. */
-  constructor(baseUrl: string, apiKey: string, options: AnimalStoreOptions = {}) {
-    const { retryFor = 30_000, onDeprecation = warn, fetch = globalThis.fetch } = options;
-    this.client = createClient<paths>({
-      baseUrl,
-      headers: { Authorization: `Bearer ${apiKey}` },
-      bodySerializer: stringify,
-      fetch: retrying(fetch, retryFor),
-    });
+  /**
+   * @param baseUrl http or https, up to and with `/v1`.
+   * @param apiKey the key, or a function that returns it before each attempt.
+   * @throws TypeError if the address or the key is none.
+   */
+  constructor(
+    baseUrl: string,
+    apiKey: string | (() => string | Promise<string>),
+    options: AnimalStoreOptions = {},
+  ) {
+    const { retryFor = 30_000, onRetry, onDeprecation = warn, fetch = globalThis.fetch } = options;
+    if (!/^https?:/.test(baseUrl) || !URL.canParse(baseUrl)) {
+      throw new TypeError(`Not an http(s) address: ${baseUrl}`);
+    }
+    if (!apiKey) {
+      throw new TypeError('An API key is missing.');
+    }
     const known = new Set<string>();
-    this.client.use({
-      onResponse({ request, response, schemaPath }) {
-        const operation = `${request.method} ${schemaPath}`;
-        const deprecation = deprecationOf(operation, request, response);
+    this.send = createTransport({
+      apiKey: typeof apiKey === 'function' ? apiKey : () => apiKey,
+      retryFor,
+      fetch,
+      onRetry,
+      onResponse(response, { operation }) {
+        const deprecation = deprecationOf(operation, response, baseUrl);
         if (deprecation !== undefined && !known.has(operation)) {
           known.add(operation);
           onDeprecation(deprecation);
         }
       },
     });
+    this.client = createClient<paths>({
+      baseUrl,
+      bodySerializer: stringify,
+      // Followed, a 301 of a proxy would turn POST into GET.
+      redirect: 'manual',
+      // Browsers have their own, and ask the service before they send another one.
+      headers:
+        typeof location === 'undefined' ? { 'User-Agent': `animal-store-client/${VERSION}` } : {},
+    });
+  }
+
+  /** Creates a pet once, however often the request is sent. {@link isReplayed} tells whether it existed. */
+  async createPet(pet: NewPet, options: CreatePetOptions = {}): Promise<Pet> {
+    if (typeof options !== 'object') {
+      throw new TypeError('Use { idempotencyKey }.');
+    }
+    const { idempotencyKey = randomKey() } = options;
+    const call = { operation: 'POST /pets', promised: 201, ...options, idempotencyKey };
+    const { body, response } = await this.ask(call, isPet, (init) =>
+      this.client.POST('/pets', { ...init, body: pet }),
+    );
+    if (response.headers.has('Idempotent-Replayed')) {
+      replayed.add(body);
+    }
+    return body;
   }
 
   /**
-   * Creates a pet once, however often the request is sent.
-   *
-   * @param idempotencyKey 1 to 255 visible ASCII characters. The same key and pet within 24 hours create nothing: keep one
-   * with your own record to repeat the call after a crash.
+   * The pages of a list, by ascending id. A page is fetched when it is asked for. After an error, `next()`, or another loop
+   * over the same iterator, asks for the same page again.
    */
-  async createPet(pet: NewPet, idempotencyKey: string = crypto.randomUUID()): Promise<Pet> {
-    const header = { 'Idempotency-Key': idempotencyKey };
-    const response = this.client.POST('/pets', { params: { header }, body: pet, parseAs: 'text' });
-    return parse((await successOf(response)).data) as Pet;
+  pages(query: ListPetsQuery = {}, options: CallOptions = {}): AsyncIterableIterator<Page> {
+    let { cursor } = query;
+    let isOver = false;
+    return walk(async () => {
+      if (isOver) {
+        return { done: true, value: undefined };
+      }
+      const value = await this.page({ ...query, cursor }, options);
+      cursor = value.cursor;
+      isOver = cursor === undefined;
+      return { done: false, value };
+    });
   }
 
-  /** The pages of a list, by ascending id. A page is fetched when it is asked for. */
-  async *pages({ limit = 100, status }: ListPetsQuery = {}): AsyncGenerator<Pet[]> {
-    let cursor: string | undefined;
-    do {
-      // A parameter that the document gains does not compile until it is here.
-      const query = { limit, status, cursor } satisfies Record<keyof Query, unknown>;
-      const page = this.client.GET('/pets', { params: { query }, parseAs: 'text' });
-      const { data, response } = await successOf(page);
-      yield parse(data) as Pet[];
-      const next = new URL(linkOf(response.headers, 'next') ?? '', 'http://localhost');
-      cursor = next.searchParams.get('cursor') ?? undefined;
-    } while (cursor !== undefined);
-  }
-
-  /** All pets, or all of one status, by ascending id, page by page. */
-  async *listPets(query?: ListPetsQuery): AsyncGenerator<Pet> {
-    for await (const page of this.pages(query)) {
-      yield* page;
-    }
+  /** All pets, or all of one status, by ascending id, page by page. It goes on after an error, as {@link pages} does. */
+  listPets(query?: ListPetsQuery, options?: CallOptions): AsyncIterableIterator<Pet> {
+    const pages = this.pages(query, options);
+    let pets: Pet[] = [];
+    return walk(async () => {
+      while (pets.length === 0) {
+        const page = await pages.next();
+        if (page.done) {
+          return page;
+        }
+        ({ pets } = page.value);
+      }
+      return { done: false, value: pets.shift()! };
+    });
   }
 
   /** @deprecated Keep what {@link createPet} returns, or use {@link listPets}. */
-  async getPet(petId: bigint): Promise<Pet> {
-    const response = this.client.GET('/pets/{petId}', {
-      params: { path: { petId } },
+  async getPet(petId: bigint, options: CallOptions = {}): Promise<Pet> {
+    const call = { operation: 'GET /pets/{petId}', promised: 200, ...options };
+    const params = { path: { petId } };
+    const { body } = await this.ask(call, isPet, (init) =>
+      this.client.GET('/pets/{petId}', { ...init, params }),
+    );
+    return body;
+  }
+
+  private async page(
+    { limit = 100, status, cursor }: ListPetsQuery,
+    options: CallOptions,
+  ): Promise<Page> {
+    // A parameter that the document gains does not compile until it is here.
+    const query = { limit, status, cursor } satisfies Record<keyof Query, unknown>;
+    const call = { operation: 'GET /pets', promised: 200, ...options };
+    const { body, response } = await this.ask(call, isPets, (init) =>
+      this.client.GET('/pets', { ...init, params: { query } }),
+    );
+    const link = linkOf(response.headers, 'next');
+    if (link === undefined) {
+      return { pets: body, cursor: undefined };
+    }
+    const next = new URL(link, 'http://localhost').searchParams.get('cursor');
+    if (next === null || next === cursor) {
+      throw errorOf(response, '', call);
+    }
+    return { pets: body, cursor: next };
+  }
+
+  /** Sends a request, and checks the response. */
+  private async ask<Body>(
+    call: Call,
+    isPromised: (body: unknown) => body is Body,
+    send: (init: {
+      parseAs: 'text';
+      headers: Record<string, string | null | undefined>;
+      fetch: (request: Request) => Promise<Response>;
+    }) => Promise<{ data?: string; response: Response }>,
+  ): Promise<{ body: Body; response: Response }> {
+    const { idempotencyKey, requestId } = call;
+    const { data = '', response } = await send({
       parseAs: 'text',
+      headers: { 'Idempotency-Key': idempotencyKey, 'X-Request-Id': requestId },
+      fetch: (request) => this.send(request, call),
     });
-    return parse((await successOf(response)).data) as Pet;
+    let body: unknown;
+    try {
+      body = parse(data);
+    } catch {
+      // Then it is not what was promised.
+    }
+    if (!isPromised(body)) {
+      throw errorOf(response, '', call);
+    }
+    return { body, response };
   }
 }
 
-async function successOf(result: Promise<{ data?: string; error?: object; response: Response }>) {
-  const { data, error, response } = await result;
-  if (data === undefined) {
-    throw new StoreError(error, { response });
-  }
-  return { data, response };
+const STATUSES: Record<PetStatus, true> = { available: true, pending: true, sold: true };
+
+const isInt64 = (value: unknown): value is bigint =>
+  typeof value === 'bigint' && BigInt.asIntN(64, value) === value;
+
+function isPet(body: unknown): body is Pet {
+  const { id, name, categoryId, status } = Object(body) as Record<keyof Pet, unknown>;
+  return (
+    isInt64(id) &&
+    typeof name === 'string' &&
+    isInt64(categoryId) &&
+    typeof status === 'string' &&
+    Object.hasOwn(STATUSES, status)
+  );
 }
+
+const isPets = (body: unknown): body is Pet[] =>
+  Array.isArray(body) &&
+  body.every((pet, i) => isPet(pet) && (i === 0 || pet.id > (body[i - 1] as Pet).id));
+
+/** 128 random bits. `crypto.randomUUID` is missing on pages without TLS. */
+const randomKey = () => crypto.getRandomValues(new BigUint64Array(2)).join('-');

@@ -10,23 +10,26 @@ export interface Deprecation {
   guide?: string;
 }
 
-/** @returns what the headers of a response to `operation` say; `undefined` if it is not deprecated. */
+/**
+ * @param base what the address of the guide may be relative to.
+ * @returns what the headers of a response to `operation` say; `undefined` if it is not deprecated.
+ */
 export function deprecationOf(
   operation: string,
-  { url }: Request,
   { headers }: Response,
+  base: string,
 ): Deprecation | undefined {
-  const [, seconds] = /^@(\d+)$/.exec(headers.get('Deprecation') ?? '') ?? [];
+  const [, seconds] = /^@(\d{1,11})$/.exec(headers.get('Deprecation') ?? '') ?? [];
   if (seconds === undefined) {
     return undefined;
   }
-  const sunset = headers.get('Sunset');
+  const sunset = new Date(headers.get('Sunset') ?? NaN);
   const guide = linkOf(headers, 'deprecation');
   return {
     operation,
     since: new Date(Number(seconds) * 1000),
-    ...(sunset !== null && { sunset: new Date(sunset) }),
-    ...(guide !== undefined && { guide: new URL(guide, url).href }),
+    ...(!Number.isNaN(+sunset) && { sunset }),
+    ...(guide && URL.canParse(guide, base) && { guide: new URL(guide, base).href }),
   };
 }
 
@@ -40,5 +43,6 @@ const dateOf = (date: Date) => date.toISOString().slice(0, 10);
 
 /** @returns the target of the `Link` that has this relation, as it was sent (RFC 8288). */
 export function linkOf(headers: Headers, relation: string): string | undefined {
-  return new RegExp(`<([^>]*)>; rel="${relation}"`).exec(headers.get('Link') ?? '')?.[1];
+  const link = new RegExp(`<([^>]*)>[^<]*?;\\s*rel="?${relation}(?![\\w-])`, 'i');
+  return link.exec(headers.get('Link') ?? '')?.[1];
 }

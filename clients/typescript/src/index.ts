@@ -1,4 +1,16 @@
-export { AnimalStore, type AnimalStoreOptions, type ListPetsQuery } from './animal-store.js';
+export {
+  AnimalStore,
+  type AnimalStoreOptions,
+  type CallOptions,
+  type CreatePetOptions,
+  isReplayed,
+  type ListPetsQuery,
+  type NewPet,
+  type Page,
+  type Pet,
+  type PetStatus,
+} from './animal-store.js';
 export type { Deprecation } from './deprecation.js';
-export { StoreError } from './store-error.js';
-export type { NewPet, Pet, PetStatus } from './animal-store.js';
+export { parse, stringify } from './int64.js';
+export { StoreError, type StoreErrorCode } from './store-error.js';
+export type { Retry } from './transport.js';

@@ -1,0 +1,95 @@
+import { abortable } from './abortable.js';
+import { type Sent, StoreError } from './store-error.js';
+
+/** Milliseconds between two requests that are spread, until a response tells. */
+const FIRST_PACE = 5_000;
+
+/** A call as the gate sees it. */
+export interface Visitor extends Sent {
+  /** Earlier calls have lower numbers. */
+  order: number;
+  signal?: AbortSignal | undefined;
+}
+
+interface Waiter extends Visitor {
+  pass: () => void;
+  fail: (error: StoreError) => void;
+}
+
+/**
+ * What all calls of a client pass before each attempt. It is open until a response with 429. Then nobody passes until the
+ * limit's reset. After it, calls pass in the order in which they were made, spread over the time that `RateLimit` tells
+ * (draft-ietf-httpapi-ratelimit-headers-10): first one alone, because its response tells it.
+ *
+ * @param patience milliseconds for which a server that only sends 429 is waited for.
+ */
+export function createGate(patience: number) {
+  const waiting: Waiter[] = [];
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let closedUntil = 0;
+  let passedAt = 0;
+  /** Milliseconds between two requests; 0 if they are not spread. */
+  let pace = 0;
+  /** The last 429, and since when there was no other response. */
+  let refusal: { error: StoreError; since: number } | undefined;
+
+  function admit(): void {
+    clearTimeout(timer);
+    while (waiting.length > 0) {
+      const now = performance.now();
+      const opensAt = Math.max(closedUntil, passedAt + pace);
+      if (closedUntil > now && refusal && closedUntil > refusal.since + patience) {
+        const { error } = refusal;
+        const retryAfter = Math.ceil((closedUntil - now) / 1000);
+        const { fail, idempotencyKey } = waiting.shift()!;
+        fail(new StoreError({ ...error, message: error.message, retryAfter, idempotencyKey }));
+      } else if (opensAt > now) {
+        timer = setTimeout(admit, Math.ceil(opensAt - now));
+        return;
+      } else {
+        passedAt = now;
+        waiting.shift()!.pass();
+      }
+    }
+  }
+
+  return {
+    /**
+     * Waits for the turn of a call.
+     *
+     * @throws the signal's reason; StoreError with the last 429 if the reset is too late to be waited for.
+     */
+    enter: (visitor: Visitor) =>
+      abortable<void>(visitor.signal, (pass, fail) => {
+        const waiter = { ...visitor, pass, fail };
+        waiting.push(waiter);
+        waiting.sort((one, other) => one.order - other.order);
+        admit();
+        return () => waiting.splice(waiting.indexOf(waiter), 1);
+      }),
+
+    /** Notes a 429 whose reset is so many milliseconds away. */
+    close(error: StoreError, wait: number): void {
+      const now = performance.now();
+      closedUntil = Math.max(closedUntil, now + wait);
+      refusal = { error, since: refusal?.since ?? now };
+      pace = FIRST_PACE;
+      admit();
+    },
+
+    /** Notes any other response. */
+    note({ headers }: Response): void {
+      // Until then, it is a response to an earlier request.
+      if (performance.now() >= closedUntil) {
+        refusal = undefined;
+      }
+      if (pace > 0) {
+        const limit = /;\s*r=(\d+)[^,]*;\s*t=(\d+)/.exec(headers.get('RateLimit') ?? '');
+        const [, requests = 0, seconds = 0] = limit ?? [];
+        // If nobody waits, the limit suffices.
+        pace = waiting.length && Math.min(patience, (1000 * +seconds) / (+requests + 1));
+        admit();
+      }
+    },
+  };
+}

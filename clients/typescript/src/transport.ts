@@ -1,0 +1,166 @@
+import { abortable, sleep } from './abortable.js';
+import { createGate, type Visitor } from './gate.js';
+import { errorOf, noResponse, rootOf, StoreError } from './store-error.js';
+
+/** Worth another attempt. 409 is `idempotency_key_in_use`; 502 and 504 come from proxies. */
+const RETRIED: readonly number[] = [408, 409, 429, 502, 503, 504];
+
+/** Milliseconds after which an attempt without a response is given up. */
+const ATTEMPT_TIMEOUT = 20_000;
+
+/** Milliseconds of the first and of the longest backoff. */
+const BACKOFF = { first: 500, longest: 5_000 };
+
+/** Milliseconds for which a call waits, from its first 429 on: the service's limit resets within a minute. */
+const PATIENCE = 180_000;
+
+/** What `fetch` throws if the network fails. Whatever else it throws is a mistake in a program. */
+const FAILURE = /^(Type|Timeout|Network|Abort)Error$/;
+
+/** Codes of OpenSSL and Node: the server is another one, or not trusted. No later attempt changes that. */
+const NOT_TRUSTED = /CERT|SSL|TLS|SIGNATURE|UNABLE_TO|HOSTNAME|EPROTO/;
+
+/** A request that is about to be sent again. */
+export interface Retry {
+  /** Method and path: `POST /pets`. */
+  operation: string;
+  /** How many attempts there were: 1 before the first retry. */
+  attempt: number;
+  /** Milliseconds until the next attempt. After a 429, it may be later: others come first. */
+  wait: number;
+  error: StoreError;
+}
+
+export interface TransportOptions {
+  /** Called before each attempt. */
+  apiKey: () => string | Promise<string>;
+  /** Milliseconds. */
+  retryFor: number;
+  onRetry: ((retry: Retry) => void) | undefined;
+  onResponse: (response: Response, call: Call) => void;
+  fetch: typeof globalThis.fetch;
+}
+
+/** What is sent, and what the OpenAPI document promises. */
+export interface Call extends Omit<Visitor, 'order'> {
+  operation: string;
+  /** The status of success. */
+  promised: number;
+}
+
+/**
+ * Sends the requests of a client: attempts, the gate that all share, and cancellation.
+ *
+ * @throws RangeError if `retryFor` is negative or not a number.
+ */
+export function createTransport(options: TransportOptions) {
+  const { apiKey, retryFor, onRetry, onResponse, fetch } = options;
+  if (!(retryFor >= 0)) {
+    throw new RangeError('retryFor must be milliseconds, 0 or more.');
+  }
+  const patience = retryFor === 0 ? 0 : PATIENCE;
+  const gate = createGate(patience);
+  let calls = 0;
+
+  /**
+   * Sends a request again until `retryFor` milliseconds have passed, and a last time then, for which it takes a tenth of
+   * that time more at most. Between attempts it waits for as long as `Retry-After` says, at least for an exponential
+   * backoff, and for a jitter of up to another backoff. Waits at the gate count as if the clock stood still. The request
+   * must be safe to repeat.
+   *
+   * @returns the promised response, with its whole body.
+   * @throws StoreError with the last other response, or if there was none; the signal's reason, at once.
+   */
+  async function send(request: Request, call: Call): Promise<Response> {
+    const { signal, operation } = call;
+    const visitor = { ...call, order: (calls += 1) };
+    let end = performance.now() + retryFor;
+    let patientUntil: number | undefined;
+    for (let attempt = 1, backoff = BACKOFF.first; ; attempt += 1) {
+      const cameAt = performance.now();
+      await gate.enter(visitor);
+      end += performance.now() - cameAt;
+      const rest = end - performance.now();
+      const isLast = rest <= 0;
+      const limit = Math.min(isLast ? retryFor / 10 || ATTEMPT_TIMEOUT : rest, ATTEMPT_TIMEOUT);
+      try {
+        return await attemptWithin(limit, request, call);
+      } catch (error) {
+        if (!(error instanceof StoreError) || !isWorthRetrying(error)) {
+          throw error;
+        }
+        const now = performance.now();
+        const retryAfter = 1000 * (error.retryAfter ?? 0);
+        let wait = Math.max(retryAfter, backoff) + Math.random() * backoff;
+        backoff = Math.min(2 * backoff, BACKOFF.longest);
+        const isLimit = error.status === 429;
+        let isOver = isLast || (retryAfter > 0 && now + retryAfter > end);
+        if (isLimit) {
+          gate.close(error, wait);
+          patientUntil ??= now + patience;
+          isOver = now + wait > patientUntil;
+        } else {
+          wait = Math.min(wait, Math.max(0, end - now));
+        }
+        if (isOver) {
+          throw error;
+        }
+        onRetry?.({ operation, attempt, wait, error });
+        if (!isLimit) {
+          await sleep(wait, signal);
+        }
+      }
+    }
+  }
+
+  /** @param limit milliseconds. */
+  const attemptWithin = (limit: number, request: Request, call: Call) =>
+    abortable<Response>(call.signal, (resolve, reject) => {
+      const controller = new AbortController();
+      const late = () => controller.abort(new DOMException('none in time', 'TimeoutError'));
+      const timer = setTimeout(late, Math.ceil(limit));
+      const exchange = exchangeOnce(request, call, controller.signal);
+      const over = () => clearTimeout(timer);
+      exchange.then(resolve, reject).finally(over);
+      return () => {
+        over();
+        controller.abort();
+      };
+    });
+
+  /** @throws StoreError if the response is not the promised one, or there is none. */
+  async function exchangeOnce(request: Request, call: Call, signal: AbortSignal) {
+    const sent = request.clone();
+    const key = await apiKey();
+    // Fetch would put it in the message of its error.
+    if (!/^[!-~]+$/.test(key)) {
+      throw new TypeError('The API key is not visible ASCII.');
+    }
+    sent.headers.set('Authorization', `Bearer ${key}`);
+    let response: Response;
+    let text: string;
+    try {
+      response = await fetch(sent, { signal });
+      // The body is read here because the connection may break in it, too.
+      text = await response.text();
+    } catch (cause) {
+      const { name, code } = Object(cause) as { name: string; code?: unknown };
+      const isFailure = typeof code === 'string' || FAILURE.test(name);
+      throw isFailure ? noResponse(cause, call) : cause;
+    }
+    onResponse(response, call);
+    const { status } = response;
+    if (status !== 429) {
+      gate.note(response);
+    }
+    if (status !== call.promised || response.redirected) {
+      throw errorOf(response, text, call);
+    }
+    return new Response(text, response);
+  }
+
+  return send;
+}
+
+const isWorthRetrying = ({ status, code, cause }: StoreError) =>
+  code === 'no_response' ? !NOT_TRUSTED.test(`${rootOf(cause).code}`) : RETRIED.includes(status);

@@ -1,0 +1,135 @@
+import { type Clock, install } from '@sinonjs/fake-timers';
+import { source } from './source.js';
+
+const { createTransport } = await source('transport');
+
+const QUOTA = 60;
+const headersOf = (rest: number, seconds: number) => ({
+  RateLimit: `"default";r=${rest};t=${seconds}`,
+});
+
+describe('the gate that the calls of a client share', () => {
+  let clock: Clock;
+  beforeEach(() => {
+    clock = install({ toNotFake: ['setImmediate', 'nextTick', 'queueMicrotask'] });
+  });
+  afterEach(() => clock.uninstall());
+
+  /** What was sent: the number of the call, and the milliseconds since the start. */
+  let sent: [call: number, at: number][];
+  let respond: () => Response;
+  let send: (call: number, options?: object) => Promise<any>;
+  const open = (retryFor = 1_000) => {
+    sent = [];
+    const start = performance.now();
+    const fetch = async (request: unknown) => {
+      const { url } = request as Request;
+      sent.push([Number(/\d+$/.exec(url)), performance.now() - start]);
+      return respond();
+    };
+    const transport = createTransport({ apiKey: () => 'key', retryFor, onResponse() {}, fetch });
+    send = (call, options = {}) =>
+      transport(new Request(`http://127.0.0.1/${call}`), {
+        operation: 'GET /pets',
+        promised: 200,
+        idempotencyKey: `key-${call}`,
+        ...options,
+      }).catch((error: unknown) => error);
+  };
+
+  const refuse = (seconds: number) =>
+    new Response('{"code":"rate_limited","message":"Later.","status":429}', {
+      status: 429,
+      headers: { ...headersOf(0, seconds), 'Retry-After': String(seconds) },
+    });
+  /** The service's limit: a minute begins with a request, if none is running. */
+  const limited = () => {
+    let resetAt = -Infinity;
+    let used = 0;
+    return () => {
+      const now = performance.now();
+      if (now >= resetAt) {
+        resetAt = now + 60_000;
+        used = 0;
+      }
+      used += 1;
+      const seconds = Math.ceil((resetAt - now) / 1000);
+      return used > QUOTA
+        ? refuse(seconds)
+        : new Response('[]', { headers: headersOf(QUOTA - used, seconds) });
+    };
+  };
+
+  it('lets nobody pass before the reset, then all in their order, spread over the window', async () => {
+    respond = limited();
+    open();
+    const results = Promise.all(Array.from({ length: 140 }, (_, call) => send(call)));
+    await clock.tickAsync(600_000);
+    expect((await results).map(({ status }) => status)).toEqual(Array(140).fill(200));
+    const [atOnce, later] = [sent.filter(([, at]) => at < 10), sent.filter(([, at]) => at >= 10)];
+    // These left before a response said that there is a limit.
+    expect(atOnce.map(([call]) => call)).toEqual(Array.from({ length: 140 }, (_, call) => call));
+    expect(later.map(([call]) => call)).toEqual(Array.from({ length: 80 }, (_, i) => QUOTA + i));
+    expect(later[0]![1]).toBeGreaterThanOrEqual(60_000);
+    const gaps = later.slice(1).map(([, at], i) => at - later[i]![1]);
+    expect(Math.min(...gaps)).toBeGreaterThanOrEqual(900);
+    expect(Math.max(...gaps)).toBeLessThan(5_000);
+  });
+
+  it.each([
+    ['for ever, after 3 minutes', 60, 180_000, 25],
+    ['until in an hour, at once', 3_600, 1_000, 20],
+  ])('turns everybody away if a server sends 429 %s', async (_what, seconds, within, most) => {
+    respond = () => refuse(seconds);
+    open();
+    const start = performance.now();
+    const settledAt: number[] = [];
+    const calls = Array.from({ length: 20 }, (_, call) =>
+      send(call).finally(() => settledAt.push(performance.now() - start)),
+    );
+    await clock.tickAsync(400_000);
+    const errors = await Promise.all(calls);
+    const keys = errors.map(({ code, status, idempotencyKey }) => [code, status, idempotencyKey]);
+    expect(keys).toEqual(errors.map((_, call) => ['rate_limited', 429, `key-${call}`]));
+    expect(Math.max(...settledAt)).toBeLessThanOrEqual(within);
+    expect(sent.length).toBeLessThanOrEqual(most);
+  });
+
+  it('is closed for new calls, too, and tells them for how long, if that is too long', async () => {
+    respond = () => refuse(3_600);
+    open();
+    await send(0);
+    await clock.tickAsync(600_000);
+    const error = await send(1);
+    expect(error).toMatchObject({ code: 'rate_limited', idempotencyKey: 'key-1' });
+    expect(error.retryAfter).toBeGreaterThan(2_900);
+    expect(error.retryAfter).toBeLessThanOrEqual(3_002);
+    expect(sent).toHaveLength(1);
+    respond = () => new Response('[]');
+    await clock.tickAsync(3_002_000);
+    expect(await send(2)).toMatchObject({ status: 200 });
+  });
+
+  it('lets all pass at once if the server no longer tells of a limit', async () => {
+    respond = () => (sent.length <= 5 ? refuse(60) : new Response('[]'));
+    open();
+    const calls = Promise.all(Array.from({ length: 5 }, (_, call) => send(call)));
+    await clock.tickAsync(70_000);
+    expect((await calls).map(({ status }) => status)).toEqual(Array(5).fill(200));
+    expect(sent).toHaveLength(10);
+  });
+
+  it('loses the place of a call that is cancelled, and no other', async () => {
+    respond = () => (sent.length <= 3 ? refuse(60) : new Response('[]', { headers: headersOf(9, 10) })); // prettier-ignore
+    open();
+    const controller = new AbortController();
+    const reason = new Error('enough');
+    const calls = [send(0), send(1, { signal: controller.signal }), send(2)];
+    await clock.tickAsync(30_000);
+    controller.abort(reason);
+    expect(await calls[1]).toBe(reason);
+    await clock.tickAsync(60_000);
+    expect(await Promise.all([calls[0], calls[2]])).toMatchObject([{ status: 200 }, { status: 200 }]); // prettier-ignore
+    expect(sent.map(([call]) => call)).toEqual([0, 1, 2, 0, 2]);
+  });
+});
