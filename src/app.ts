@@ -8,6 +8,20 @@ import { HttpAdapter } from './http/http-adapter.js';
 import { HttpLimits } from './http/limits.js';
 import { nestLogger } from './logging/logger.js';
 
+/** What pages of other origins may send and read, in addition to what the Fetch standard allows. */
+export const CORS_HEADERS = {
+  allowedHeaders: 'Authorization, Content-Type, Idempotency-Key, X-Request-Id, traceparent',
+  exposedHeaders:
+    'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id, Idempotent-Replayed, Allow, ' +
+    'WWW-Authenticate, RateLimit, RateLimit-Policy',
+};
+
+/**
+ * What a module needs of the application, such as `app.use(helmet())`, `app.useWebSocketAdapter(…)`, or
+ * `app.connectMicroservice(…)` and then `await app.startAllMicroservices()`. Tests call it too.
+ */
+async function configure(_app: NestExpressApplication): Promise<void> {}
+
 export async function createApp(
   resources: Resources,
   limits = new HttpLimits(),
@@ -34,17 +48,14 @@ export async function createApp(
     // The pages of these origins, or of all if it is `*`, may read the responses, errors too. The routes answer OPTIONS.
     app.enableCors({
       origin: CORS_ORIGINS.includes('*') ? '*' : CORS_ORIGINS,
-      allowedHeaders: 'Authorization, Content-Type, Idempotency-Key, X-Request-Id, traceparent',
-      // In addition to those that the Fetch standard allows.
-      exposedHeaders:
-        'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id, Idempotent-Replayed, Allow, ' +
-        'WWW-Authenticate, RateLimit, RateLimit-Policy',
+      ...CORS_HEADERS,
       // Seconds: Chromium's maximum.
       maxAge: 7_200,
       preflightContinue: true,
     });
   }
   app.use(adapter.rejectMalformed);
+  await configure(app);
   return app.init().catch(async (error: unknown) => {
     await app.close();
     throw error;

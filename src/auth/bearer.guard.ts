@@ -17,7 +17,7 @@ export class BearerGuard extends AuthGuard('bearer') {
   }
 
   override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    if (this.reflector.get(Public, context.getClass())) {
+    if (context.getType() !== 'http' || this.reflector.get(Public, context.getClass())) {
       return true;
     }
     const request = context.getArgByIndex<Request>(0);

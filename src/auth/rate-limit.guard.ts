@@ -22,7 +22,8 @@ export class RateLimitGuard implements CanActivate {
   }
 
   async canActivate(context: ExecutionContext): Promise<boolean> {
-    const { user } = context.getArgByIndex<Request>(0);
+    const isHttp = context.getType() === 'http';
+    const user = isHttp ? context.getArgByIndex<Request>(0).user : undefined;
     if (user === undefined) {
       return true;
     }

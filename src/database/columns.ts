@@ -1,20 +1,47 @@
 import { getMetadataArgsStorage } from 'typeorm';
+import { OperatorError } from '../errors/operator-error.js';
 
 export type EntityColumn = ReturnType<typeof columnsOf>[number];
 
 /**
  * The columns of an entity's decorators, in their order. `property` is also the member of the entity's JSON, `type` the
- * SQL type without a length, and `json` the value in JSON, as an SQL expression.
+ * SQL type without a length, and `json` the value in JSON, as an SQL expression. A column is not shown in JSON if its
+ * decorator says `select: false`, or if it is the `@DeleteDateColumn`: a row that has one is deleted.
+ *
+ * @throws OperatorError if a column has no type: SQL is made of it.
  */
 export function columnsOf(entity: Function) {
   return getMetadataArgsStorage()
     .filterColumns(entity)
-    .map(({ propertyName: property, options }) => {
-      const { name = property, nullable: isOptional = false } = options;
-      const type = String(options.type);
-      return { property, name, type, isOptional, json: jsonValue(name, type, options.enum) };
+    .filter(({ mode }) => mode !== 'virtual-property')
+    .map(({ propertyName: property, options, mode }) => {
+      const { name = property, type, nullable: isOptional = false, select = true } = options;
+      if (typeof type !== 'string') {
+        throw new OperatorError(
+          `${entity.name}.${property} has no SQL type: write one in its decorator, such as { type: 'text' }.`,
+        );
+      }
+      const isDeletion = mode === 'deleteDate';
+      // TypeORM declares a default for dates that it sets, and none for a version.
+      const hasDefault =
+        options.default !== undefined || options.primary === true || mode.endsWith('Date');
+      const json = jsonValue(name, type, options.enum);
+      return {
+        property,
+        name,
+        type,
+        isOptional,
+        hasDefault,
+        isDeletion,
+        isShown: select && !isDeletion,
+        json,
+      };
     });
 }
+
+/** The condition for rows that are not deleted, in SQL after another condition. Empty without a `@DeleteDateColumn`. */
+export const andNotDeleted = (columns: readonly EntityColumn[]): string =>
+  columns.map(({ name, isDeletion }) => (isDeletion ? ` and ${name} is null` : '')).join('');
 
 /** `to_json` is right for every type. The other forms of integers and of fixed values are faster. */
 function jsonValue(name: string, type: string, values: unknown): string {
@@ -31,11 +58,13 @@ function jsonValue(name: string, type: string, values: unknown): string {
   return `to_json(${name})`;
 }
 
-/** A row as JSON text, in SQL, without optional columns that are null. The first column must not be optional. */
+/** A row as JSON text, in SQL, without optional columns that are null. The first column must be shown, and not optional. */
 export function jsonOf(columns: readonly EntityColumn[]): string {
-  const members = columns.map(({ property, json, isOptional }, i) => {
-    const member = `'${i === 0 ? '{' : ','}"${property}":' || ${json}`;
-    return isOptional ? `coalesce(${member}, '')` : member;
-  });
+  const members = columns
+    .filter(({ isShown }) => isShown)
+    .map(({ property, json, isOptional }, i) => {
+      const member = `'${i === 0 ? '{' : ','}"${property}":' || ${json}`;
+      return isOptional ? `coalesce(${member}, '')` : member;
+    });
   return `${members.join(' || ')} || '}'`.replaceAll(`' || '`, '');
 }

@@ -16,7 +16,14 @@ import { isUnavailable, reasonOf } from './database-error.js';
 export class ErrorFilter implements ExceptionFilter {
   constructor(@Inject(LOGGER) private readonly logger: Logger) {}
 
+  /** In other contexts, such as GraphQL's, Nest's own filter responds and logs, but not for WebSockets. */
   catch(exception: unknown, host: ArgumentsHost): void {
+    if (host.getType() !== 'http') {
+      if (host.getType() === 'ws') {
+        this.logger.error({ err: exception }, 'The service failed');
+      }
+      return;
+    }
     const http = host.switchToHttp();
     const response = http.getResponse<Response>();
     const { destroyed, complete } = http.getRequest<Request>();
@@ -45,7 +52,9 @@ export class ErrorFilter implements ExceptionFilter {
     const request = response.getHeader('X-Request-Id');
     if (status === 503) {
       const reason = reasonOf(Object(exception).cause ?? exception);
-      this.logger.warn({ request, reason }, 'A request was rejected with 503');
+      // Such as which indicator of terminus is down.
+      const details = exception instanceof HttpException ? exception.getResponse() : undefined;
+      this.logger.warn({ request, reason, details }, 'A request was rejected with 503');
     } else if (status >= 500) {
       this.logger.error({ request, err: exception }, 'The service failed');
     }

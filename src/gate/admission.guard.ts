@@ -11,6 +11,9 @@ export class AdmissionGuard implements CanActivate {
   constructor(private readonly gate: Gate) {}
 
   canActivate(context: ExecutionContext): boolean | Promise<boolean> {
+    if (context.getType() !== 'http') {
+      return true;
+    }
     const request = context.getArgByIndex<Request>(0);
     const { user, socket, url } = request;
     if (user === undefined) {

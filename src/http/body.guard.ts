@@ -10,6 +10,9 @@ import { HttpLimits } from './limits.js';
 /** The handler rejects `multipart/form-data` with 415. */
 export const JsonOnly = Reflector.createDecorator<void, true>({ transform: () => true });
 
+/** The bytes of a JSON body that the handler accepts, in place of {@link HttpLimits.bodyBytes}. */
+export const BodyBytes = Reflector.createDecorator<number>();
+
 /**
  * Reads a JSON body into `request.body`, except for GET and HEAD. It is a guard so that the key's guard runs first. It
  * leaves `multipart/form-data` to an interceptor of the handler, such as Nest's `FileInterceptor`, which sets its size.
@@ -26,6 +29,9 @@ export class BodyGuard implements CanActivate {
    *   `invalid_request` if the body is nested too deep, is not well-formed HTTP, or is incomplete.
    */
   canActivate(context: ExecutionContext): boolean | Promise<boolean> {
+    if (context.getType() !== 'http') {
+      return true;
+    }
     const request = context.getArgByIndex<Request>(0);
     return request.method === 'GET' || request.method === 'HEAD' || this.read(request, context);
   }
@@ -34,6 +40,7 @@ export class BodyGuard implements CanActivate {
     const { 'content-type': type, 'content-encoding': coding = '', expect } = request.headers;
     const { 'transfer-encoding': transfer = '', 'content-length': length = 0 } = request.headers;
     const hasBody = transfer !== '' || Number(length) > 0;
+    const limits = this.limitsOf(context.getHandler());
     const isForm =
       /^multipart\/form-data[ \t]*;/i.test(type ?? '') &&
       Reflect.getMetadata(JsonOnly.KEY, context.getHandler()) === undefined;
@@ -53,8 +60,8 @@ export class BodyGuard implements CanActivate {
         { headers: { 'Accept-Encoding': 'identity' } },
       );
     }
-    if (Number(length) > this.limits.bodyBytes && !isForm) {
-      throw tooLarge(this.limits);
+    if (Number(length) > limits.bodyBytes && !isForm) {
+      throw tooLarge(limits);
     }
     if (hasBody) {
       // RFC 9110, section 10.1.1. Node joins repeated headers.
@@ -64,10 +71,18 @@ export class BodyGuard implements CanActivate {
       if (isForm) {
         request.onBodyError = (error) => this.errors.catch(error, context);
       } else {
-        request.body = parseJson(await readBody(request, this.limits), this.limits);
+        request.body = parseJson(await readBody(request, limits), limits);
       }
     }
     return true;
+  }
+
+  private limitsOf(handler: Function): HttpLimits {
+    const bodyBytes: number | undefined = Reflect.getMetadata(BodyBytes.KEY, handler);
+    const { limits } = this;
+    return bodyBytes === undefined
+      ? limits
+      : { ...limits, bodyBytes, bodyChunks: Math.max(limits.bodyChunks, bodyBytes / 64) };
   }
 }
 

@@ -117,6 +117,8 @@ export class Connections {
   /** The socket belongs to another protocol from now on. */
   upgrade(socket: Socket): void {
     Object.assign(this.bySocket.get(socket) ?? {}, { state: 'upgraded' });
+    // The time of HTTP requests without data would close it while it is idle.
+    socket.setTimeout(0);
   }
 
   /** Ends idle connections after 50 ms, because a request may be on its way, and others with their response or in time. */

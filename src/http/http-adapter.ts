@@ -152,20 +152,24 @@ export class HttpAdapter extends ExpressAdapter {
     for (const { path, methods = [] } of router.listRoutes()) {
       methodsOf.set(path, [...(methodsOf.get(path) ?? ['OPTIONS']), ...methods]);
     }
+    // Of all paths that match, such as /pets/batch and /pets/:petId.
+    const allowed = (response: express.Response): string[] => response.locals['allowed'] ?? [];
     for (const [path, methods] of methodsOf) {
-      const allow = [...new Set(methods)].toSorted().join(', ');
-      this.instance.all(path, ({ method }, response) => {
-        response.setHeader('Allow', allow);
-        if (method !== 'OPTIONS') {
-          const message = `${method} is not allowed. Allowed methods: ${allow}.`;
-          throw new ApiError('method_not_allowed', message);
-        }
-        response.status(204).end();
+      this.instance.all(path, (_request, response, next) => {
+        response.locals['allowed'] = [...allowed(response), ...methods];
+        next();
       });
     }
     this.instance.use(({ method, url }, response) => {
-      if (method !== 'OPTIONS' || url !== '*') {
+      const allow = [...new Set(allowed(response))].toSorted().join(', ');
+      if (allow !== '') {
+        response.setHeader('Allow', allow);
+      } else if (method !== 'OPTIONS' || url !== '*') {
         throw new ApiError('route_not_found', 'No such path.');
+      }
+      if (method !== 'OPTIONS') {
+        const message = `${method} is not allowed. Allowed methods: ${allow}.`;
+        throw new ApiError('method_not_allowed', message);
       }
       response.status(204).end();
     });

@@ -26,8 +26,9 @@ export class CitusPageReader extends PageReader {
 }
 
 /** The statement that reads one page, from its start, its size, and a value for each filter. */
-export function pageOnCitus({ table, json }: List, filters: readonly EntityColumn[]): string {
+export function pageOnCitus(list: List, filters: readonly EntityColumn[]): string {
+  const { table, json, andNotDeleted } = list;
   const values = filters.map(({ type }, i) => `$${i + 3}::${type}`);
-  const range = rangeFrom('$1::bigint', filters, values);
+  const range = rangeFrom('$1::bigint', filters, values) + andNotDeleted;
   return `select ${json} from ${table} where ${range} order by ${keyOf(filters)} limit $2::int`;
 }

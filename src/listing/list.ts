@@ -1,5 +1,5 @@
 import { getMetadataArgsStorage } from 'typeorm';
-import { columnsOf, type EntityColumn, jsonOf } from '../database/columns.js';
+import { andNotDeleted, columnsOf, type EntityColumn, jsonOf } from '../database/columns.js';
 import { propertiesOf } from '../validation/decorators.js';
 
 /** A query of a list. Its DTO has these, and a property for each filter of the list. */
@@ -14,6 +14,8 @@ export interface List {
   readonly table: string;
   /** A row as JSON, in SQL. It begins with `id`. */
   readonly json: string;
+  /** {@link andNotDeleted} */
+  readonly andNotDeleted: string;
   readonly filters: readonly EntityColumn[];
 }
 
@@ -35,6 +37,7 @@ export function listOf(entity: Function, query: Function): List {
   return {
     table: getMetadataArgsStorage().tables.find(({ target }) => target === entity)!.name!,
     json: jsonOf(columns),
+    andNotDeleted: andNotDeleted(columns),
     filters,
   };
 }

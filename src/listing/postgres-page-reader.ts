@@ -36,7 +36,8 @@ export class PostgresPageReader extends PageReader {
  * The statement that reads pages. The parameters are arrays: the id that each page starts at, its size, and a value for
  * each filter. Returns the position of each page, from 1, and its items as lines: JSON escapes line breaks in strings.
  */
-export function pagesStatement({ table, json }: List, filters: readonly EntityColumn[]): Statement {
+export function pagesStatement(list: List, filters: readonly EntityColumn[]): Statement {
+  const { table, json, andNotDeleted } = list;
   const names = filters.map(({ name }) => name);
   const types = ['bigint', 'int', ...filters.map(({ type }) => type)];
   const parameters = types.map((type, i) => `$${i + 1}::${type}[]`);
@@ -51,7 +52,7 @@ export function pagesStatement({ table, json }: List, filters: readonly EntityCo
           select string_agg(${json}, E'\\n' order by ${keyOf(filters)}) as items
             from (select *
                     from ${table}
-                   where ${rangeFrom('wanted.start', filters, values)}
+                   where ${rangeFrom('wanted.start', filters, values)}${andNotDeleted}
                    order by ${keyOf(filters)}
                    limit wanted.size) as ${table}
          ) as page`,

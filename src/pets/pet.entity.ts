@@ -8,7 +8,7 @@ export type PetStatus = (typeof PET_STATUSES)[number];
 /** The maximum number of code points of a name. */
 export const NAME_LENGTH = 255;
 
-/** A pet (interface, part 2). PetStore reads and writes every column, by the property of the same name in NewPet. */
+/** A pet (interface, part 2). PetStore reads every column, and writes those whose property NewPet has, too. */
 @Entity('pets')
 @Check('pets_name_check', `name <> ''`)
 @Check('pets_status_check', `status in ('available', 'pending', 'sold')`)

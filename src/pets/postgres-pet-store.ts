@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { stringify } from 'lossless-json';
 import type { PoolClient } from 'pg';
-import { columnsOf, type EntityColumn, jsonOf } from '../database/columns.js';
+import { andNotDeleted, columnsOf, type EntityColumn, jsonOf } from '../database/columns.js';
 import { run, runForEach, Statement } from '../database/statement.js';
 import { Standbys } from '../standbys/standbys.js';
 import type { NewPet } from './new-pet.dto.js';
@@ -28,7 +28,7 @@ const parametersFrom = (first: number) =>
 export const FIND_PETS = new Statement(
   'pets-by-id',
   `
-  select id::text, ${PET_JSON} from pets where id = any($1::bigint[])`,
+  select id::text, ${PET_JSON} from pets where id = any($1::bigint[])${andNotDeleted(columnsOf(Pet))}`,
 );
 
 /** New pets, from {@link newPetArguments}: the id of each, its columns, and its position among the parameters, from 1. */

@@ -41,7 +41,7 @@ const NO_TRANSACTION = {
 /**
  * All statements that apply or revert a migration, and record it: `migrate run` and `revert` run them, and `migrate sql`
  * prints them. They do not wait for the advisory lock, because a `create index concurrently` of another session would wait
- * for the snapshot of a statement that does. What an interrupted attempt left is dropped first.
+ * for the snapshot of a statement that does. The index that an interrupted attempt left is dropped first.
  */
 export async function statementsOf(migration: Migration, way: 'up' | 'down'): Promise<string[]> {
   const { name, transaction } = migration;
@@ -59,13 +59,16 @@ export async function statementsOf(migration: Migration, way: 'up' | 'down'): Pr
     ...(isUp && migration === migrations[0] ? [BOOKKEEPING] : []),
     unless(isNext, `'Nothing was changed: other migrations are applied than before.'`, OUTDATED),
   ];
-  const session = { query: async (sql: string) => statements.push(sql.trim()) };
-  if (isUp && transaction === false) {
-    await migration.down(session);
-  }
-  await migration[way](session);
+  const query = async (sql: string) => {
+    const [, index] = CREATE_CONCURRENTLY.exec(sql) ?? [];
+    statements.push(...(index ? [`drop index concurrently if exists ${index}`] : []), sql.trim());
+  };
+  await migration[way]({ query });
   return [...statements, record, ...close];
 }
+
+const CREATE_CONCURRENTLY =
+  /^\s*create\s+(?:unique\s+)?index\s+concurrently\s+(?:if\s+not\s+exists\s+)?("[^"]+"|\w+)/i;
 
 /** @param message as a literal of SQL. */
 export const unless = (condition: string, message: string, state = 'P0001') =>

@@ -33,8 +33,10 @@ export class RequestValidationPipe extends ValidationPipe {
       return super.transform(value, metadata);
     }
     const given = declaredOf(value, metatype);
-    if (Object.values(given).some((field) => typeof field === 'object' && field !== null)) {
-      return super.transform(given, metadata);
+    if (Object.values(given).some(isObject)) {
+      const dto = await super.transform(given, metadata);
+      leaveOnlyDeclared(dto, given);
+      return dto;
     }
     const remembered = rememberedQueries.get(metatype);
     const text = remembered && !(remembered.unless in given) ? JSON.stringify(given) : undefined;
@@ -85,6 +87,28 @@ function declaredOf(value: Readonly<Record<string, unknown>>, metatype: Function
   }
   return given;
 }
+
+/** Removes what the classes of nested DTOs do not declare. `made` is what class-transformer made of `given`. */
+function leaveOnlyDeclared(made: unknown, given: unknown): void {
+  if (!isObject(made) || !isObject(given)) {
+    return;
+  }
+  const { constructor } = Object.getPrototypeOf(made);
+  const isDto = ![Object, Array, Map, Set].includes(constructor);
+  for (const name of Object.keys(made)) {
+    if (isDto && !propertiesOf(constructor).includes(name)) {
+      delete made[name];
+    }
+  }
+  const parts =
+    made instanceof Map ? Object.fromEntries(made) : made instanceof Set ? [...made] : made;
+  for (const [name, part] of Object.entries(parts)) {
+    leaveOnlyDeclared(part, given[name]);
+  }
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null;
 
 const SCALARS = new Set<unknown>([String, Number, BigInt, Boolean]);
 

@@ -1,6 +1,20 @@
-import { Column, Entity, PrimaryColumn } from 'typeorm';
+import {
+  Column,
+  CreateDateColumn,
+  DeleteDateColumn,
+  Entity,
+  PrimaryColumn,
+  UpdateDateColumn,
+  VersionColumn,
+} from 'typeorm';
 import { columnsOf, jsonOf } from '../../src/database/columns.js';
-import { ask } from '../support/ask.js';
+import { OperatorError } from '../../src/errors/operator-error.js';
+import { INT64_MIN } from '../../src/int64.js';
+import { pageOnCitus } from '../../src/listing/citus-page-reader.js';
+import { listOf } from '../../src/listing/list.js';
+import { pagesStatement } from '../../src/listing/postgres-page-reader.js';
+import { ask, query } from '../support/ask.js';
+import { createDatabase, dropDatabase } from '../support/database.js';
 
 @Entity('samples')
 class Sample {
@@ -35,4 +49,79 @@ it.each([
   const row = `(values (${values})) as samples (${names})`;
   const sql = `select ${jsonOf(columnsOf(Sample))} as json from ${row}`;
   expect(await ask(process.env['TEST_DATABASE_URL']!, sql)).toEqual({ json });
+});
+
+const TIME = { type: 'timestamp with time zone' } as const;
+
+@Entity('records')
+class Row {
+  @PrimaryColumn({ type: 'bigint' })
+  id!: string;
+
+  @Column({ type: 'text' })
+  kind!: string;
+
+  @Column({ type: 'text', select: false })
+  secret!: string;
+
+  @VersionColumn({ type: 'integer', default: 1 })
+  version!: number;
+
+  @CreateDateColumn({ ...TIME, name: 'created_at' })
+  createdAt!: Date;
+
+  @UpdateDateColumn({ ...TIME, name: 'updated_at' })
+  updatedAt!: Date;
+
+  @DeleteDateColumn({ ...TIME, name: 'deleted_at' })
+  deletedAt!: Date | null;
+}
+
+class RowsQuery {
+  limit = 20;
+  cursor?: bigint;
+  kind?: string;
+}
+
+it('what the server sets is in JSON, what is not selected is not, and deleted rows are on no page', async () => {
+  const url = await createDatabase();
+  const list = listOf(Row, RowsQuery);
+  const time = `timestamptz '2026-11-21Z'`;
+  await query(
+    url,
+    `create table records as
+     select n::bigint as id, 'a' as kind, 'x' as secret, 1 as version, ${time} as created_at,
+            ${time} as updated_at, case when n % 2 = 0 then ${time} end as deleted_at
+       from generate_series(1, 4) as n`,
+  );
+  const at = '2026-11-21T00:00:00.000000Z';
+  const json = (id: number) =>
+    `{"id":${id},"kind":"a","version":1,"createdAt":"${at}","updatedAt":"${at}"}`;
+  for (const filters of [[], list.filters]) {
+    const values = filters.map(() => 'a');
+    const page = pageOnCitus(list, filters).replaceAll(/\$(\d)/g, (_all, n) =>
+      n === '1' ? `'${INT64_MIN}'` : n === '2' ? '9' : `'${values[n - 3]}'`,
+    );
+    const rows = await query(url, page);
+    expect(rows.map((row) => Object.values(row)[0])).toEqual([json(1), json(3)]);
+    const pages = pagesStatement(list, filters).text.replaceAll(/\$(\d)/g, (_all, n) =>
+      n === '1' ? `'{${INT64_MIN}}'` : n === '2' ? `'{9}'` : `'{${values[n - 3]}}'`,
+    );
+    expect(await query(url, pages)).toEqual([{ position: 1, items: `${json(1)}\n${json(3)}` }]);
+  }
+  await dropDatabase(url);
+});
+
+it.each([
+  ['a Column', Column()],
+  ['a VersionColumn', VersionColumn()],
+  ['a DeleteDateColumn', DeleteDateColumn()],
+])('%s without an SQL type is told by a sentence', (_what, decorator) => {
+  class Untyped {
+    declare field: string;
+  }
+  Reflect.defineMetadata('design:type', String, Untyped.prototype, 'field');
+  decorator(Untyped.prototype, 'field');
+  expect(() => columnsOf(Untyped)).toThrow(OperatorError);
+  expect(() => columnsOf(Untyped)).toThrow(/^Untyped\.field has no SQL type: /);
 });

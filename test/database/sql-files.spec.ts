@@ -113,8 +113,8 @@ describeWith('PostgreSQL', binaries)('the SQL files of docs', () => {
     for (const key of [{}, { 'Idempotency-Key': 'k' }] as Record<string, string>[]) {
       expect((await send('/v1/pets', { method: 'POST', body, headers: key })).status).toBe(201);
     }
-    for (const { path, method, body: example, success } of operations()) {
-      const init = { method, ...(example && { body: JSON.stringify(example) }) };
+    for (const { path, method, body: example, success, headers: own } of operations()) {
+      const init = { method, headers: own, ...(example && { body: JSON.stringify(example) }) };
       expect((await send(path, init)).status).toBe(success);
     }
     await until('the standby is asked', () => server.log.includes('execute standby-state'));

@@ -12,7 +12,7 @@ const exists = (path: string) => existsSync(join(PROJECT_ROOT, path));
 const { scripts } = JSON.parse(read('package.json'));
 
 describe('the documents', () => {
-  it('list exactly the errors of the code, with their statuses', () => {
+  it('list in docs/guides/errors.md exactly the errors of src/errors/api-error.ts, with their statuses', () => {
     const rows = read('docs/guides/errors.md').matchAll(/^\| +(\d{3}) +\| +`(\w+)` +\|/gm);
     const listed = Array.from(rows, ([, status, code]) => `${status} ${code}`);
     const errors = Object.entries(ERRORS).map(([code, { status }]) => `${status} ${code}`);

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { PassThrough } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Controller, Get, Module, StreamableFile } from '@nestjs/common';
@@ -138,7 +138,9 @@ it("a socket that was upgraded is another protocol's: it is not closed for other
   const limits = { connections: 3, stopTimeout: 500 };
   const service = await startService({}, undefined, { limits });
   const server: Server = service.get(HttpAdapterHost).httpAdapter.getHttpServer();
-  server.on('upgrade', (_request, socket) => {
+  const timeouts: unknown[] = [];
+  server.on('upgrade', (_request, socket: Socket) => {
+    setImmediate(() => timeouts.push(socket.timeout));
     socket.on('error', () => {}).on('data', (chunk) => socket.write(chunk));
     socket.write(
       'HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n',
@@ -155,6 +157,7 @@ it("a socket that was upgraded is another protocol's: it is not closed for other
   }
   upgraded.write('hello');
   expect(String(await once(upgraded, 'data'))).toBe('hello');
+  expect(timeouts).toEqual([0]);
   others.forEach((one) => one.vanish());
   const stopped = service.close();
   await once(upgraded, 'close');

@@ -1,16 +1,15 @@
 import { createHook } from 'node:async_hooks';
 import { createHash } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
+import { CORS_HEADERS } from '../../src/app.js';
+import { DOCUMENT, resolved } from '../support/contract.js';
 import { type Answer, exchange, request } from '../support/raw-http.js';
 import { serviceOfTests } from '../support/service.js';
 
 const PAGE = 'https://app.example';
-const EXPOSED =
-  'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id, Idempotent-Replayed, Allow, WWW-Authenticate, RateLimit, RateLimit-Policy';
 const PREFLIGHT = {
   'access-control-allow-methods': 'GET,HEAD,PUT,PATCH,POST,DELETE',
-  'access-control-allow-headers':
-    'Authorization, Content-Type, Idempotency-Key, X-Request-Id, traceparent',
+  'access-control-allow-headers': CORS_HEADERS.allowedHeaders,
   'access-control-max-age': '7200',
 };
 const JSON_TYPE = 'Content-Type: application/json';
@@ -48,7 +47,7 @@ describe.each([
 
   const allowed = origins && {
     'access-control-allow-origin': origins === '*' ? '*' : PAGE,
-    'access-control-expose-headers': EXPOSED,
+    'access-control-expose-headers': CORS_HEADERS.exposedHeaders,
     ...(origins === '*' ? {} : { vary: 'Origin' }),
   };
 
@@ -88,6 +87,23 @@ describe.each([
       }
     },
   );
+});
+
+it('CORS_HEADERS in src/app.ts has each header of docs/openapi.yaml, which pages must send or read', () => {
+  const operations = Object.values<any>(DOCUMENT.paths).flatMap((item) =>
+    Object.values<any>(item).filter(({ operationId }) => operationId !== undefined),
+  );
+  const sent = operations.flatMap(({ parameters = [] }) =>
+    parameters.map(resolved).filter((one: any) => one.in === 'header'),
+  );
+  const responses = operations.flatMap(({ responses }) => Object.values<any>(responses));
+  const read = responses.flatMap((one) => Object.keys(resolved<any>(one).headers));
+  // Pages may read the first one anyway (Fetch standard), and set no coding that the second one could change.
+  const others = ['Cache-Control', 'Accept-Encoding'];
+  const exposed = [...others, ...CORS_HEADERS.exposedHeaders.split(', ')];
+  expect(read.filter((name) => !exposed.includes(name))).toEqual([]);
+  const allowed = CORS_HEADERS.allowedHeaders.split(', ');
+  expect(sent.filter(({ name }: any) => !allowed.includes(name))).toEqual([]);
 });
 
 describe('static content', () => {

@@ -24,15 +24,17 @@ import {
   UploadedFile,
   UseInterceptors,
 } from '@nestjs/common';
+import { ExternalContextCreator } from '@nestjs/core';
 import { FileInterceptor } from '@nestjs/platform-express';
 import { InjectRepository, TypeOrmModule } from '@nestjs/typeorm';
 import { Type } from 'class-transformer';
-import { IsInt, IsString, Min, ValidateNested } from 'class-validator';
+import { IsInt, IsObject, IsString, Min, ValidateNested } from 'class-validator';
 import type { Response } from 'express';
 import { map } from 'rxjs';
 import { Column, Entity, PrimaryGeneratedColumn, Repository } from 'typeorm';
 import { ApiError, ERRORS } from '../../src/errors/api-error.js';
 import { NoSessionError } from '../../src/errors/database-error.js';
+import { BodyBytes } from '../../src/http/body.guard.js';
 import { JsonText } from '../../src/http/express-classes.js';
 import { MayBeOmitted } from '../../src/validation/decorators.js';
 import { expectError } from '../support/answers.js';
@@ -92,10 +94,26 @@ class Item extends Labelled {
   count!: number;
 }
 
+/** It has no validators. */
+class Owner {
+  name?: string;
+
+  @Type(() => Owner)
+  friends?: Set<Owner>;
+}
+
 class NewBox extends Labelled {
   @ValidateNested({ each: true })
   @Type(() => Item)
   items!: Item[];
+
+  @MayBeOmitted()
+  @Type(() => Owner)
+  owner?: Owner;
+
+  @MayBeOmitted()
+  @IsObject()
+  extras?: object;
 
   @MayBeOmitted()
   @IsString()
@@ -177,9 +195,11 @@ class BoxesController {
   }
 
   @Post()
+  @BodyBytes(1_000_000)
   create(@Body() box: NewBox) {
     const isItem = box.items.map((item) => item instanceof Item);
-    return { isBox: box instanceof NewBox, isItem, box };
+    const friends = box.owner?.friends && [...box.owner.friends];
+    return { isBox: box instanceof NewBox, isItem, box, friends };
   }
 
   @Delete(':id')
@@ -213,7 +233,7 @@ class BoxesController {
 class BoxesModule {}
 
 describe('a module that is added to the application', () => {
-  const service = serviceOfTests({}, undefined, {
+  const service = serviceOfTests({ RATE_LIMIT_PER_MINUTE: '1000' }, undefined, {
     modules: [BoxesModule],
     // A broken file must be noticed before.
     limits: { socketTimeout: 600_000 },
@@ -256,6 +276,20 @@ describe('a module that is added to the application', () => {
       { msg: 'request', request: 'one' },
       { level: 'warn', request: 'two', reason, msg: 'A request was rejected with 503' },
       { msg: 'request', request: 'two' },
+    ]);
+    // What terminus throws if an indicator is down, and a response with an object of another status.
+    const details = { status: 'error', error: { disk: { status: 'down' } } };
+    for (const status of [503, 500, 504]) {
+      await rejected(new HttpException(details, status)).expect(status);
+    }
+    expect(
+      logged()
+        .filter(({ msg }) => msg !== 'request')
+        .slice(2),
+    ).toMatchObject([
+      { level: 'warn', details },
+      { level: 'error', err: { response: details } },
+      { level: 'error', err: { response: details } },
     ]);
     expect(Object.keys(logged()[2])).toEqual(['level', 'time', 'request', 'reason', 'msg']);
   });
@@ -303,8 +337,19 @@ describe('a module that is added to the application', () => {
     const box = { label: 'a', items: [{ label: 'x', count: 2 }] };
     await create(box).expect(201, { isBox: true, isItem: [true], box });
     // What a DTO does not declare never reaches a repository that saves it.
-    const more = { ...box, id: 1, owner: { id: 1 } };
-    await create(more).expect(201, { isBox: true, isItem: [true], box });
+    const more = { id: 1, box: { id: 1 } };
+    const items = box.items.map((item) => ({ ...item, ...more, box: more }));
+    const owner = { name: 'Eve', ...more, friends: [{ name: 'Max', ...more }] };
+    const all = await create({ ...box, ...more, items, owner, extras: more }).expect(201);
+    expect(all.body).toEqual({
+      isBox: true,
+      isItem: [true],
+      box: { ...box, extras: more, owner: { name: 'Eve', friends: {} } },
+      friends: [{ name: 'Max' }],
+    });
+    // Its own limit in place of that of all.
+    await create({ ...box, note: 'a'.repeat(900_000) }).expect(201);
+    expectError(await create({ note: 'a'.repeat(1_000_000) }), 413, 'payload_too_large');
     const wrong = await create({ items: [{ label: 'x', count: 0 }, 1], note: null });
     expectError(wrong, 400, 'invalid_request');
     expect(wrong.body.message).toBe(
@@ -346,11 +391,31 @@ describe('a module that is added to the application', () => {
     expect(logged().map(({ level }) => level)).toEqual(['info', 'info']);
   });
 
+  it.each(['graphql', 'rpc', 'ws'])(
+    'can have handlers of another context: %s has no request, so no guard of HTTP looks at it, and an error is its own',
+    async (type) => {
+      const boxes = service.get(BoxesController);
+      const call = (name: 'bigint' | 'reject') => {
+        const creator = service.get(ExternalContextCreator);
+        const none = undefined;
+        return creator.create(boxes, boxes[name], name, none, none, none, none, none, type);
+      };
+      expect(await call('bigint')()).toEqual(boxes.bigint());
+      fault = new Error('of its own');
+      await expect(call('reject')()).rejects.toBe(fault);
+      const [{ level, err }] = logged();
+      expect([level, err.message]).toEqual(['error', 'of its own']);
+    },
+  );
+
   it('can use pipes for its parameters, class-validator for its query, redirects, and a status; Allow has its methods', async () => {
     expectError(await service.api.delete('/boxes/x'), 400, 'invalid_request', ['numeric']);
     expectError(await service.api.get('/boxes/listed?page=x'), 400, 'invalid_request', ['page']);
     await service.api.get('/boxes/moved').expect(301).expect('Location', '/v1/pets');
     await service.api.delete('/boxes/1').expect(204);
     await service.api.put('/boxes/1').expect(405).expect('Allow', 'DELETE, OPTIONS');
+    // Two routes match it.
+    const allow = 'DELETE, GET, HEAD, OPTIONS';
+    await service.api.put('/boxes/bigint').expect(405).expect('Allow', allow);
   });
 });

@@ -1,5 +1,5 @@
 import { expectError } from '../support/answers.js';
-import { allowOf, DOCUMENT, methodsOf } from '../support/contract.js';
+import { allowOf, methodsOf, operations } from '../support/contract.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { serviceOfTests } from '../support/service.js';
 
@@ -7,10 +7,10 @@ const list = (text: string) => text.trim().split(/\s+/);
 
 /** The paths of the OpenAPI document, and others, each with its `Allow`. */
 const ROUTES = [
-  ...Object.keys(DOCUMENT.paths).map((path) => {
-    const url = `/v1${path.replace('{petId}', '1')}`;
-    return [url, allowOf(methodsOf(url))] as const;
-  }),
+  ...Array.from(
+    new Set(operations().map(({ path }) => path)),
+    (path) => [path, allowOf(methodsOf(path))] as const,
+  ),
   ...list('/health/live /health/ready / /docs').map((path) => [path, allowOf(['GET'])] as const),
 ];
 
@@ -37,8 +37,10 @@ describe('the method of a request', () => {
   it.each(ROUTES)('on %s is one of %s: 405; OPTIONS gets 204', async (path, allow) => {
     for (const method of METHODS.filter((one) => !allow.includes(one))) {
       const answer = await exchange(service.port, request(`${method} ${path}?limit=0`, [], '{'));
-      expectError(answer, 405, 'method_not_allowed', [method, allow]);
-      expect(answer.headers['allow']).toBe(allow);
+      expect([answer.status, answer.headers['allow']]).toEqual([405, allow]);
+      if (method !== 'HEAD') {
+        expectError(answer, 405, 'method_not_allowed', [method, allow]);
+      }
     }
     const { status, headers, text } = await lastAnswer('OPTIONS', path);
     expect([status, headers['allow'], text]).toEqual([204, allow, '']);

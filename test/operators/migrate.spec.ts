@@ -229,7 +229,7 @@ describeWith('psql')('the script of migrate sql, run by psql', () => {
   });
 });
 
-/** After the project's own: one that builds an index concurrently, and one in a transaction. */
+/** After the project's own: one that builds an index concurrently, one in a transaction, and one that drops an index. */
 const LATER: Migration[] = [
   {
     name: 'IndexCategories1799999999998',
@@ -253,18 +253,29 @@ const LATER: Migration[] = [
     up: async (session) => void session.query('create table toys ()'),
     down: async (session) => void session.query('drop table toys'),
   },
+  {
+    name: 'DropIndex1800000000000',
+    purpose: 'Drops an index that no statement uses.',
+    locks: { up: {}, down: {} },
+    drops: [],
+    transaction: false,
+    up: async (session) => void session.query('drop index concurrently if exists one_pet'),
+    down: async (session) =>
+      void session.query('create unique index concurrently one_pet on pets (category_id)'),
+  },
 ];
-const [INDEX, TABLE] = LATER.map(({ name }) => name) as [string, string];
+const NAMES = LATER.map(({ name }) => name);
+const [INDEX, TABLE] = NAMES as [string, string];
 
-describe('a migration that builds an index concurrently', () => {
+describe('a migration that builds or drops an index concurrently', () => {
   const own = [...MIGRATION_NAMES];
   beforeAll(() => {
     (migrations as Migration[]).push(...LATER);
-    MIGRATION_NAMES.push(INDEX, TABLE);
+    MIGRATION_NAMES.push(...NAMES);
   });
   afterAll(() => {
-    (migrations as Migration[]).splice(-2);
-    MIGRATION_NAMES.splice(-2);
+    (migrations as Migration[]).splice(-NAMES.length);
+    MIGRATION_NAMES.splice(-NAMES.length);
   });
 
   itWith('psql')(
@@ -320,10 +331,10 @@ describe('a migration that builds an index concurrently', () => {
       where wait_event_type = 'Lock' and datname = current_database()`;
     expect(await query(url, limits)).toEqual([{ limits: 'limits 10min 0' }]);
     await holder.query('commit');
-    expect((await Promise.all(runs)).flat()).toEqual([INDEX, TABLE]);
+    expect((await Promise.all(runs)).flat()).toEqual(NAMES);
     told.mockRestore();
     await holder.end();
-    expect([await applied(url), await isValid(url)]).toEqual([[...own, INDEX, TABLE], true]);
+    expect([await applied(url), await isValid(url)]).toEqual([[...own, ...NAMES], undefined]);
   });
 
   it('is not recorded if its rows violate it; the next run drops what was left, and builds it again', async () => {
@@ -332,7 +343,14 @@ describe('a migration that builds an index concurrently', () => {
     await expect(runMigrations(url)).rejects.toThrow('could not create unique index');
     expect([await applied(url), await isValid(url)]).toEqual([own, false]);
     await query(url, 'update pets set category_id = id');
-    expect(await runMigrations(url)).toEqual([INDEX, TABLE]);
+    expect(await runMigrations(url)).toEqual(NAMES);
+    expect(await isValid(url)).toBe(undefined);
+    // Its down migration builds the index again, also if an earlier attempt has failed.
+    await query(url, 'update pets set category_id = 1');
+    await expect(revertMigration(url)).rejects.toThrow('could not create unique index');
+    expect(await isValid(url)).toBe(false);
+    await query(url, 'update pets set category_id = id');
+    expect(await revertMigration(url)).toBe(NAMES.at(-1));
     expect(await isValid(url)).toBe(true);
   });
 });

@@ -25,20 +25,38 @@ export const DOCUMENT = parseYaml(read('docs/openapi.yaml'), simplified, { intAs
 const operationsAt = (item: object) =>
   Object.entries<any>(item).filter(([, { operationId }]) => operationId !== undefined);
 
-/** @returns the document's operations, each with its examples as a request; `success` is the status of the response. */
+/**
+ * @returns the document's operations, each with its examples as a request; `success` is the status of the response, and
+ *   `headers` are those that are required.
+ */
 export function operations() {
-  return Object.entries<object>(DOCUMENT.paths).flatMap(([template, item]) =>
-    operationsAt(item).map(([method, { operationId, responses, parameters, requestBody }]) => ({
-      operationId: String(operationId),
-      method: method.toUpperCase(),
-      success: Number(Object.keys(responses).find((status) => status.startsWith('2'))),
-      path: BASE + template.replace(/\{\w+\}/, () => parameters.find(isInPath).example),
-      body: requestBody?.content['application/json'].example,
-    })),
+  return Object.entries<any>(DOCUMENT.paths).flatMap(([template, item]) =>
+    operationsAt(item).map(([method, { operationId, responses, parameters = [], requestBody }]) => {
+      const all: Parameter[] = [...(item.parameters ?? []), ...parameters].map(resolved);
+      const exampleOf = (one: Parameter) => String(one.example ?? examplesOf(one)[0]);
+      const headers = all.filter((one) => one.in === 'header' && one.required);
+      return {
+        operationId: String(operationId),
+        method: method.toUpperCase(),
+        success: Number(Object.keys(responses).find((status) => status.startsWith('2'))),
+        path:
+          BASE +
+          template.replaceAll(/\{(\w+)\}/g, (_all, name) =>
+            exampleOf(all.find((one) => one.in === 'path' && one.name === name)!),
+          ),
+        headers: Object.fromEntries(headers.map((one) => [one.name, exampleOf(one)])),
+        body: examplesOf(requestBody?.content['application/json'] ?? {})[0],
+      };
+    }),
   );
 }
 
-const isInPath = (parameter: { in?: string }) => parameter.in === 'path';
+interface Parameter {
+  name: string;
+  in: string;
+  required?: boolean;
+  example?: unknown;
+}
 
 /** Where the document's paths begin. */
 const BASE = '/v1';
@@ -104,12 +122,12 @@ function faultsOf(method: string, target: string, sent: ServerResponse, text: st
   const headers = sent.getHeaders();
   // Letters mean the same percent-encoded (RFC 3986, section 6.2.2).
   const path = target.split('?')[0]!.replace(/%(?:[46][1-9a-f]|[57][0-9a])/gi, decodeURIComponent);
-  const item = pathItem(path);
+  const items = pathItems(path);
   // HEAD is handled as GET.
-  const operation = item?.[method === 'HEAD' ? 'get' : method.toLowerCase()];
-  const response: Response | undefined = resolved(
-    operation?.responses[status] ?? (status === 405 && item && DOCUMENT['x-method-not-allowed']),
-  );
+  const name = method === 'HEAD' ? 'get' : method.toLowerCase();
+  const operation = items.find((item) => item[name])?.[name];
+  const notAllowed = status === 405 && items.length > 0 && DOCUMENT['x-method-not-allowed'];
+  const response: Response | undefined = resolved(operation?.responses[status] ?? notAllowed);
   const faults: string[] = [];
   if (response) {
     faults.push(...headerFaults(response, headers), ...contentFaults(response, headers, text));
@@ -137,15 +155,20 @@ export function allowOf(methods: string[]): string {
   return [...methods, ...heads, 'OPTIONS'].toSorted().join(', ');
 }
 
-/** @returns the methods that the document has for a path. */
-export const methodsOf = (path: string): string[] =>
-  operationsAt(pathItem(path)).map(([method]) => method.toUpperCase());
+/** @returns the methods that the document has for a path: of each template that it matches. */
+export const methodsOf = (path: string): string[] => [
+  ...new Set(
+    pathItems(path).flatMap((item) => operationsAt(item).map(([method]) => method.toUpperCase())),
+  ),
+];
 
-function pathItem(path: string) {
-  const template = Object.keys(DOCUMENT.paths).find((candidate) =>
-    new RegExp(`^${BASE}${candidate.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path),
-  );
-  return template && DOCUMENT.paths[template];
+/** @returns what the document has for a path, by templates: the one with the fewest parameters is first. */
+function pathItems(path: string): any[] {
+  const parameters = (template: string) => template.split('{').length;
+  return Object.keys(DOCUMENT.paths)
+    .filter((one) => new RegExp(`^${BASE}${one.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path))
+    .toSorted((one, other) => parameters(one) - parameters(other))
+    .map((template) => DOCUMENT.paths[template]);
 }
 
 function headerFaults(response: Response, sent: OutgoingHttpHeaders): string[] {
@@ -161,7 +184,13 @@ function headerFaults(response: Response, sent: OutgoingHttpHeaders): string[] {
     const typed = schema.type === 'integer' ? Number(value) : value;
     return faultsBySchema(schema, typed).map((fault) => `${name}: ${value}: ${fault}`);
   });
-  return faults.concat(Array.from(unknown, (name) => `the document has no header ${name}`));
+  return faults.concat(
+    Array.from(
+      unknown,
+      (name) =>
+        `${name} is not in docs/openapi.yaml. Describe it there, or, if every response has it, add it to UNNAMED in test/support/contract.ts`,
+    ),
+  );
 }
 
 /** @returns what a reference refers to, or `part` if it is none. */
@@ -172,7 +201,7 @@ export function resolved<Part>(part: Part | { $ref: string }): Part {
 }
 
 /** @returns the values of a media type's examples. */
-export const examplesOf = ({ example, examples }: any): any =>
+export const examplesOf = ({ example, examples }: any): any[] =>
   examples === undefined ? [example] : Object.values<any>(examples).map(({ value }) => value);
 
 /** Instead of the body of a response to HEAD, which has none. */

@@ -9,13 +9,12 @@ import { CitusPageReader } from '../../src/listing/citus-page-reader.js';
 import type { List } from '../../src/listing/list.js';
 import type { WantedPage } from '../../src/listing/page-reader.js';
 import { PostgresPageReader } from '../../src/listing/postgres-page-reader.js';
-import { Order } from '../../src/orders/order.entity.js';
 import { CitusPetStore } from '../../src/pets/citus-pet-store.js';
 import type { NewPet } from '../../src/pets/new-pet.dto.js';
-import { Pet } from '../../src/pets/pet.entity.js';
 import type { Creation } from '../../src/pets/pet-store.js';
 import { PostgresPetStore } from '../../src/pets/postgres-pet-store.js';
 import { Standbys } from '../../src/standbys/standbys.js';
+import { entitiesOfSource } from './entities.js';
 import { SILENT } from './silent.js';
 
 const CLASSES = {
@@ -25,7 +24,7 @@ const CLASSES = {
 
 /** What an engine's classes are on the database at `url`. Those of Citus also run on PostgreSQL alone. */
 export async function storesOn(url: string, engine: Engine, sessions = 3) {
-  const options = { engine, entities: [Pet, Order] };
+  const options = { engine, entities: await entitiesOfSource() };
   const dataSource = await servingDataSource(url, sessions, options).initialize();
   const pool = poolOf(dataSource) as ServingPool;
   const environment = readEnvironment({ DATABASE_URL: url });
