@@ -24,12 +24,13 @@ RUN apt-get update && apt-get install -y --no-install-recommends 'tini=0.19.0-1*
 RUN mkdir -p /etc/ssl/certs && node -p 'tls.rootCertificates.join("\n")' > /etc/ssl/certs/ca-certificates.crt
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000
 WORKDIR /app
+# The files that package.json lists.
 COPY package.json ./
-COPY scripts scripts
-COPY public public
-COPY views views
 COPY docs/guides docs/guides
 COPY docs/openapi.yaml docs/openapi.yaml
+COPY public public
+COPY scripts scripts
+COPY views views
 COPY --from=production-packages /app/node_modules node_modules
 COPY --from=build /app/dist dist
 RUN chmod +x dist/src/main.js && ln -s /app/dist/src/main.js /usr/local/bin/animal-store

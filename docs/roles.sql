@@ -50,5 +50,12 @@ revoke all on schema public from public;
 -- By default, any role may fill the disk with large objects, of which the service has none.
 revoke execute on function lo_creat(integer), lo_create(oid), lo_from_bytea(oid, bytea), lo_put(oid, bigint, bytea),
   lowrite(integer, bytea), lo_truncate(integer, integer), lo_truncate64(integer, bigint) from public;
+-- By default, any role may take advisory locks until the server has no memory for locks, and nobody can log in to it.
+select format('revoke execute on function %s from public', oid::regprocedure)
+  from pg_proc
+ where pronamespace = 'pg_catalog'::regnamespace and proname ~ '^pg_(try_)?advisory_(xact_)?lock'
+\gexec
+grant execute on function pg_try_advisory_xact_lock(integer, integer) to animals;
+grant execute on function pg_try_advisory_lock(bigint), pg_try_advisory_xact_lock(bigint) to animals_owner;
 grant usage, create on schema public to animals_owner;
 grant usage on schema public to animals, animals_keys, animals_reader;

@@ -1,4 +1,4 @@
--- Every statement that the service sends, except those of TypeORM when it connects. Made by npm run
+-- Every statement that animal-store serve sends, except those of TypeORM when it connects. Made by npm run
 -- sql-files. Tests check that they are current, and that their plans use the indexes.
 
 -- listPets: pages. Prepared as pets-pages.

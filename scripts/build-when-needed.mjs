@@ -31,7 +31,11 @@ if (!isInstalled()) {
 if (existsSync(join(root, 'src')) && isStale()) {
   const nest = join(root, 'node_modules/@nestjs/cli/bin/nest.js');
   if (!existsSync(nest)) {
-    refuse('There is no build of these sources: npm ci --include=dev && npm run build');
+    const cause =
+      'NODE_ENV is production, so npm ci left out the compiler. For development, unset NODE_ENV.';
+    refuse(
+      `There is no build of these sources. ${process.env.NODE_ENV === 'production' ? `${cause} ` : ''}To build them: npm ci --include=dev && npm run build`,
+    );
   }
   requireWritable(existsSync(join(root, 'dist')) ? join(root, 'dist') : root);
   // Standard output belongs to the command that follows.

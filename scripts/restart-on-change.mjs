@@ -2,7 +2,8 @@
 // `npm run start:dev` runs the service with this in place of Node: it restarts the service when a file changes that is read
 // at start and that the compiler does not watch. If the service failed, the next change starts it again.
 import { spawn } from 'node:child_process';
-import { watch } from 'node:fs';
+import { readFileSync, statSync, watch } from 'node:fs';
+import { basename, dirname } from 'node:path';
 
 /** @type {import('node:child_process').ChildProcess | undefined} */
 let service;
@@ -44,8 +45,15 @@ for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
   });
 }
 start();
-// Its folder: editors replace the file when they save it.
-watch('.', (_event, name) => name === '.env' && restart());
-watch('docs/guides', restart);
-watch('docs', (_event, name) => name === 'openapi.yaml' && restart());
-watch('public', restart);
+// The compiler watches what `dist` is made of.
+const files = JSON.parse(readFileSync('package.json', 'utf8')).files.filter(
+  (/** @type {string} */ file) => file !== 'dist',
+);
+for (const file of ['.env', ...files]) {
+  if (statSync(file, { throwIfNoEntry: false })?.isDirectory()) {
+    watch(file, restart);
+  } else {
+    // Its folder: editors replace the file when they save it.
+    watch(dirname(file), (_event, name) => name === basename(file) && restart());
+  }
+}

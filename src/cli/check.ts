@@ -6,6 +6,7 @@ import { type Environment, loadEnvironment } from '../config/environment.js';
 import { poolOf } from '../database/data-source.js';
 import { connectToServe, describe } from '../database/connect.js';
 import { createLogger } from '../logging/logger.js';
+import { OpenApiDocument } from '../openapi/openapi-document.js';
 import { findingsOf } from '../schema/schema-state.js';
 import { onCommandDatabase } from './command.js';
 
@@ -44,6 +45,7 @@ async function checkAll(checks: Check[]): Promise<void> {
   try {
     const environment = loadEnvironment();
     checks.push(checkOf('configuration', 'valid'));
+    checks.push(await checkThat('program', readProgram(environment)));
     await onCommandDatabase(environment, async (dataSource, url) => {
       checks.push(checkOf('database', await describe(url, dataSource)));
       checks.push(checkOf('TLS', tlsOf(url)), ...(await checkServer(dataSource)));
@@ -127,6 +129,15 @@ async function checkOrder(dataSource: DataSource): Promise<Check[]> {
   const queries = [COLLATION, ...['pets', 'api_keys', 'orders', 'migrations'].map(sequenceOf)];
   const rows = queries.map((sql) => dataSource.query<Row[]>(sql).catch(() => []));
   return (await Promise.all(rows)).flat().map((row) => checkOf(row.name, row.message, row.level));
+}
+
+/** Reads what `serve` reads at its start: its modules and packages, the pages, and the OpenAPI document. */
+async function readProgram(environment: Environment): Promise<string> {
+  await import('./serve.js');
+  const { DocsController } = await import('../docs/docs.controller.js');
+  new DocsController();
+  new OpenApiDocument(environment);
+  return 'has its files';
 }
 
 async function openSessions(url: string, environment: Environment): Promise<string> {

@@ -91,6 +91,11 @@ async function serveWith(resources: Resources, key: string | undefined, stopping
         : `${origin}:${app.get(MetricsServer, { strict: false }).port}/metrics`;
     const { version: node, pid } = process;
     logger.info({ version: VERSION, commit: COMMIT, node, pid, address, metrics }, 'started');
+    if (NODE_ENV === 'production' && environment.RATE_LIMIT_PER_MINUTE === undefined) {
+      const reason =
+        'One API key can fill the disk: 3 MiB/s of creates are 8 MB/s of tables and log.';
+      logger.warn({ reason }, 'RATE_LIMIT_PER_MINUTE is not set');
+    }
     if (NODE_ENV !== 'production') {
       console.log(`Animal Store Service at ${address}`);
       console.log(

@@ -55,7 +55,9 @@ export class Environment {
   @OneOf(['production', 'staging', 'development'])
   DEPLOYMENT_ENVIRONMENT?: 'production' | 'staging' | 'development';
 
+  /** Of an IPv6 address in brackets, as Docker Compose has it, without them. */
   @MayBeOmitted()
+  @Transform(({ value }) => value?.replace(/^\[(.+)\]$/, '$1'))
   HOST = '127.0.0.1';
 
   @OptionalNumber(0, 65535)
@@ -191,7 +193,11 @@ export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
   const { NODE_ENV, PORT, METRICS_PORT, DATABASE_URL, DATABASE_READ_URL } = environment;
   const isEmbedded = DATABASE_URL === undefined && environment.DATABASE_URL_FILE === undefined;
   const isProduction = NODE_ENV === 'production';
-  rule(isEmbedded && isProduction, 'DATABASE_URL', 'must be set when NODE_ENV is production');
+  rule(
+    isEmbedded && isProduction,
+    'DATABASE_URL',
+    'must be set when NODE_ENV is production; for development, unset NODE_ENV',
+  );
   rule(isEmbedded && !!environment.DATABASE_POOLER, 'DATABASE_POOLER', 'requires DATABASE_URL');
   rule(isEmbedded && !!DATABASE_READ_URL, 'DATABASE_READ_URL', 'requires DATABASE_URL');
   rule(PORT !== 0 && PORT === METRICS_PORT, 'METRICS_PORT', 'must not be the same as PORT');

@@ -6,6 +6,7 @@ import type { Environment } from '../config/environment.js';
 import { administer, describe } from '../database/connect.js';
 import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
+import { showProgress } from '../logging/progress.js';
 import { BUSY, OUTDATED, statementsOf, UNDO } from './migration-statements.js';
 import { appliedMigrations, findingsOf, requireOneSchema } from './schema-state.js';
 
@@ -67,13 +68,20 @@ async function execute(dataSource: DataSource, migration: Migration, way: 'up' |
       console.error((reported = obstacle));
     }
   };
+  const progress = showProgress();
   for (let attempt = 1; ; await pause(PAUSE)) {
     const session = dataSource.createQueryRunner();
     let looking: NodeJS.Timeout | undefined;
     try {
       const pid = await processIdOf(session);
       const look = () => dataSource.query<{ blockers?: string }[]>(BLOCKERS, [pid]).catch(() => []);
-      looking = setInterval(async () => report((await look())[0]?.blockers), LOOK);
+      looking = setInterval(async () => {
+        report((await look())[0]?.blockers);
+        const [index] = await dataSource.query(INDEX_PROGRESS, [pid]).catch(() => []);
+        if (index !== undefined && looking !== undefined) {
+          progress.update(index);
+        }
+      }, LOOK);
       return await runAll(session, statements);
     } catch (error) {
       // If the connection is lost, PostgreSQL has undone it.
@@ -94,6 +102,8 @@ async function execute(dataSource: DataSource, migration: Migration, way: 'up' |
       }
     } finally {
       clearInterval(looking);
+      looking = undefined;
+      progress.stop();
       await session.release();
     }
   }
@@ -124,6 +134,13 @@ const BLOCKERS = `
   select 'Waits for ' || string_agg(concat_ws(', ', 'pid ' || pid, nullif(application_name, ''), state), '; ') || '.' as blockers
     from pg_stat_activity
    where pid = any (pg_blocking_pids($1))`;
+
+/** How far `create index concurrently` is in session `$1`, in its current phase. Some phases count nothing. */
+const INDEX_PROGRESS = `
+  select phase as what, coalesce(nullif(blocks_done, 0), tuples_done)::float8 as done,
+         coalesce(nullif(blocks_total, 0), tuples_total)::float8 as total
+    from pg_stat_progress_create_index
+   where pid = $1 and blocks_total + tuples_total > 0`;
 
 /**
  * Applies the pending migrations if `MIGRATE_ON_START` is true and there is no pooler, or if the database is embedded.

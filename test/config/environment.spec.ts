@@ -31,7 +31,7 @@ function faultsOf(variables: Record<string, string>): string[] {
 const VARIABLES: Record<string, [unknown, Record<string, unknown>, string?]> = {
   NODE_ENV: ['development', { production: 'production', test: 'test' }, 'Production staging'],
   DEPLOYMENT_ENVIRONMENT: [undefined, { staging: 'staging' }, 'Production'],
-  HOST: ['127.0.0.1', { '::': '::' }],
+  HOST: ['127.0.0.1', { '::': '::', '[::1]': '::1' }],
   PORT: [3000, { 0: 0, 65535: 65535 }, '-1 65536 0x50 \t'],
   METRICS_PORT: [undefined, { 0: 0, 9464: 9464 }, 'on 65536'],
   DATABASE_URL: [undefined, { [DB]: DB }],
@@ -103,6 +103,10 @@ describe('readEnvironment', () => {
     [{ DATABASE_READ_URL: DB }, 'DATABASE_READ_URL requires DATABASE_URL'],
     [{ DATABASE_URL: DB, DATABASE_READ_URL: SEVERAL }, undefined],
     [{ DATABASE_URL: DB, DATABASE_READ_URL: WRITABLE }, 'DATABASE_READ_URL must not have the para'],
+    [
+      { DATABASE_URL: `${DB}?schema=public` },
+      "DATABASE_URL must not have the parameter schema, which is Prisma's: the role's search_path",
+    ],
     [{ METRICS_PORT: '3000' }, 'METRICS_PORT must not be the same as PORT'],
     [{ PORT: '0', METRICS_PORT: '0' }, undefined],
     [{ DATABASE_URL: DB, PGSSLMODE: 'require' }, 'PGSSLMODE is ignored: set the parameter sslmode'],

@@ -1,3 +1,5 @@
+import { chown, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { EmbeddedPostgres } from '../../src/embedded-postgres/embedded-postgres.js';
 import { ask } from '../support/ask.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
@@ -9,7 +11,7 @@ it('EmbeddedPostgres ignores PGOPTIONS, listens on the loopback address alone, i
   const settings = `
     select current_setting('listen_addresses') as addresses, current_setting('server_encoding') as encoding,
            current_setting('unix_socket_directories') as sockets`;
-  const expected = { addresses: '127.0.0.1', encoding: 'UTF8', sockets: '' };
+  const expected = { addresses: '127.0.0.1', encoding: 'UTF8', sockets: '.' };
   expect(await ask(server.url, settings)).toEqual(expected);
   const url = new URL(server.url);
   expect(url.password).toMatch(/^[0-9a-f]{64}$/);
@@ -18,4 +20,41 @@ it('EmbeddedPostgres ignores PGOPTIONS, listens on the loopback address alone, i
     await expect(ask(url.href, 'select 1')).rejects.toThrow(/password/);
   }
   await server.stop();
+});
+
+describe('EmbeddedPostgres', () => {
+  it('says why it does not join a server whose password is another, and stops what it started', async () => {
+    const folder = await temporaryFolder();
+    await (await EmbeddedPostgres.start(folder)).stop();
+    await writeFile(join(folder, 'postgres-password'), 'another');
+    await expect(EmbeddedPostgres.start(folder)).rejects.toThrow(
+      /password authentication failed.*\. To start over, delete /,
+    );
+    const file = readFile(join(folder, 'postgres/postmaster.pid'));
+    await expect(file).rejects.toThrow('ENOENT');
+  });
+
+  const itOfRoot = process.getuid?.() === 0 ? it : it.skip;
+
+  itOfRoot('does not let root use a folder of another account', async () => {
+    const folder = await temporaryFolder();
+    await chown(folder, 1000, 1000);
+    await expect(EmbeddedPostgres.start(folder)).rejects.toThrow(
+      /root does not use .+, which belongs to the user with the id 1000\. Run it as this user/,
+    );
+  });
+
+  itOfRoot('reads for root only what the owner of the data can read', async () => {
+    const [folder, secret] = await Promise.all([temporaryFolder(), temporaryFolder()]);
+    const data = join(folder, 'postgres');
+    await writeFile(join(secret, 'secret'), 'of root', { mode: 0o600 });
+    await mkdir(data, { mode: 0o700 });
+    await chown(data, 65_534, 65_534);
+    for (const name of ['animal-store.password', 'postmaster.pid']) {
+      await symlink(join(secret, 'secret'), join(data, name));
+    }
+    await expect(EmbeddedPostgres.start(folder)).rejects.toThrow('cannot be used');
+    const password = await readFile(join(folder, 'postgres-password'), 'utf8');
+    expect(password).toMatch(/^[0-9a-f]{64}$/);
+  });
 });

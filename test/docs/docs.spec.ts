@@ -48,11 +48,37 @@ describe('the documents', () => {
   });
 });
 
+it('docs/dba.md says of each statement of docs/statements.sql where it runs', () => {
+  const section = read('docs/dba.md').split('\n## Which SQL runs where\n')[1]!.split('\n## ')[0]!;
+  const rows = [...section.matchAll(/^\| (.+?) +\| (.*?) +\| (.+?) +\| (.+?) +\|$/gm)].slice(2);
+  const namesIn = (text: string) => Array.from(text.matchAll(/`([a-z-]+)`/g), ([, name]) => name!);
+  const [sent, onCitus] = read('docs/statements.sql').split('\n-- On Citus, ') as [string, string];
+  const prepared = Array.from(sent.matchAll(/ Prepared as (.+)\.$/gm), ([, name]) => name);
+  const listed = rows.flatMap(([, , primary, standby]) => namesIn(primary! + standby));
+  expect(listed.toSorted()).toEqual(prepared.toSorted());
+  const readOnStandbys = rows.filter(([, , , standby]) => standby === 'on a standby');
+  expect(readOnStandbys.map(([, operation]) => operation)).toEqual([
+    'listPets',
+    'listOrders',
+    'getPet',
+  ]);
+  // A statement of createPet, and another one for each list, the ids and the deletion of old records.
+  const others = rows.filter(([, , , , citus]) => /^(one for|several|another)/.test(citus!));
+  for (const [, operation] of others) {
+    expect(onCitus).toContain(operation === 'every ten minutes' ? operation : `-- ${operation}: `);
+  }
+  const operations = onCitus.matchAll(/^-- (\w+)(?= with|:)/gm);
+  const names = new Set(Array.from(operations, ([, operation]) => operation!));
+  expect(others.map(([, operation]) => operation)).toEqual(expect.arrayContaining([...names]));
+});
+
 describe('.env.example', () => {
   const EXAMPLE = read('.env.example');
   const variables = parseEnv(EXAMPLE) as Record<string, string>;
   /** Those of docker-compose.yml alone. */
   const OF_COMPOSE = ['DATABASE_PORT', 'BALANCER_PORT', 'PROMETHEUS_PORT', 'GRAFANA_PORT'];
+  /** Compose sets its own. */
+  const NOT_OF_COMPOSE = /^DATABASE_(?:(?:READ_)?URL(?:_FILE)?|POOLER)$/;
   const { services } = parse(read('docker-compose.yml'), { merge: true });
 
   it('has exactly the variables that are read, explains each, and changes nothing if it is used as it is', () => {
@@ -71,7 +97,9 @@ describe('.env.example', () => {
       .map(([name]) => name);
     const published = [...ports.join().matchAll(/\$\{(\w+)/g)].map(([, name]) => name!);
     const all = new Set([...given, ...published, ...OF_COMPOSE]);
-    expect([...all].toSorted()).toEqual(Object.keys(variables).toSorted());
+    const ofCompose = Object.keys(variables).filter((name) => !NOT_OF_COMPOSE.test(name));
+    expect([...all].toSorted()).toEqual(ofCompose.toSorted());
+    expect(environment.DATABASE_URL).toMatch(/@db:5432\/animals$/);
     expect(services.migrate.environment).toEqual(environment);
     expect(ports[0]).toMatch(`${environment.PUBLISHED_HOST}:`);
   });

@@ -290,3 +290,17 @@ it('animal-store seed creates as many pets as it is told, of every status, witho
   const created = `select count(*)::int as pets, array_agg(distinct status order by status) as statuses from pets`;
   expect(await query(DATABASE_URL, created)).toEqual([{ pets: 1001, statuses: [...PET_STATUSES] }]);
 });
+
+it('animal-store seed shows how far it is, and keeps what it created before it failed', async () => {
+  const DATABASE_URL = await project.createMigratedDatabase();
+  await query(
+    DATABASE_URL,
+    `create function fail() returns trigger language plpgsql as $$ begin raise 'no more'; end $$`,
+    'create trigger fail before insert on pets for each row when (new.id > 60000) execute function fail()',
+  );
+  const { code, stderr } = await runHere('seed 100000', { DATABASE_URL });
+  expect([code, stderr]).toEqual([1, expect.stringMatching(/ 50 % \| 50000 of 100000 \| \d+\/s /)]);
+  expect(stderr).toContain('no more');
+  const count = 'select count(*)::int from pets';
+  expect(await query(DATABASE_URL, count)).toEqual([{ count: 50_000 }]);
+});

@@ -168,10 +168,19 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
     const large = ['lo_create(0)', 'lo_creat(-1)', `lo_from_bytea(0, '')`, `lo_put(1, 0, '')`];
     const writes = large.map((call) => `begin read write; select ${call}`);
     const tables = ['create table t ()', 'create temporary table t ()'];
+    const functions = await asSuperuser(
+      `select format('select %s(1%s)', proname, repeat(', 1', pronargs - 1)) from pg_proc
+        where pronamespace = 'pg_catalog'::regnamespace and proname ~ 'advisory' and proname !~ 'unlock'`,
+    );
+    const locks: string[] = functions.flat();
+    expect(locks).toHaveLength(16);
+    const own = 'select pg_try_advisory_xact_lock(1, 1)';
+    const others = locks.filter((sql) => sql !== own);
+    expect(await queryAs('animals', own)).toEqual([[true]]);
     const denied: [Role, string[]][] = [
-      ['animals', [...tables, ...writes, 'update api_keys set revoked_at = null']],
-      ['animals_keys', [...tables, ...writes, 'update api_keys set hash = hash']],
-      ['animals_reader', [...writes, 'select hash from api_keys']],
+      ['animals', [...tables, ...writes, ...others, 'update api_keys set revoked_at = null']],
+      ['animals_keys', [...tables, ...writes, ...locks, 'update api_keys set hash = hash']],
+      ['animals_reader', [...writes, ...locks, 'select hash from api_keys']],
     ];
     for (const [role, statements] of denied) {
       for (const sql of statements) {

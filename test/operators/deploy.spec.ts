@@ -1,9 +1,9 @@
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFile } from 'node:fs/promises';
+import { cp, mkdir, rename, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import ts from 'typescript';
 import { parse, parseAllDocuments } from 'yaml';
 import { PROJECT_ROOT, VERSION } from '../../src/config/project-root.js';
@@ -286,6 +286,79 @@ it.each([
   const env = { PATH: process.env['PATH'], PORT: `${port}` };
   expect((await Program.start(program, args, { env }).outcome).code).toBe(code);
   server.close();
+});
+
+/** What the program needs, beside node_modules and package.json itself. */
+const FILES: string[] = JSON.parse(read('package.json')).files;
+
+describe('the files that package.json lists', () => {
+  const BUILT = ['dist'];
+
+  it('are those that the Dockerfile copies, and that its context has', () => {
+    const [, stage] = /\nFROM [^\n]+\n((?!.*\nFROM ).*)$/s.exec(dockerfile)!;
+    const copied = Array.from(stage!.matchAll(/^COPY (?:--from=\S+ )?(\S+) /gm), ([, from]) =>
+      from!.replace('/app/', ''),
+    );
+    expect(copied.toSorted()).toEqual([...FILES, 'node_modules', 'package.json'].toSorted());
+    const context = read('.dockerignore').split('\n');
+    const needed = FILES.filter((file) => !BUILT.includes(file)).map((file) => `!${file}`);
+    expect(context).toEqual(expect.arrayContaining(needed));
+  });
+
+  it('are watched by docker compose, apart from scripts and from dist, whose sources are', () => {
+    const { watch } = parse(read('docker-compose.yml'), { merge: true }).services.api.develop;
+    const watched = watch.map(({ path }: { path: string }) => path);
+    const files = FILES.filter((file) => ![...BUILT, 'scripts'].includes(file));
+    expect(watched.toSorted()).toEqual([...files, 'package-lock.json', 'src'].toSorted());
+  });
+});
+
+describe('the lines of docs/deploy.md for systemd', () => {
+  const project = Project.ofTests();
+  /** Run as they are, but in a folder in place of the root, and with the packages that are installed. */
+  const deploy = async () => {
+    const [, block] = /^## systemd$[^]*?^ {3}```sh\n([^]*?)^ {3}```$/m.exec(
+      read('docs/deploy.md'),
+    )!;
+    const npm = join(project.folder, 'bin/npm');
+    await mkdir(dirname(npm));
+    const real = spawnSync('which', ['npm'], { encoding: 'utf8' }).stdout.trim();
+    await writeFile(npm, `#!/bin/sh\n[ "$1" != pack ] || exec ${real} "$@"\n`, { mode: 0o755 });
+    await cp(join(PROJECT_ROOT, 'deploy'), join(project.folder, 'deploy'), { recursive: true });
+    for (const folder of ['opt', 'etc/systemd/system']) {
+      await mkdir(join(project.folder, folder), { recursive: true });
+    }
+    const here = block!.replaceAll(/ \/(?=opt|etc)/g, ` ${project.folder}/`);
+    const PATH = `${dirname(npm)}:${process.env['PATH']}`;
+    const variables = { PATH, VERSION: 'v1', HOME: project.folder };
+    const shell = project.start('sh', ['-e', '-c', here], variables);
+    expect(await shell.outcome).toMatchObject({ code: 0 });
+    return join(project.folder, 'opt/animal-store');
+  };
+
+  it('make a folder that serves the pages, and whose check fails without one of its files, with DOCS=off too', async () => {
+    const folder = await deploy();
+    const run = (...args: string[]) =>
+      project.start(process.execPath, [join(folder, 'dist/src/main.js'), ...args], variables);
+    const variables: Record<string, string> = {
+      NODE_ENV: 'production',
+      DATABASE_URL: await project.createMigratedDatabase(),
+    };
+    const program = run('serve');
+    const [, base] = await program.says(/"address":"([^"]+)"/);
+    for (const path of ['/docs', '/docs/guides/errors', '/docs/assets/docs.css', '/openapi.yaml']) {
+      expect([path, (await fetch(new URL(path, base))).status]).toEqual([path, 200]);
+    }
+    await program.end('SIGTERM');
+    variables['DOCS'] = 'off';
+    for (const file of ['views/page.html', 'dist/src/app.js']) {
+      await rename(join(folder, file), join(folder, 'moved'));
+      const { code, stdout } = await run('check').outcome;
+      const line = new RegExp(`^FAIL  program: .+${file}`, 'm');
+      expect([code, stdout]).toEqual([1, expect.stringMatching(line)]);
+      await rename(join(folder, 'moved'), join(folder, file));
+    }
+  });
 });
 
 /**

@@ -118,7 +118,7 @@ describe('a process', () => {
     [
       'its configuration is invalid',
       { PORT: 'x', LOG_LEVEL: 'x', DATABASE_URL: '' },
-      /^PORT .+\nLOG_LEVEL .+\nDATABASE_URL must be set when NODE_ENV is production$/,
+      /^PORT .+\nLOG_LEVEL .+\nDATABASE_URL must be set when NODE_ENV is production; for development, unset NODE_ENV$/,
     ],
     ['HOST has no address', { HOST: 'nowhere.invalid' }, /^(?!.*DATABASE_URL).*\bHOST\b/],
     ['not with LOG_LEVEL=silent', { LOG_LEVEL: 'silent', PORT: 'x' }, undefined],

@@ -9,7 +9,8 @@ import { Project } from '../support/project.js';
 import { until } from '../support/until.js';
 
 // Elsewhere, these tests do not run as root.
-const project = Project.ofTests(ordinaryAccount());
+const account = ordinaryAccount() ?? {};
+const project = Project.ofTests(account);
 
 it('a first start of an ordinary account, killed while it creates the database, leaves nothing incomplete to the next one', async () => {
   const data = join(project.folder, '.data');
@@ -29,6 +30,49 @@ it('a first start of an ordinary account, killed while it creates the database, 
   const folders = [data, join(data, 'postgres')].map((path) => stat(path));
   const [uid, ...others] = (await Promise.all(folders)).map((folder) => folder.uid);
   expect(others).toEqual([uid]);
+});
+
+it('a start in a folder whose path a shell would interpret says so', async () => {
+  const folder = join(project.folder, '..', 'a$b');
+  await cp(project.folder, folder, { recursive: true, filter: (file) => !file.endsWith('.data') });
+  await chown(folder, account.uid ?? -1, account.gid ?? -1);
+  const main = join(folder, 'dist/src/main.js');
+  const program = project.start(process.execPath, [main, 'migrate', 'show'], {});
+  const { code, stderr } = await program.outcome;
+  expect([code, stderr]).toEqual([1, expect.stringMatching(/the path of .+ Move the project/)]);
+});
+
+/** Runs a program in a container's namespace of processes. */
+const APART = ['--pid', '--fork', '--mount-proc'];
+const canUnshare = spawnSync('unshare', [...APART, 'true']).status === 0;
+
+(canUnshare ? describe : describe.skip)('a start in a container', () => {
+  const shared = Project.ofTests();
+
+  it('refuses a folder whose PostgreSQL runs outside of it, also without its network', async () => {
+    const { base, key, program } = await shared.serveEmbedded();
+    const start = [process.execPath, join(shared.folder, 'dist/src/main.js'), 'migrate', 'show'];
+    for (const namespaces of [APART, [...APART, '--net'], ['--net']]) {
+      const { code, stderr } = await shared.start('unshare', [...namespaces, ...start], {}).outcome;
+      const refusal = expect.stringMatching(/another PostgreSQL runs on its data.+ Stop the serv/);
+      expect([code, stderr]).toEqual([1, refusal]);
+    }
+    await addPet(base, key, 'Rex');
+    await program.end('SIGTERM');
+  });
+
+  it('of a user whom /etc/passwd does not list gives the reason and a remedy', async () => {
+    const folder = join(shared.folder, '..', 'of-nobody');
+    await cp(shared.folder, folder, { recursive: true, filter: (file) => !file.endsWith('.data') });
+    await chown(folder, 54_321, 54_321);
+    const main = join(folder, 'dist/src/main.js');
+    const user = ['--reuid', '54321', '--regid', '54321', '--clear-groups'];
+    const run = [...user, process.execPath, main, 'migrate', 'show'];
+    const { code, stderr } = await shared.start('setpriv', run, {}).outcome;
+    const reason =
+      /could not look up effective user ID 54321: user does not exist\. In a container/;
+    expect([code, stderr]).toEqual([1, expect.stringMatching(reason)]);
+  });
 });
 
 // Skipped unless root runs the tests: only root's service starts PostgreSQL as another account, which cannot enter a
@@ -77,6 +121,7 @@ it('a first start of an ordinary account, killed while it creates the database, 
     expect([uid, mode & 0o022]).toEqual([0, 0]);
     expect((await readdir(join(ofRoot.folder, '.data'))).toSorted()).toEqual([
       'postgres',
+      'postgres-password',
       'postgres.log',
     ]);
   });

@@ -25,9 +25,10 @@ describe('two first starts at once, without any configuration', () => {
 
   it('leave no temporary files', async () => {
     const data = join(project.folder, '.data');
-    expect((await readdir(data)).toSorted()).toEqual(['api-key', 'postgres', 'postgres.log']);
+    const kept = ['api-key', 'postgres', 'postgres-password', 'postgres.log'];
+    expect((await readdir(data)).toSorted()).toEqual(kept);
     const own = (await readdir(join(data, 'postgres'))).filter((name) => /animal/.test(name));
-    expect(own).toEqual(['animal-store.password']);
+    expect(own).toEqual([]);
   });
 
   it('keep all that they wrote from other accounts', async () => {

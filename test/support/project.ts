@@ -4,11 +4,12 @@ import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { type Ids, type Outcome, Program } from './program.js';
 import { temporaryFolder } from './temporary-folder.js';
+import { read } from './documents.js';
 import { createDatabase, createMigratedDatabase, dropDatabase } from './database.js';
 import { until } from './until.js';
 
 /** What the service and the npm scripts read. */
-const PARTS = ['dist', 'package.json', 'docs', 'public', 'views', 'scripts'];
+const PARTS: string[] = ['package.json', ...JSON.parse(read('package.json')).files];
 
 /** The built service in a project folder of its own, so that its programs leave the checkout's data alone. */
 export class Project {
