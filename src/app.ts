@@ -10,7 +10,7 @@ import { nestLogger } from './logging/logger.js';
 
 export async function createApp(
   resources: Resources,
-  limits = new HttpLimits(),
+  limits = new HttpLimits(resources.environment.KEEP_ALIVE_SECONDS),
   modules: Type[] = [],
 ): Promise<NestExpressApplication> {
   const { CORS_ORIGINS, TRUST_PROXY } = resources.environment;
@@ -28,17 +28,17 @@ export async function createApp(
   adapter.describe = (rejection) => ({
     ...accessLog.rejection(rejection),
     // Nothing in it is secret, so pages of any origin may read it.
-    ...(CORS_ORIGINS && { 'Access-Control-Allow-Origin': '*' }),
+    ...(CORS_ORIGINS && {
+      'Access-Control-Allow-Origin': '*',
+      'Access-Control-Expose-Headers': '*',
+    }),
   });
   if (CORS_ORIGINS !== undefined) {
     // The pages of these origins, or of all if it is `*`, may read the responses, errors too. The routes answer OPTIONS.
+    // They may send any header, such as those of a tracing tool, and read all: the service uses no cookies.
     app.enableCors({
       origin: CORS_ORIGINS.includes('*') ? '*' : CORS_ORIGINS,
-      allowedHeaders: 'Authorization, Content-Type, Idempotency-Key, X-Request-Id, traceparent',
-      // In addition to those that the Fetch standard allows.
-      exposedHeaders:
-        'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id, Idempotent-Replayed, Allow, ' +
-        'WWW-Authenticate, RateLimit, RateLimit-Policy',
+      exposedHeaders: '*',
       // Seconds: Chromium's maximum.
       maxAge: 7_200,
       preflightContinue: true,

@@ -8,6 +8,7 @@ import { connectToServe, describe } from '../database/connect.js';
 import { createLogger } from '../logging/logger.js';
 import { findingsOf } from '../schema/schema-state.js';
 import { onCommandDatabase } from './command.js';
+import { print } from './print.js';
 
 /** `animal-store check`: checks whether a process could serve with this configuration. It changes no table. */
 export function addCheck(program: Command): void {
@@ -20,10 +21,10 @@ export function addCheck(program: Command): void {
       await checkAll(checks);
       const isOk = checks.every((check) => check.isOk);
       if (json) {
-        console.log(JSON.stringify({ isOk, checks }, undefined, 2));
+        print(JSON.stringify({ isOk, checks }, undefined, 2));
       } else {
         for (const { name, isOk: isWell, isWarning, message } of checks) {
-          console.log(`${isWarning ? 'warn' : isWell ? 'ok  ' : 'FAIL'}  ${name}: ${message}`);
+          print(`${isWarning ? 'warn' : isWell ? 'ok  ' : 'FAIL'}  ${name}: ${message}`);
         }
       }
       process.exitCode = isOk ? 0 : 1;

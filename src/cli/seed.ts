@@ -4,6 +4,7 @@ import { loadEnvironment } from '../config/environment.js';
 import { requireMigrated } from '../schema/migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { onCommandDatabase } from './command.js';
+import { print } from './print.js';
 
 const MOST = 100_000_000;
 
@@ -49,5 +50,5 @@ async function seed(dataSource: DataSource, count: number): Promise<void> {
     await session.query('set local statement_timeout = 0');
     await session.query(INSERT, [count]);
   });
-  console.log(`Created ${count} pets.`);
+  print(`Created ${count} pets.`);
 }

@@ -17,13 +17,12 @@ export class StaticContent {
       'Content-Type': type,
       // Weak, because it is that of the gzipped content too (RFC 9110, section 8.8.3.3).
       ETag: `W/"${hash('sha1', this.bytes, 'base64url')}"`,
-      Vary: 'Accept-Encoding',
     };
   }
 
   /** Sends it, gzipped if the client accepts that; or 304 if the client has it. Does not support ranges. */
   async sendTo(response: Response): Promise<void> {
-    response.set(this.headers);
+    response.set(this.headers).vary('Accept-Encoding');
     const { req } = response;
     let { bytes } = this;
     if (req.acceptsEncodings('gzip', 'identity') === 'gzip') {

@@ -5,12 +5,11 @@ import { type Answer, exchange, request } from '../support/raw-http.js';
 import { serviceOfTests } from '../support/service.js';
 
 const PAGE = 'https://app.example';
-const EXPOSED =
-  'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id, Idempotent-Replayed, Allow, WWW-Authenticate, RateLimit, RateLimit-Policy';
+/** Headers that no list of this service names. */
+const UNHEARD_OF = 'authorization,x-tracer-7,unheard-of';
 const PREFLIGHT = {
   'access-control-allow-methods': 'GET,HEAD,PUT,PATCH,POST,DELETE',
-  'access-control-allow-headers':
-    'Authorization, Content-Type, Idempotency-Key, X-Request-Id, traceparent',
+  'access-control-allow-headers': UNHEARD_OF,
   'access-control-max-age': '7200',
 };
 const JSON_TYPE = 'Content-Type: application/json';
@@ -44,13 +43,22 @@ describe.each([
     return exchange(service.port, request(line, all, body));
   };
   const preflight = (origin: string) =>
-    send('OPTIONS /v1/pets', [`Origin: ${origin}`, 'Access-Control-Request-Method: POST']);
+    send('OPTIONS /v1/pets', [
+      `Origin: ${origin}`,
+      'Access-Control-Request-Method: POST',
+      `Access-Control-Request-Headers: ${UNHEARD_OF}`,
+    ]);
 
   const allowed = origins && {
     'access-control-allow-origin': origins === '*' ? '*' : PAGE,
-    'access-control-expose-headers': EXPOSED,
-    ...(origins === '*' ? {} : { vary: 'Origin' }),
+    // All of them: no request of a page has credentials of the browser.
+    'access-control-expose-headers': '*',
   };
+  /** What a shared cache must tell apart. */
+  const varies = (...others: string[]) => [
+    ...(origins === undefined || origins === '*' ? [] : ['Origin']),
+    ...others,
+  ];
 
   it.each(REQUESTS)(
     '%i to %s is JSON whatever Accept says, and has the headers of every response and those for pages',
@@ -65,7 +73,10 @@ describe.each([
           'x-content-type-options': 'nosniff',
           date: expect.any(String),
         });
-        expect(corsHeaders(answer)).toEqual(allowed ?? {});
+        expect(corsHeaders(answer)).toEqual({
+          ...allowed,
+          ...(varies().length > 0 && { vary: varies().join() }),
+        });
         expect(Object.keys(answer.headers).join()).not.toMatch(
           /powered|server|etag|last-modified|set-cookie/,
         );
@@ -76,8 +87,19 @@ describe.each([
   it('answers a preflight as any OPTIONS, without a key', async () => {
     const answer = await preflight(PAGE);
     expect(answer).toMatchObject({ status: 204, headers: { allow: 'GET, HEAD, OPTIONS, POST' } });
-    expect(corsHeaders(answer)).toEqual(origins === undefined ? {} : { ...allowed, ...PREFLIGHT });
+    const vary = varies('Access-Control-Request-Headers').join(', ');
+    expect(corsHeaders(answer)).toEqual(
+      origins === undefined ? {} : { ...allowed, ...PREFLIGHT, vary },
+    );
   });
+
+  it.each(['/docs', '/docs/guides/errors', '/openapi.json'])(
+    'has all that %s varies by, so that no shared cache serves it to a wrong origin',
+    async (path) => {
+      const { headers } = await send(`GET ${path}`, [`Origin: ${PAGE}`]);
+      expect(headers['vary']).toBe(varies('Accept-Encoding').join(', '));
+    },
+  );
 
   it.each(['https://elsewhere.example', 'http://app.example', `${PAGE}.elsewhere`, 'null'])(
     'lets in %j only if all origins are',
