@@ -29,7 +29,7 @@ COPY scripts scripts
 COPY public public
 COPY views views
 COPY docs/guides docs/guides
-COPY docs/openapi.yaml docs/openapi.yaml
+COPY docs/openapi.yaml docs/interface.md docs/
 COPY --from=production-packages /app/node_modules node_modules
 COPY --from=build /app/dist dist
 RUN chmod +x dist/src/main.js && ln -s /app/dist/src/main.js /usr/local/bin/animal-store

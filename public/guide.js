@@ -17,6 +17,9 @@ if (navigator.clipboard !== undefined) {
       button.textContent = 'Copied';
       setTimeout(() => (button.textContent = 'Copy'), 2_000);
     });
-    code.parentElement.before(button);
+    const sample = document.createElement('div');
+    sample.className = 'sample';
+    code.parentElement.replaceWith(sample);
+    sample.append(button, code.parentElement);
   }
 }

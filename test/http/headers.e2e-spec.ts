@@ -134,6 +134,20 @@ describe('static content', () => {
     },
   );
 
+  it.each(['/docs', '/docs/guides/web-pages'])(
+    'has for each file that %s loads a URL with a hash of its content, whose response never changes',
+    async (path) => {
+      const { text } = await ask(`GET ${path}`);
+      const assets = [...text.matchAll(/"[./]+(\/docs\/assets\/[\w.-]+)(\?[^"]*)?"/g)];
+      expect(assets.length).toBeGreaterThanOrEqual(4);
+      for (const [, asset, query] of assets) {
+        const answer = await ask(`GET ${asset}${query}`);
+        expect(query).toBe(`?v=${createHash('sha1').update(answer.text).digest('base64url')}`);
+        expect(answer.headers['cache-control']).toBe('public, max-age=31536000, immutable');
+      }
+    },
+  );
+
   it('is compressed once, however many clients ask for it', async () => {
     const made: string[] = [];
     const hook = createHook({ init: (_id, type) => void made.push(type) }).enable();
@@ -160,22 +174,19 @@ describe('static content', () => {
   );
 
   it.each([
-    ['/docs/assets/docs.css', 'text/css', 'public, max-age=3600'],
-    ['/docs/assets/swagger-ui.css', 'text/css', 'public, max-age=3600'],
-    ['/docs/assets/reference.js', 'text/javascript', 'public, max-age=3600'],
+    ['/docs/assets/docs.css', 'text/css', 'no-cache'],
+    ['/docs/assets/swagger-ui.css?v=1', 'text/css', 'no-cache'],
+    ['/docs/assets/reference.js?v=', 'text/javascript', 'no-cache'],
     ['/docs', 'text/html', 'no-cache'],
     ['/docs/guides/errors', 'text/html', 'no-cache'],
     ['/openapi.json', 'application/json', 'no-store'],
     ['/openapi.yaml', 'application/yaml', 'no-store'],
-  ])(
-    'has its type, and after an upgrade is new within an hour, pages and documents at once: %s',
-    async (path, type, caching) => {
-      for (const method of ['GET', 'HEAD']) {
-        const { headers } = await ask(`${method} ${path}`);
-        expect(headers['content-type']).toBe(`${type}; charset=utf-8`);
-        expect([headers['cache-control'], headers['expires']]).toEqual([caching, undefined]);
-        expect(headers).not.toHaveProperty('last-modified');
-      }
-    },
-  );
+  ])('has its type, and after an upgrade is new at once: %s', async (path, type, caching) => {
+    for (const method of ['GET', 'HEAD']) {
+      const { headers } = await ask(`${method} ${path}`);
+      expect(headers['content-type']).toBe(`${type}; charset=utf-8`);
+      expect([headers['cache-control'], headers['expires']]).toEqual([caching, undefined]);
+      expect(headers).not.toHaveProperty('last-modified');
+    }
+  });
 });
