@@ -22,12 +22,12 @@ FROM node:24.21.0-bookworm-slim@sha256:d6aa754f16b3197301076f047b5def2f02ea1dbbc
 RUN apt-get update && apt-get install -y --no-install-recommends 'tini=0.19.0-1*' && rm -rf /var/lib/apt/lists/*
 # Where Debian has the public certificate authorities, which this image lacks: those that Node has.
 RUN mkdir -p /etc/ssl/certs && node -p 'tls.rootCertificates.join("\n")' > /etc/ssl/certs/ca-certificates.crt
-ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000
+ENV NODE_ENV=production HOST=* PORT=3000
 WORKDIR /app
 # The files that package.json lists.
 COPY package.json ./
 COPY docs/guides docs/guides
-COPY docs/openapi.yaml docs/openapi.yaml
+COPY docs/openapi.yaml docs/interface.md docs/
 COPY public public
 COPY scripts scripts
 COPY views views

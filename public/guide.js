@@ -1,7 +1,7 @@
 // The samples have an example's address; the page's own takes its place.
 const own = new URL('../../v1', location.href).href;
 for (const code of document.querySelectorAll('pre code')) {
-  code.textContent = code.textContent.replaceAll('http://127.0.0.1:3000/v1', own);
+  code.textContent = code.textContent.replaceAll('http://127.0.0.1:3000/v1', () => own);
 }
 
 // Browsers have a clipboard only for pages from https or from this machine. An output is not for copying.
@@ -17,6 +17,9 @@ if (navigator.clipboard !== undefined) {
       button.textContent = 'Copied';
       setTimeout(() => (button.textContent = 'Copy'), 2_000);
     });
-    code.parentElement.before(button);
+    const sample = document.createElement('div');
+    sample.className = 'sample';
+    code.parentElement.replaceWith(sample);
+    sample.append(button, code.parentElement);
   }
 }

@@ -30,6 +30,23 @@ const corrections = ({ React: { createElement: element, Fragment } }) => ({
     },
   },
   wrapComponents: {
+    /** Why there is no button. */
+    parameters: (Original, system) => (props) => {
+      const isHidden =
+        props.specPath &&
+        system.specSelectors
+          .specJson()
+          .getIn([...props.specPath.slice(0, 3), 'x-hideTryItPanel']) === true;
+      const note = 'This page sends no requests of this operation, because it is experimental.';
+      return isHidden
+        ? element(
+            Fragment,
+            null,
+            element('p', { className: 'not-sent' }, note),
+            element(Original, { ...props, tryItOutEnabled: false, allowTryItOut: false }),
+          )
+        : element(Original, props);
+    },
     /** The path of an operation is in a button, which may hold no link. */
     DeepLink: () => (props) => props.text,
     /** Not before the operation is loaded: the original would fail, and could not be used again. */
@@ -68,7 +85,9 @@ function indented(json) {
 function fitForPage(key, value) {
   const isRounded = ['minimum', 'maximum'].includes(key) && !Number.isSafeInteger(value);
   const isHeaderExample = key === 'example' && this.in === 'header';
-  return isRounded || isHeaderExample ? undefined : value;
+  // Each error would repeat them: the guides describe them once.
+  const isOfError = key === 'headers' && this.content?.['application/json']?.schema?.allOf;
+  return isRounded || isHeaderExample || isOfError ? undefined : value;
 }
 
 /** The names for screen readers that Swagger UI does not give. */
@@ -141,7 +160,6 @@ try {
     deepLinking: true,
     tryItOutEnabled: true,
     displayOperationId: true,
-    showExtensions: true,
     showCommonExtensions: true,
     defaultModelsExpandDepth: 0,
     syntaxHighlight: false,

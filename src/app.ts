@@ -8,14 +8,6 @@ import { HttpAdapter } from './http/http-adapter.js';
 import { HttpLimits } from './http/limits.js';
 import { nestLogger } from './logging/logger.js';
 
-/** What pages of other origins may send and read, in addition to what the Fetch standard allows. */
-export const CORS_HEADERS = {
-  allowedHeaders: 'Authorization, Content-Type, Idempotency-Key, X-Request-Id, traceparent',
-  exposedHeaders:
-    'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id, Idempotent-Replayed, Allow, ' +
-    'WWW-Authenticate, RateLimit, RateLimit-Policy',
-};
-
 /**
  * What a module needs of the application, such as `app.use(helmet())`, `app.useWebSocketAdapter(…)`, or
  * `app.connectMicroservice(…)` and then `await app.startAllMicroservices()`. Tests call it too.
@@ -24,7 +16,7 @@ async function configure(_app: NestExpressApplication): Promise<void> {}
 
 export async function createApp(
   resources: Resources,
-  limits = new HttpLimits(),
+  limits = new HttpLimits(resources.environment.KEEP_ALIVE_SECONDS),
   modules: Type[] = [],
 ): Promise<NestExpressApplication> {
   const { CORS_ORIGINS, TRUST_PROXY } = resources.environment;
@@ -42,13 +34,17 @@ export async function createApp(
   adapter.describe = (rejection) => ({
     ...accessLog.rejection(rejection),
     // Nothing in it is secret, so pages of any origin may read it.
-    ...(CORS_ORIGINS && { 'Access-Control-Allow-Origin': '*' }),
+    ...(CORS_ORIGINS && {
+      'Access-Control-Allow-Origin': '*',
+      'Access-Control-Expose-Headers': '*',
+    }),
   });
   if (CORS_ORIGINS !== undefined) {
     // The pages of these origins, or of all if it is `*`, may read the responses, errors too. The routes answer OPTIONS.
+    // They may send any header, such as those of a tracing tool, and read all: the service uses no cookies.
     app.enableCors({
       origin: CORS_ORIGINS.includes('*') ? '*' : CORS_ORIGINS,
-      ...CORS_HEADERS,
+      exposedHeaders: '*',
       // Seconds: Chromium's maximum.
       maxAge: 7_200,
       preflightContinue: true,

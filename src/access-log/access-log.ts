@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
-import { isIP, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { Inject, Injectable } from '@nestjs/common';
 import type { NextFunction } from 'express';
 import { KEY_PREFIX } from '../api-key.js';
@@ -8,6 +8,7 @@ import { LOGGER, type Logger } from '../logging/logger.js';
 import { ERRORS } from '../errors/api-error.js';
 import type { Request, Response } from '../http/express-classes.js';
 import type { Rejection } from '../http/last-words.js';
+import { addressOf } from '../http/network.js';
 
 export type LoggedResponse = ReturnType<typeof fieldsOf>;
 
@@ -31,7 +32,7 @@ function fieldsOf(
     ms: Math.round((performance.now() - receivedAt) * 1000) / 1000,
     key: request?.user?.keyId,
     // From `X-Forwarded-For` if a trusted proxy wrote it and it is an address.
-    client: isIP(ip) === 0 ? socket.remoteAddress : ip,
+    client: addressOf(ip) ?? addressOf(socket.remoteAddress ?? ''),
     trace: traceIdOf(request?.headers['traceparent']),
   };
 }

@@ -7,6 +7,7 @@ import { createLogger } from '../logging/logger.js';
 import { addCheck } from './check.js';
 import { addKeys } from './keys.js';
 import { addMigrate } from './migrate.js';
+import { print } from './print.js';
 import { addSeed } from './seed.js';
 
 const HELP = `
@@ -23,7 +24,10 @@ Exit codes:
 export async function animalStore(args: string[]): Promise<void> {
   const program = new Command('animal-store')
     .description('The Animal Store Service, and the commands of its operators and DBAs.')
-    .configureOutput({ outputError: (text, write) => write(withoutKeys(text)) })
+    .configureOutput({
+      writeOut: (text) => print(text.trimEnd()),
+      outputError: (text, write) => write(withoutKeys(text)),
+    })
     .showHelpAfterError()
     .addHelpText('after', HELP)
     .addHelpText('afterAll', EXIT_CODES);

@@ -9,6 +9,7 @@ import { createLogger } from '../logging/logger.js';
 import { OpenApiDocument } from '../openapi/openapi-document.js';
 import { findingsOf } from '../schema/schema-state.js';
 import { onCommandDatabase } from './command.js';
+import { print } from './print.js';
 
 /** `animal-store check`: checks whether a process could serve with this configuration. It changes no table. */
 export function addCheck(program: Command): void {
@@ -21,10 +22,10 @@ export function addCheck(program: Command): void {
       await checkAll(checks);
       const isOk = checks.every((check) => check.isOk);
       if (json) {
-        console.log(JSON.stringify({ isOk, checks }, undefined, 2));
+        print(JSON.stringify({ isOk, checks }, undefined, 2));
       } else {
         for (const { name, isOk: isWell, isWarning, message } of checks) {
-          console.log(`${isWarning ? 'warn' : isWell ? 'ok  ' : 'FAIL'}  ${name}: ${message}`);
+          print(`${isWarning ? 'warn' : isWell ? 'ok  ' : 'FAIL'}  ${name}: ${message}`);
         }
       }
       process.exitCode = isOk ? 0 : 1;

@@ -1,4 +1,3 @@
-import { writeSync } from 'node:fs';
 import { type Command, InvalidArgumentError } from 'commander';
 import { isApiKey } from '../api-key.js';
 import type { ApiKey } from '../auth/api-key.entity.js';
@@ -8,6 +7,7 @@ import { requireMigrated } from '../schema/migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { INT64_MAX } from '../int64.js';
 import { onCommandDatabase } from './command.js';
+import { print } from './print.js';
 
 const NAME = ['--name <name>', 'whose key it is: 1 to 100 characters', nameOf] as const;
 
@@ -49,13 +49,12 @@ function onKeys<Args extends unknown[]>(work: (keys: ApiKeys, ...args: Args) => 
 async function create(keys: ApiKeys, { name, expires }: { name: string; expires?: number }) {
   const { id, key } = await keys.issue(name, expires);
   try {
-    // Unlike console.log, this throws if the reader is gone or the disk is full.
-    writeSync(1, `${key}\n`);
+    print(key);
   } catch (error) {
     await keys.revoke(id);
     throw new OperatorError(`Key ${id} could not be shown, and is revoked: ${error}`);
   }
-  console.error(`Key ${id} for ${JSON.stringify(name)}; it is shown only this once.`);
+  console.error(`Key ${id} for ${quoted(name)}; it is shown only this once.`);
 }
 
 async function list(keys: ApiKeys): Promise<void> {
@@ -63,9 +62,16 @@ async function list(keys: ApiKeys): Promise<void> {
     const { id, name, createdAt, lastUsedAt } = key;
     const created = `created ${createdAt.toISOString()}`;
     const used = lastUsedAt === null ? 'never used' : `used ${lastUsedAt.toISOString()}`;
-    console.log([id, JSON.stringify(name), created, stateOf(key), used].join('\t'));
+    print([id, quoted(name), created, stateOf(key), used].join('\t'));
   }
 }
+
+/** In JSON, without characters that control a terminal or the direction of text, which may show another name. */
+const quoted = (name: string) =>
+  JSON.stringify(name).replaceAll(
+    /[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]/gu,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 
 async function revoke(keys: ApiKeys, id: string): Promise<void> {
   if (!(await keys.revoke(id))) {
@@ -99,6 +105,10 @@ async function admit(keys: ApiKeys, { name }: { name: string }): Promise<void> {
 function nameOf(text: string): string {
   if (text.trim() === '' || [...text].length > 100 || text.includes('\0')) {
     throw new InvalidArgumentError('It must have 1 to 100 characters.');
+  }
+  // Commander takes the next option for the value of one without a value.
+  if (text.startsWith('-')) {
+    throw new InvalidArgumentError('It must not begin with a hyphen.');
   }
   return text;
 }

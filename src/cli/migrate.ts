@@ -6,6 +6,7 @@ import { appliedMigrations, pendingMigrations } from '../schema/schema-state.js'
 import { scriptOf } from '../schema/migration-script.js';
 import { lastMigration, revertMigration, runMigrations } from '../schema/migrations.js';
 import { onCommandDatabase } from './command.js';
+import { print } from './print.js';
 
 export function addMigrate(program: Command): void {
   const migrate = program.command('migrate').description('apply, revert, list or print migrations');
@@ -32,7 +33,7 @@ async function run(): Promise<void> {
     const pending = await pendingMigrations(dataSource);
     console.error(`Pending: ${pending.join(', ') || 'none'}.`);
     const applied = await runMigrations(url);
-    console.log(applied.length === 0 ? 'Nothing is pending.' : `Applied ${applied.join(', ')}.`);
+    print(applied.length === 0 ? 'Nothing is pending.' : `Applied ${applied.join(', ')}.`);
   });
 }
 
@@ -40,7 +41,7 @@ async function revert({ yes }: { yes?: true }): Promise<void> {
   await onCommandDatabase(loadEnvironment(), async (dataSource, url) => {
     const last = await lastMigration(dataSource);
     if (last === undefined) {
-      console.log('Nothing is applied.');
+      print('Nothing is applied.');
       return;
     }
     const lost = await lossesOf(last.drops, dataSource);
@@ -52,7 +53,7 @@ async function revert({ yes }: { yes?: true }): Promise<void> {
       ].join('\n'),
     );
     if (yes) {
-      console.log(`Reverted ${await revertMigration(url, last)}.`);
+      print(`Reverted ${await revertMigration(url, last)}.`);
     } else {
       console.error('Nothing was reverted. To revert it, add --yes.');
       process.exitCode = 2;
@@ -79,16 +80,16 @@ async function lossesOf(drops: readonly string[], dataSource: DataSource): Promi
 async function show({ check }: { check?: true }): Promise<void> {
   await onCommandDatabase(loadEnvironment(), async (dataSource) => {
     for (const name of await appliedMigrations(dataSource)) {
-      console.log(`[X] ${name}${MIGRATION_NAMES.includes(name) ? '' : '\tnot of this version'}`);
+      print(`[X] ${name}${MIGRATION_NAMES.includes(name) ? '' : '\tnot of this version'}`);
     }
     const pending = await pendingMigrations(dataSource);
-    pending.forEach((name) => console.log(`[ ] ${name}`));
+    pending.forEach((name) => print(`[ ] ${name}`));
     process.exitCode = check && pending.length > 0 ? 1 : 0;
   });
 }
 
 async function sql({ revert: isRevert }: { revert?: true }): Promise<void> {
   await onCommandDatabase(loadEnvironment(), async (dataSource) => {
-    process.stdout.write(await scriptOf(dataSource, isRevert ? 'down' : 'up'));
+    print((await scriptOf(dataSource, isRevert ? 'down' : 'up')).trimEnd());
   });
 }

@@ -5,6 +5,7 @@ import { showProgress } from '../logging/progress.js';
 import { requireMigrated } from '../schema/migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { onCommandDatabase } from './command.js';
+import { print } from './print.js';
 
 const MOST = 100_000_000;
 
@@ -64,5 +65,5 @@ async function seed(dataSource: DataSource, count: number): Promise<void> {
   } finally {
     progress.stop();
   }
-  console.log(`Created ${count} pets.`);
+  print(`Created ${count} pets.`);
 }

@@ -82,8 +82,9 @@ async function serveWith(resources: Resources, key: string | undefined, stopping
   process.on('unhandledRejection', (err) => logger.error({ err }, 'A promise was rejected'));
   const app = await createApp(resources);
   try {
-    await app.listen(PORT, HOST);
-    const origin = `http://${HOST.includes(':') ? `[${HOST}]` : HOST}`;
+    await app.listen(PORT, environment.listenHost!);
+    const host = HOST === '*' ? 'localhost' : HOST;
+    const origin = `http://${host.includes(':') ? `[${host}]` : host}`;
     const address = `${origin}:${(app.getHttpServer().address() as AddressInfo).port}/v1`;
     const metrics =
       METRICS_PORT === undefined

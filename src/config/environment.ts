@@ -32,8 +32,11 @@ const listOf = (text: string): string[] => text.split(',').map((item) => item.tr
 /** `*` alone, or origins as a browser writes them in `Origin` (RFC 6454, section 6.2). */
 const areOrigins = (origins: string[]) => origins.join() === '*' || origins.every(isOrigin);
 
+/** Those of apps and extensions, such as `capacitor://localhost`, have a scheme that `URL` knows no origin of. */
 const isOrigin = (text: string) =>
-  /^https?:\/\/[^*]+$/.test(text) && URL.canParse(text) && new URL(text).origin === text;
+  /^https?:/.test(text)
+    ? URL.canParse(text) && new URL(text).origin === text
+    : /^[a-z][a-z0-9+.-]*:\/\/[\w.-]+(?::[0-9]{1,5})?$/.test(text);
 
 /** A number from 1 to 99, or addresses and subnets, separated by commas. */
 const areProxies = (proxies: number | string) =>
@@ -65,6 +68,9 @@ export class Environment {
 
   @OptionalNumber(0, 65535)
   METRICS_PORT?: number;
+
+  @OptionalNumber(1, 86_400)
+  KEEP_ALIVE_SECONDS = 620;
 
   @DatabaseUrl('one')
   DATABASE_URL?: string;
@@ -129,6 +135,11 @@ export class Environment {
     const implied = this.NODE_ENV === 'production' ? 'production' : 'development';
     const isStaging = this.baseUrl === this.STAGING_BASE_URL;
     return this.DEPLOYMENT_ENVIRONMENT ?? (isStaging ? 'staging' : implied);
+  }
+
+  /** `HOST` as Node expects it: without one, it listens on all IPv6 and IPv4 addresses, or on IPv4 without IPv6. */
+  get listenHost(): string | undefined {
+    return this.HOST === '*' ? undefined : this.HOST;
   }
 
   /** What comes before an operation's path in a URL: `/v1` alone, unless `PUBLIC_BASE_URL` is set. */

@@ -23,7 +23,8 @@ export class DeprecationInterceptor implements NestInterceptor {
   }
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    context.switchToHttp().getResponse<Response>().setHeaders(this.headers);
+    const response = context.switchToHttp().getResponse<Response>();
+    this.headers.forEach((value, name) => response.append(name, value));
     return next.handle();
   }
 }

@@ -20,7 +20,7 @@ const PAGE_HEADERS = {
   'Referrer-Policy': 'no-referrer',
 };
 
-const ASSET_HEADERS = { 'Cache-Control': 'public, max-age=3600' };
+const ASSET_HEADERS = { 'Cache-Control': 'no-cache' };
 
 /** Serves the reference page, the guides, and the files that they load. No key is needed. */
 @Public()
@@ -29,9 +29,6 @@ export class DocsController {
   private readonly contents = new Map<string, StaticContent>();
 
   constructor() {
-    for (const [path, html] of renderPages()) {
-      this.contents.set(`/${path}`, new StaticContent(html, '.html', PAGE_HEADERS));
-    }
     const ours = join(PROJECT_ROOT, 'public');
     for (const file of [
       ...readdirSync(ours).map((name) => join(ours, name)),
@@ -40,6 +37,14 @@ export class DocsController {
     ]) {
       const content = new StaticContent(readFileSync(file), extname(file), ASSET_HEADERS);
       this.contents.set(`/docs/assets/${basename(file)}`, content);
+    }
+    for (const [path, html] of renderPages()) {
+      // After an upgrade, a page loads the files of its own version.
+      const versioned = html.replaceAll(
+        /(\/docs\/assets\/[\w.-]+)"/g,
+        (_all, asset) => `${asset}?v=${this.contents.get(asset)!.hash}"`,
+      );
+      this.contents.set(`/${path}`, new StaticContent(versioned, '.html', PAGE_HEADERS));
     }
   }
 

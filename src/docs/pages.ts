@@ -3,17 +3,21 @@ import { join } from 'node:path';
 import { Marked } from 'marked';
 import { PROJECT_ROOT } from '../config/project-root.js';
 
-/** The guides, `docs/guides/<name>.md`, in the order in which pages list them. */
+/** The guides, `docs/guides/<name>.md`, in the order in which pages list them, and `docs/interface.md`. */
 const GUIDES =
-  'getting-started authentication pagination errors retries typescript-client generated-clients deprecation';
+  'getting-started authentication pagination errors retries web-pages typescript-client generated-clients deprecation not-supported';
 
 const markdown = new Marked({
   renderer: {
-    /** The service serves guides without `.md`. It does not serve other files, so links to them, `../…`, become text. */
+    /** The service serves guides without `.md`, in one folder. Links to other files of the repository become text. */
     link({ href, tokens }) {
       const text = this.parser.parseInline(tokens);
-      const target = href.replace(/\.md(?=#|$)/, '');
-      return href.startsWith('../') ? text : `<a href="${target}">${text}</a>`;
+      const [, name, anchor = ''] =
+        /^(?:\.\.\/|guides\/)?([\w-]*?)(?:\.md)?(#.*)?$/.exec(href) ?? [];
+      const isGuide = name === '' || name === 'interface' || ` ${GUIDES} `.includes(` ${name} `);
+      return isGuide || href.includes(':')
+        ? `<a href="${isGuide ? `${name}${anchor}` : href}">${text}</a>`
+        : text;
     },
     /** A section has the same anchor as on GitHub and GitLab, and its heading links to the section. */
     heading({ depth, tokens, text }) {
@@ -32,7 +36,8 @@ const viewOf = (name: string) => readFileSync(join(PROJECT_ROOT, 'views', name),
 const REFERENCE = { path: 'docs', title: 'Reference', body: viewOf('reference.html') };
 
 function readGuide(name: string) {
-  const text = readFileSync(join(PROJECT_ROOT, 'docs/guides', `${name}.md`), 'utf8');
+  const folder = name === 'interface' ? 'docs' : 'docs/guides';
+  const text = readFileSync(join(PROJECT_ROOT, folder, `${name}.md`), 'utf8');
   // A sample that is wider than the page can be scrolled with the keyboard.
   const html = markdown.parse(text, { async: false }).replaceAll('<pre>', '<pre tabindex="0">');
   return {
@@ -44,7 +49,7 @@ function readGuide(name: string) {
 
 /** The path and the HTML of every page. Addresses in it are relative, so that they work behind any proxy. */
 export function* renderPages(): Generator<[path: string, html: string]> {
-  const pages = [REFERENCE, ...GUIDES.split(' ').map(readGuide)];
+  const pages = [REFERENCE, ...`${GUIDES} interface`.split(' ').map(readGuide)];
   for (const page of pages) {
     const root = page === REFERENCE ? './' : '../../';
     const links = pages.map(

@@ -6,25 +6,30 @@ import type { Response } from 'express';
 /** Content that is the same for every request: sent from memory, of which there is one copy however many clients read. */
 export class StaticContent {
   private readonly bytes: Buffer;
+  /** Of its bytes. */
+  readonly hash: string;
   private readonly headers;
   private gzipped?: Promise<Buffer>;
 
   /** @param type the `Content-Type`, or the extension of a file of that type. */
   constructor(content: Buffer | string, type: string, headers: Record<string, string> = {}) {
     this.bytes = Buffer.from(content);
+    this.hash = hash('sha1', this.bytes, 'base64url');
     this.headers = {
       ...headers,
       'Content-Type': type,
       // Weak, because it is that of the gzipped content too (RFC 9110, section 8.8.3.3).
-      ETag: `W/"${hash('sha1', this.bytes, 'base64url')}"`,
-      Vary: 'Accept-Encoding',
+      ETag: `W/"${this.hash}"`,
     };
   }
 
-  /** Sends it, gzipped if the client accepts that; or 304 if the client has it. Does not support ranges. */
+  /** Sends it, to be kept if the URL has the parameter `v` with its {@link hash}, gzipped if the client accepts that; or 304 if the client has it. Does not support ranges. */
   async sendTo(response: Response): Promise<void> {
-    response.set(this.headers);
+    response.set(this.headers).vary('Accept-Encoding');
     const { req } = response;
+    if (req.query['v'] === this.hash) {
+      response.set('Cache-Control', 'public, max-age=31536000, immutable');
+    }
     let { bytes } = this;
     if (req.acceptsEncodings('gzip', 'identity') === 'gzip') {
       this.gzipped ??= promisify(gzip)(this.bytes, { level: 9 });

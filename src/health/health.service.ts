@@ -5,14 +5,28 @@ import { Lane } from '../database/lane.js';
 import { ServingPool } from '../database/pool.js';
 import { ApiError } from '../errors/api-error.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
+import { OperatorError } from '../errors/operator-error.js';
 import { SchemaMonitor } from '../schema/schema-monitor.js';
+import type { Finding } from '../schema/schema-state.js';
 import { Standbys } from '../standbys/standbys.js';
+
+interface Obstacle {
+  about: keyof typeof SENTENCES;
+  message: string;
+}
+
+const SENTENCES = {
+  writes: 'The database is read-only.',
+  schema: 'The tables of the database are not those that the service looks for.',
+  migrations: 'The database has pending migrations.',
+  rights: 'The database role lacks rights.',
+} as const satisfies Record<Finding['about'] | 'writes', string>;
 
 /** Whether this process, and the database's state, tables and rights, can serve listPets, createPet and getPet. */
 @Injectable()
 export class HealthService {
   /** Probes that wait for the database share the response. */
-  private readonly probes: Lane<string, string[]>;
+  private readonly probes: Lane<string, Obstacle[]>;
 
   constructor(
     private readonly schema: SchemaMonitor,
@@ -34,7 +48,10 @@ export class HealthService {
       throw new ApiError('unavailable', 'The database cannot be used; try again.', { cause });
     });
     if (obstacles.length > 0) {
-      throw new ApiError('unavailable', obstacles.join(' '));
+      // Strangers read the response. What to do about it, with names of roles and schemas, is in the log and in `check`.
+      const kinds = [...new Set(obstacles.map(({ about }) => SENTENCES[about]))];
+      const cause = new OperatorError(obstacles.map(({ message }) => message).join(' '));
+      throw new ApiError('unavailable', kinds.join(' '), { cause });
     }
     const standbys = this.standbys.states;
     if (standbys.length === 0) {
@@ -46,13 +63,13 @@ export class HealthService {
   }
 
   /** What keeps the database from serving. */
-  private async obstaclesOn(session: PoolClient): Promise<string[]> {
+  private async obstaclesOn(session: PoolClient): Promise<Obstacle[]> {
     const { rows } = await session.query('show transaction_read_only');
     if (rows[0].transaction_read_only === 'on') {
       this.pool.leaveReadOnly();
-      return ['The database is read-only.'];
+      return [{ about: 'writes', message: SENTENCES.writes }];
     }
     const findings = await this.schema.findings(session);
-    return findings.filter(({ isError }) => isError).map(({ message }) => message);
+    return findings.filter(({ isError }) => isError);
   }
 }

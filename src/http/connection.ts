@@ -125,7 +125,10 @@ export class Connection {
 const TOO_MANY =
   'The connection has too many requests without a response; wait for responses, or use more connections.';
 
-/** Node's parser cannot go on after a request for another protocol; RFC 9112, section 6.1, requires it for HTTP/1.0. */
+/**
+ * Node's parser cannot go on after a request for another protocol, which `Connection` names (RFC 9110, section 7.8); RFC
+ * 9112, section 6.1, requires it for HTTP/1.0.
+ */
 const endsConnection = ({ headers, httpVersion }: Request) =>
-  headers.upgrade !== undefined ||
+  (!!headers.upgrade && /(?:^|,)[ \t]*upgrade[ \t]*(?:,|$)/i.test(headers.connection ?? '')) ||
   (httpVersion === '1.0' && headers['transfer-encoding'] !== undefined);

@@ -208,7 +208,9 @@ export class HttpAdapter extends ExpressAdapter {
    */
   private rejectInput({ code }: NodeJS.ErrnoException, socket: Socket): void {
     const connection = this.connections.get(socket);
-    const mayRespond = code !== 'ECONNRESET' && socket.writable && socket.bytesRead > 0;
+    const isUnused =
+      code === 'ERR_HTTP_REQUEST_TIMEOUT' && !connection?.arriving && !hasBegunRequest(socket);
+    const mayRespond = code !== 'ECONNRESET' && socket.writable && !isUnused;
     if (connection === undefined || !mayRespond) {
       socket.destroy();
       return;
@@ -248,6 +250,10 @@ const notHttp = () =>
     'invalid_request',
     'The request is not well-formed HTTP 1.1 or 1.0. Check its method, version and Host; each line must end with CR LF.',
   );
+
+/** Whether a part of a request has come, and not only empty lines (RFC 9112, section 2.2). Node's parser knows. */
+const hasBegunRequest = ({ parser }: Socket & { parser?: { finish(): unknown } }) =>
+  parser?.finish() !== undefined;
 
 const NODE_ERRORS: Readonly<Record<string, ConstructorParameters<typeof ApiError>>> = {
   HPE_HEADER_OVERFLOW: ['headers_too_large', 'The request line and headers are too large.'],

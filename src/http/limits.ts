@@ -42,10 +42,14 @@ export class HttpLimits {
   requestTimeout = 15_000;
   /** Without data in either direction during a request; then its connection is closed. Longer than the time to 408. */
   socketTimeout = 17_000;
-  /** For which a connection may be idle between two requests. */
-  keepAliveTimeout = 65_000;
+  /** For which a connection may be idle between two requests: longer than proxies keep idle connections. */
+  readonly keepAliveTimeout: number;
   /** From the response to input that is not HTTP to the end of its connection. */
   lingerTimeout = 1_000;
   /** For requests in progress when the service stops. */
   stopTimeout = 10_000;
+
+  constructor(keepAliveSeconds = 620) {
+    this.keepAliveTimeout = keepAliveSeconds * 1_000;
+  }
 }

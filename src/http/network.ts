@@ -1,3 +1,5 @@
+import { isIP, SocketAddress } from 'node:net';
+
 /** The 8 groups of an IPv6 address (RFC 4291, section 2.2), without its zone. */
 function groupsOf(address: string): string[] {
   const [text = ''] = address.split('%', 1);
@@ -9,6 +11,20 @@ const isIPv6 = (address: string) => address.includes(':') && !address.includes('
 
 /** An IPv4 address as it is, also if it is mapped to IPv6 (`::ffff:192.0.2.1`). */
 const octetsOf = (address: string) => address.slice(address.lastIndexOf(':') + 1);
+
+/** @returns an IP address in its one form (RFC 5952), without a zone, and IPv4 if it is mapped; `undefined` for other text. */
+export function addressOf(text: string): string | undefined {
+  const address = text.replace(/^::ffff:(?=[0-9.]+$)|%.*$/gis, '');
+  const version = isIP(address);
+  if (version !== 6) {
+    return version === 4 ? address : undefined;
+  }
+  const { hostname } = new URL(`http://[${address}]`);
+  // It has a mapped address in hexadecimal. SocketAddress takes 10 µs.
+  return hostname.startsWith('[::ffff:')
+    ? octetsOf(new SocketAddress({ address, family: 'ipv6' }).address)
+    : hostname.slice(1, -1);
+}
 
 /**
  * What identifies the client of an address: an IPv4 address, or the first 64 bits of an IPv6 address, because one host

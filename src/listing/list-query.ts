@@ -38,7 +38,7 @@ export function pageResponse(
       parameters +=
         value === undefined ? '' : `&${filter.property}=${encodeURIComponent(`${value}`)}`;
     }
-    response.setHeader('Link', `<${address}?${parameters}&cursor=${next}>; rel="next"`);
+    response.append('Link', `<${address}?${parameters}&cursor=${next}>; rel="next"`);
   }
   return new JsonText(json);
 }

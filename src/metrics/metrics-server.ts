@@ -60,8 +60,8 @@ export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutd
   }
 
   async onApplicationBootstrap(): Promise<void> {
-    const { METRICS_PORT, HOST } = this.environment;
-    const listening = once(this.server.listen(METRICS_PORT, HOST), 'listening');
+    const { METRICS_PORT, listenHost } = this.environment;
+    const listening = once(this.server.listen(METRICS_PORT, listenHost), 'listening');
     await listening.catch(({ message }: Error) => {
       throw new OperatorError(
         `The metrics cannot be served: ${message}. Set HOST and METRICS_PORT to an address of this machine that is free.`,

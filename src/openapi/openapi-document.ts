@@ -21,10 +21,12 @@ export class OpenApiDocument {
 
   constructor(environment: Environment) {
     const { DOCS, publicRoot } = environment;
+    const servers = JSON.stringify(serversOf(environment));
+    // Functions, because a URL may contain `$&`, which has a meaning in a replacement.
     this.yaml = readFileSync(join(PROJECT_ROOT, 'docs/openapi.yaml'), 'utf8')
-      .replace(/^servers:\n(?: .*\n)+/m, `servers: ${JSON.stringify(serversOf(environment))}\n`)
+      .replace(/^servers:\n(?: .*\n)+/m, () => `servers: ${servers}\n`)
       .replaceAll(/\n\n *More in \[.+\]\(\/docs\/.+\)\.$/gm, DOCS === 'on' ? '$&' : '')
-      .replaceAll('](/docs/', `](${publicRoot}/docs/`);
+      .replaceAll('](/docs/', () => `](${publicRoot}/docs/`);
     this.content = parse(this.yaml, { intAsBigInt: true });
   }
 

@@ -60,6 +60,13 @@ describe('the OpenAPI document', () => {
     expect(stringify(parseYaml(text, { intAsBigInt: true }))).toBe(json.text);
   });
 
+  it.each(['$$', "$'", '$&', '$1'])('has a base URL with %s as it is set', (special) => {
+    const url = `https://a.example/x${special}y/v1`;
+    const { content, yaml } = documentIn({ PUBLIC_BASE_URL: url });
+    expect(content.servers).toMatchObject([{ url }]);
+    expect(yaml).toContain(`](${url.slice(0, -3)}/docs/guides/pagination)`);
+  });
+
   const [HERE, THERE] = ['https://a.test/v1', 'https://b.test/v1'];
   const PRODUCTION = { NODE_ENV: 'production', DATABASE_URL: 'postgres://db.test/animals' };
   const STAGING = { ...PRODUCTION, DEPLOYMENT_ENVIRONMENT: 'staging', STAGING_BASE_URL: THERE };

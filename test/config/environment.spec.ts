@@ -31,9 +31,10 @@ function faultsOf(variables: Record<string, string>): string[] {
 const VARIABLES: Record<string, [unknown, Record<string, unknown>, string?]> = {
   NODE_ENV: ['development', { production: 'production', test: 'test' }, 'Production staging'],
   DEPLOYMENT_ENVIRONMENT: [undefined, { staging: 'staging' }, 'Production'],
-  HOST: ['127.0.0.1', { '::': '::', '[::1]': '::1' }],
+  HOST: ['127.0.0.1', { '::': '::', '[::1]': '::1', '*': '*' }],
   PORT: [3000, { 0: 0, 65535: 65535 }, '-1 65536 0x50 \t'],
   METRICS_PORT: [undefined, { 0: 0, 9464: 9464 }, 'on 65536'],
+  KEEP_ALIVE_SECONDS: [620, { 1: 1, 3660: 3660, 86400: 86_400 }, '0 86401 65s'],
   DATABASE_URL: [undefined, { [DB]: DB }],
   DATABASE_URL_FILE: [undefined, {}],
   DATABASE_READ_URL: [undefined, { 'postgres://a:1,b/x?ssl=0': 'postgres://a:1,b/x?ssl=0' }],
@@ -52,8 +53,15 @@ const VARIABLES: Record<string, [unknown, Record<string, unknown>, string?]> = {
   RATE_LIMIT_PER_MINUTE: [undefined, { 1: 1, 1000000: 1_000_000 }, '0 1000001 unlimited'],
   CORS_ORIGINS: [
     undefined,
-    { '*': ['*'], 'https://a.b, http://[::1]:3000': ['https://a.b', 'http://[::1]:3000'] },
-    'app.example https://a.example/ https://a.example:443 https://*.example null ' +
+    {
+      '*': ['*'],
+      'https://a.b, http://[::1]:3000': ['https://a.b', 'http://[::1]:3000'],
+      'capacitor://localhost,moz-extension://7ab1-c2': [
+        'capacitor://localhost',
+        'moz-extension://7ab1-c2',
+      ],
+    },
+    'app.example capacitor://localhost/ Tauri://localhost ionic://* capacitor:// javascript:x https://a.example/ https://a.example:443 https://*.example null ' +
       'https://a.example,* https://a.example,',
   ],
   TRUST_PROXY: [

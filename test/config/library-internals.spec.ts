@@ -82,6 +82,11 @@ describe('Node, on whose internals src/http relies,', () => {
       /!server\.httpAllowHalfOpen/,
     ],
     [
+      'has the parser of a connection, whose finish tells whether a request has begun (HttpAdapter.rejectInput)',
+      server,
+      /socket\.parser = parser;[^]*?parser\.finish\(\);\s+if \(ret instanceof Error/,
+    ],
+    [
       'calls push for each chunk of a body, and does not read on if it returns false (Request.push)',
       common,
       /const ret = stream\.push\(b\);\s+if \(!ret\)\s+readStop/,

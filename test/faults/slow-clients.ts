@@ -9,7 +9,10 @@ import { most } from './clients.js';
 import { note } from './report.js';
 import { type Run, Service } from './service.js';
 
-const LIMITS = new HttpLimits();
+/** Less than the default: a run takes minutes. */
+const KEEP_ALIVE_SECONDS = 65;
+
+const LIMITS = new HttpLimits(KEEP_ALIVE_SECONDS);
 
 /** Connections of each kind. */
 const COUNT = 100;
@@ -24,7 +27,9 @@ export const ASSETS = request('GET /docs/assets/swagger-ui-bundle.js').repeat(10
 const UNREAD = 25;
 
 export async function slowClients({ postgres, key }: Run): Promise<void> {
-  const service = await Service.start(postgres.url);
+  const service = await Service.start(postgres.url, {
+    KEEP_ALIVE_SECONDS: String(KEEP_ALIVE_SECONDS),
+  });
   await unread(service);
   await Promise.all(kinds(key).map((kind) => cutOff(service, kind)));
   await service.kill();

@@ -63,12 +63,26 @@ describe('where a client that takes nothing has two seconds', () => {
     ]);
   });
 
-  it('one that never sends anything is closed without a response and without a line in the log', async () => {
-    const lines = service.log.length;
-    const silent = await RawConnection.open(service.port);
-    expect(await silent.rest()).toBe('');
-    expect(service.log).toHaveLength(lines);
-  });
+  it.each(['', '\r\n', '\r\n\r\n\r\n'])(
+    'one that sends no request is closed without a response and without a line in the log: %j',
+    async (bytes) => {
+      const lines = service.log.length;
+      const silent = await RawConnection.open(service.port);
+      silent.send(bytes);
+      expect(await silent.rest()).toBe('');
+      expect(service.log).toHaveLength(lines);
+    },
+  );
+
+  it.each(['G', '\r\nGET /', LIVE + '\r\nGET / HTTP'])(
+    'one that sends a part of a request, such as %j, gets 408',
+    async (bytes) => {
+      const late = await RawConnection.open(service.port);
+      late.send(bytes);
+      const [last] = (await late.rest()).split(/(?=HTTP\/1)/).slice(-1);
+      expect(last).toMatch(/^HTTP\/1\.1 408 [^]+"request_timeout"/);
+    },
+  );
 
   it('one that sends the rest of its request too late gets 408, and creates nothing, nor does what follows', async () => {
     const bytes = create(service.key);

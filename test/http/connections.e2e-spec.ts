@@ -57,7 +57,7 @@ describe('a connection', () => {
     connection.send(requests.join(''));
     for (let i = 0; i < requests.length; i += 1) {
       const { status, headers } = await connection.answer();
-      expect(headers).toMatchObject({ 'x-request-id': `${i}`, 'keep-alive': 'timeout=65' });
+      expect(headers).toMatchObject({ 'x-request-id': `${i}`, 'keep-alive': 'timeout=620' });
       expect(status).toBe([200, 404, 200, 405, 200][i % lines.length]);
     }
   });
@@ -116,6 +116,16 @@ describe('a connection', () => {
       seconds: 8,
     });
     client.destroy();
+  });
+
+  it.each([
+    ['is empty', ['Upgrade:', 'Connection: Upgrade']],
+    ['Connection does not name', ['Upgrade: h2c', 'Connection: keep-alive, x-upgrade']],
+    ['stands alone', ['Upgrade: websocket']],
+  ])('goes on after a request with an Upgrade that %s', async (_title, headers) => {
+    connection.send(request('GET /health/live', headers) + LIVE);
+    await expectStatus(200);
+    await expectStatus(200);
   });
 
   it('whose client has closed its side gets all responses, and is closed', async () => {

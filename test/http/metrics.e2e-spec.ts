@@ -3,6 +3,7 @@ import { VERSION } from '../../src/config/project-root.js';
 import { DATABASE_LIMITS } from '../../src/database/limits.js';
 import { HealthService } from '../../src/health/health.service.js';
 import { operations } from '../support/contract.js';
+import { expectError } from '../support/answers.js';
 import { exchange, request } from '../support/raw-http.js';
 import { until } from '../support/until.js';
 import { serviceOfTests, useRealTimes } from '../support/service.js';
@@ -170,7 +171,15 @@ describe('the metrics', () => {
   it('are at /metrics in the text format, and nothing else is there', async () => {
     const { headers } = await fetch(address());
     expect(headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/);
-    expect((await fetch(address().replace('metrics', 'v1/pets'))).status).toBe(404);
+    for (const [method, path, status, code] of [
+      ['GET', '/v1/pets', 404, 'route_not_found'],
+      ['GET', '/metrics/', 404, 'route_not_found'],
+      ['POST', '/metrics', 405, 'method_not_allowed'],
+      ['DELETE', '/%00<b>', 404, 'route_not_found'],
+    ] as const) {
+      const answer = await exchange(service.metricsPort(), request(`${method} ${path}`));
+      expectError(answer, status, code);
+    }
     await service.api.get('/metrics').expect(404);
   });
 });

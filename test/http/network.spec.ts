@@ -1,4 +1,4 @@
-import { kernelName, networkOf } from '../../src/http/network.js';
+import { addressOf, kernelName, networkOf } from '../../src/http/network.js';
 
 it.each([
   ['192.0.2.1', '192.0.2.1', '010200C0:1F90'],
@@ -11,4 +11,20 @@ it.each([
 ])('%s is of the network %s', (address, network, inKernel) => {
   expect(networkOf(address)).toBe(network);
   expect(kernelName(address, 8080)).toBe(inKernel);
+});
+
+it.each([
+  ['192.0.2.1', '192.0.2.1'],
+  ['::FFFF:192.0.2.1', '192.0.2.1'],
+  ['0:0::ffff:c000:201', '192.0.2.1'],
+  ['2001:DB8:0:0:0::1', '2001:db8::1'],
+  [`fe80::9%${'a'.repeat(64)}`, 'fe80::9'],
+  ['64:ff9b::192.0.2.1', '64:ff9b::c000:201'],
+  ['192.0.2.1%eth0', '192.0.2.1'],
+  ['192.0.2', undefined],
+  ['::1\n', undefined],
+  ['unknown', undefined],
+  ['', undefined],
+])('the address of %j is %s', (text, address) => {
+  expect(addressOf(text)).toBe(address);
 });

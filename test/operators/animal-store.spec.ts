@@ -52,6 +52,21 @@ describe('animal-store', () => {
     expect(stdout).toMatch(/\nExit codes:\n {2}0 {2}.+\n {2}1 {2}.+\n/);
   });
 
+  it('ends with exit code 1 and a sentence if a result does not fit on the disk', async () => {
+    const DATABASE_URL = await project.createMigratedDatabase();
+    const commands = ['--help', 'check', 'check --json', 'migrate show', 'migrate run', 'seed 3'];
+    const ofKeys = ['keys create --name Rex', 'keys list', 'keys list --help'];
+    // With pending migrations, which the others do not have.
+    const sql = { 'migrate sql': await createDatabase() };
+    const all = { ...Object.fromEntries([...commands, ...ofKeys].map((one) => [one, ''])), ...sql };
+    for (const [command, url] of Object.entries(all)) {
+      const line = `exec "$0" dist/src/main.js ${command} > /dev/full`;
+      const variables = { DATABASE_URL: url || DATABASE_URL };
+      const outcome = await project.start('sh', ['-c', line, process.execPath], variables).outcome;
+      expectRefusal(outcome, /could not be written: ENOSPC[^\n]+\n$/);
+    }
+  });
+
   it("serves as docker compose's api with the key in LOCAL_API_KEY, and gets the signals", async () => {
     const [command, ...args] = parse(read('docker-compose.yml')).services.api.entrypoint;
     const PATH = `${project.folder}:${process.env['PATH']}`;

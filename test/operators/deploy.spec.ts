@@ -191,7 +191,7 @@ describe('Dockerfile', () => {
     expect([init, program]).toEqual(['tini', ['--', 'animal-store']]);
     expect(stage).toMatch(/\bapt-get install .*'tini=/);
     expect(lines('CMD')).toEqual(['["serve"]']);
-    expect(lines('ENV')[0]).toMatch(/^NODE_ENV=production HOST=0\.0\.0\.0 PORT=\d+$/);
+    expect(lines('ENV')[0]).toMatch(/^NODE_ENV=production HOST=\* PORT=\d+$/);
     const port = /\bPORT=(\d+)/.exec(stage!)![1];
     expect(lines('EXPOSE')).toEqual([port]);
     const [timeout] = inOperations(/health check of the image has (\d+) seconds/);

@@ -99,6 +99,29 @@ describe('the key command, whose role has the rights of docs/grants.sql for anim
     ]);
   });
 
+  it.each(['--expires=90d', '-', '-x'])('takes no option for a name: %s', async (name) => {
+    for (const args of [
+      ['keys', 'create', '--name', name],
+      ['keys', 'create', `--name=${name}`, '--expires', '1d'],
+      ['keys', 'admit', '--name', name],
+    ]) {
+      const outcome = await runHere(args, { DATABASE_URL, LOCAL_API_KEY: newApiKey() });
+      expect(outcome).toMatchObject({
+        code: 1,
+        stdout: '',
+        stderr: expect.stringContaining('hyphen'),
+      });
+    }
+    expect(await query(owner, 'select from api_keys')).toEqual([]);
+  });
+
+  it('shows no character that controls a terminal or the direction of text, and others as they are', async () => {
+    const hidden = '\u009b\u0085\u007f\u202e\u2066\u200f\u061c\u2028';
+    await administerKeys(owner, (those) => those.issue(`Ж${hidden}👩‍🌾`));
+    const escaped = '\\u009b\\u0085\\u007f\\u202e\\u2066\\u200f\\u061c\\u2028';
+    expect((await list())[0]![1]).toBe(`"Ж${escaped}👩‍🌾"`);
+  });
+
   it('creates keys that expire after seconds, minutes, hours and days', async () => {
     const lifetimes = { '90s': 90, '15m': 900, '36h': 129_600, '2d': 172_800 };
     const created = Object.keys(lifetimes).map((duration) => {

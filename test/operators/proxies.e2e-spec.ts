@@ -211,6 +211,72 @@ both('two processes of the service', () => {
   );
 });
 
+describe.each(PROXIES)('%s, if no process is up', (name) => {
+  describeWith(name)('as deploy/ configures it', () => {
+    let proxy: Proxy;
+    const PAGE = ['Origin: https://app.example'];
+    const PREFLIGHT = request('OPTIONS /v1/pets', [
+      ...PAGE,
+      'Access-Control-Request-Method: PATCH',
+      'Access-Control-Request-Headers: authorization,x-unheard-of',
+    ]);
+    const ask = (bytes: string) => exchange(proxy.port, bytes);
+
+    it('lets pages read its own errors, and send the request that a preflight asks for', async () => {
+      // Nobody listens on port 1.
+      proxy = await Proxy.start(name, [1, 1], true);
+      const own = { 'access-control-allow-origin': '*' };
+      const away = await ask(request('GET /v1/pets', PAGE));
+      expectError(away, 503, 'unavailable');
+      const readable = { ...own, 'access-control-expose-headers': '*', 'retry-after': '1' };
+      expect(away.headers).toMatchObject(readable);
+      const long = { haproxy: 40_000, nginx: 1_100_000 }[name];
+      const large = await ask(request('POST /v1/pets', PAGE, ' '.repeat(long)));
+      expectError(large, 413, 'payload_too_large');
+      expect(large.headers).toMatchObject(own);
+      const { status, headers } = await ask(PREFLIGHT);
+      expect(Math.floor(status / 100)).toBe(2);
+      expect(headers).toMatchObject({
+        ...own,
+        'access-control-allow-methods': 'PATCH',
+        'access-control-allow-headers': 'authorization,x-unheard-of',
+      });
+      await proxy.stop();
+    });
+
+    it('says nothing of CORS unless it is on, and logs no query', async () => {
+      proxy = await Proxy.start(name, [1, 1]);
+      for (const bytes of [request('GET /v1/pets?access_token=needle', PAGE), PREFLIGHT]) {
+        const answer = await ask(bytes);
+        expectError(answer, 503, 'unavailable');
+        expect(Object.keys(answer.headers).join()).not.toMatch(/access-control/);
+      }
+      const log = await proxy.stop();
+      expect(log).toMatch(/\/v1\/pets\b/);
+      expect(log).not.toContain('needle');
+    });
+  });
+});
+
+describeWith('nginx')('nginx as deploy/ configures it', () => {
+  it.each([
+    request('GET /a%00b'),
+    request('GET /?%00=needle').replace('?%00', '%00?'),
+    'GET /\r\n',
+    'hello\r\n\r\n',
+    request(`GET /${'x'.repeat(40_000)}`),
+  ])('rejects what it cannot parse with an error of its own, not a failure: %#', async (bytes) => {
+    const proxy = await Proxy.start('nginx', [1, 1]);
+    const connection = await RawConnection.open(proxy.port);
+    connection.send(bytes);
+    // HTTP/0.9 has no head.
+    const text = await connection.rest();
+    expect(text).toMatch(/"code":"(invalid_request|headers_too_large)"[^]+"status":4(00|31)\}$/);
+    expect(text).toMatch(/^(HTTP\/1\.1 4|\{)/);
+    expect(await proxy.stop()).not.toContain('needle');
+  });
+});
+
 describe.each(PROXIES)('servers that close connections without a response, behind %s', (name) => {
   describeWith(name)('as deploy/ configures it', () => {
     /** In place of both processes. What comes is counted, and has no response if it is silent. */
@@ -251,6 +317,7 @@ describe.each(PROXIES)('servers that close connections without a response, behin
     it.each([
       ['is sent again', 'get', {}, false],
       ['is sent again', 'post', { 'Idempotency-Key': 'once' }, false],
+      ['is sent again', 'post', { 'Idempotency-Key': '0' }, false],
       ['is sent once', 'post', {}, true],
     ] as const)('a request %s: %s with %j', async (_what, method, headers, isSentOnce) => {
       isSilent = true;

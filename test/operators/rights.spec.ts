@@ -54,7 +54,8 @@ describe('a role with the rights of docs/grants.sql', () => {
     for (const right of NEEDED_RIGHTS) {
       await change('revoke', right);
       const message = `The database role lacks: ${right}.`;
-      expect(await ready()).toEqual([503, message]);
+      expect(await ready()).toEqual([503, 'The database role lacks rights.']);
+      expect(service.log.join('')).toContain(message);
       expect(await check()).toEqual([1, `FAIL  rights: ${message}`]);
       await change('grant', right);
     }
@@ -126,7 +127,7 @@ describe('with row-level security', () => {
   };
 
   it.each(['pets', 'api_keys', 'idempotency_keys'])(
-    'on %s, nothing is hidden: 503, and readiness and check say why',
+    'on %s, nothing is hidden: 503, of which readiness tells the kind, and check all',
     async (table) => {
       await asOwner(`alter table ${table} enable row level security`);
       try {
@@ -134,7 +135,7 @@ describe('with row-level security', () => {
           expectError(answer, 503, 'unavailable', ['database', 'try again']);
           expect(answer.headers['retry-after']).toBe('1');
         }
-        expect(await ready()).toEqual([503, lackOf(table)]);
+        expect(await ready()).toEqual([503, 'The database role lacks rights.']);
         expect(await check()).toEqual([1, `FAIL  rights: ${lackOf(table)}`]);
         if (table === 'api_keys') {
           const { code, stdout, stderr } = await runHere('keys list', { DATABASE_URL });

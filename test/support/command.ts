@@ -1,10 +1,11 @@
 import { Console } from 'node:console';
+import fs from 'node:fs';
 import { animalStore } from '../../src/cli/animal-store.js';
 import type { Outcome } from './program.js';
 
 /**
  * Runs a command of `animal-store` in this process: a process of its own takes a second more. Not for what needs one:
- * `serve`, the embedded PostgreSQL, a signal or a terminal, and `keys create`, which writes to the file descriptor.
+ * `serve`, the embedded PostgreSQL, a signal, a terminal or a full disk.
  *
  * @param command with its arguments: a list if one of them has a space.
  */
@@ -15,6 +16,7 @@ export async function runHere(
   const { env, exitCode } = process;
   const { console } = globalThis;
   const written = { stdout: '', stderr: '' };
+  const { writeSync } = fs;
   let code: number | undefined;
   const spies = [
     // Commander ends the process first, and then animalStore does.
@@ -22,6 +24,13 @@ export async function runHere(
       code ??= Number(status);
       throw new Error(`exit code ${code}`);
     }),
+    jest.spyOn(fs, 'writeSync').mockImplementation(((fd: number, bytes: Buffer, ...rest: []) => {
+      if (fd !== 1) {
+        return writeSync(fd, bytes, ...rest);
+      }
+      written.stdout += code === undefined ? String(bytes) : '';
+      return bytes.length;
+    }) as typeof writeSync),
     ...(['stdout', 'stderr'] as const).map((stream) =>
       jest.spyOn(process[stream], 'write').mockImplementation((text) => {
         written[stream] += code === undefined ? String(text) : '';

@@ -1,6 +1,6 @@
 import assert from 'node:assert';
 import { spawnSync } from 'node:child_process';
-import { writeFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { freePort } from '../../scripts/free-port.mjs';
@@ -27,41 +27,48 @@ export class Proxy {
   private constructor(
     readonly port: number,
     readonly program: Program,
+    private readonly folder: string,
   ) {}
 
-  /** @param ports those of the two processes. */
-  static async start(name: ProxyName, ports: [number, number]): Promise<Proxy> {
+  /** @param ports those of the two processes. @param cors whether pages may read its own errors. */
+  static async start(name: ProxyName, ports: [number, number], cors = false): Promise<Proxy> {
     const folder = await temporaryFolder();
     const port = await freePort();
-    const { args, env } = await { haproxy, nginx }[name](folder, port, ports);
+    const { args, env } = await { haproxy, nginx }[name](folder, port, ports, cors);
     expectValid(name, [name === 'nginx' ? '-t' : '-c', ...args], env);
     const program = Program.start(name, args, { env: { PATH, ...env } });
     const connection = await until(`${name} listens`, () =>
       RawConnection.open(port).catch(() => undefined),
     );
     connection!.vanish();
-    return new Proxy(port, program);
+    return new Proxy(port, program, folder);
   }
 
   get origin(): string {
     return `http://127.0.0.1:${this.port}`;
   }
 
-  async stop(): Promise<void> {
-    await this.program.end('SIGTERM');
+  /** Stops it. @returns what it logged. */
+  async stop(): Promise<string> {
+    const { stdout } = await this.program.end('SIGTERM');
+    const files = (await readdir(this.folder)).filter((name) => name.endsWith('.log'));
+    const texts = files.map((name) => readFile(join(this.folder, name), 'utf8'));
+    return [stdout, ...(await Promise.all(texts))].join('\n');
   }
 }
 
-function haproxy(folder: string, port: number, ports: [number, number]) {
+function haproxy(folder: string, port: number, ports: [number, number], cors: boolean) {
   const [LISTEN, PROCESS_1, PROCESS_2] = [port, ...ports].map((each) => `127.0.0.1:${each}`);
   return {
     args: ['-f', HAPROXY, '-db', '-p', join(folder, 'pid')],
-    env: { LISTEN, PROCESS_1, PROCESS_2 } as Record<string, string>,
+    env: { LISTEN, PROCESS_1, PROCESS_2, ...(cors && { CORS: '1' }) } as Record<string, string>,
   };
 }
 
-async function nginx(folder: string, port: number, ports: [number, number]) {
+async function nginx(folder: string, port: number, ports: [number, number], cors: boolean) {
   const site = read('deploy/nginx.conf')
+    .replace(/(?<=\$cors \{\s+default )""/, cors ? '"*"' : '""')
+    .replaceAll('/var/log/nginx/', `${folder}/`)
     .replace('listen 8080;', `listen 127.0.0.1:${port};`)
     .replace('server 127.0.0.1:3000 ', `server 127.0.0.1:${ports[0]} `)
     .replace('server 127.0.0.1:3001 ', `server 127.0.0.1:${ports[1]} `);
