@@ -4,9 +4,17 @@ import type { PoolClient } from 'pg';
 import { Lane } from '../database/lane.js';
 import { ServingPool } from '../database/pool.js';
 import { ApiError } from '../errors/api-error.js';
+import { unavailableCause } from '../errors/database-error.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
 import { SchemaMonitor } from '../schema/schema-monitor.js';
 import { Standbys } from '../standbys/standbys.js';
+
+const STATE = `select current_setting('transaction_read_only') as "readOnly", extract(epoch from clock_timestamp()) as now`;
+
+/** Seconds. The response may take two, or be read late. */
+const CLOCK_TOLERANCE = 5;
+
+const READ_ONLY = 'The database is read-only.';
 
 /** Whether this process, and the database's state, tables and rights, can serve listPets, createPet and getPet. */
 @Injectable()
@@ -25,32 +33,44 @@ export class HealthService {
     this.probes = new Lane(pool.share('health'), ask, options);
   }
 
+  /** Seconds by which this machine's clock is ahead of the database's; `undefined` if that is few, or not known yet. */
+  clockAhead?: number = undefined;
+
   /** @throws ApiError `unavailable` */
   async ready(deadline: number) {
     if (this.host.httpAdapter.isStopping) {
-      throw new ApiError('unavailable', 'The service is stopping.');
+      throw new ApiError('unavailable', 'The service is stopping.', { because: 'stopping' });
     }
     const obstacles = await this.probes.ask('probe', deadline).catch((cause: unknown) => {
-      throw new ApiError('unavailable', 'The database cannot be used; try again.', { cause });
+      const because = cause instanceof ApiError ? cause.options.because : unavailableCause(cause);
+      throw new ApiError('unavailable', 'The database cannot be used; try again.', {
+        cause,
+        because,
+      });
     });
     if (obstacles.length > 0) {
-      throw new ApiError('unavailable', obstacles.join(' '));
+      throw new ApiError('unavailable', obstacles.join(' '), {
+        because: obstacles.includes(READ_ONLY) ? 'read_only' : 'not_ready',
+      });
     }
     const standbys = this.standbys.states;
+    const { clockAhead } = this;
     if (standbys.length === 0) {
-      return { status: 'ready' };
+      return { status: 'ready', clockAhead };
     }
     const inUse = standbys.filter(({ reason }) => reason === undefined).length;
     const reads = inUse === 0 ? 'primary' : 'standbys';
-    return { status: 'ready', reads, standbys: standbys.length, standbysInUse: inUse };
+    return { status: 'ready', clockAhead, reads, standbys: standbys.length, standbysInUse: inUse };
   }
 
   /** What keeps the database from serving. */
   private async obstaclesOn(session: PoolClient): Promise<string[]> {
-    const { rows } = await session.query('show transaction_read_only');
-    if (rows[0].transaction_read_only === 'on') {
+    const { rows } = await session.query(STATE);
+    const seconds = Math.round(Date.now() / 1000 - rows[0].now);
+    this.clockAhead = Math.abs(seconds) > CLOCK_TOLERANCE ? seconds : undefined;
+    if (rows[0].readOnly === 'on') {
       this.pool.leaveReadOnly();
-      return ['The database is read-only.'];
+      return [READ_ONLY];
     }
     const findings = await this.schema.findings(session);
     return findings.filter(({ isError }) => isError).map(({ message }) => message);

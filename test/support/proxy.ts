@@ -1,6 +1,6 @@
 import assert from 'node:assert';
 import { spawnSync } from 'node:child_process';
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { freePort } from '../../scripts/free-port.mjs';
@@ -27,7 +27,16 @@ export class Proxy {
   private constructor(
     readonly port: number,
     readonly program: Program,
+    private readonly folder: string,
   ) {}
+
+  /** What it has logged so far: haproxy to its standard output. */
+  async log(): Promise<string> {
+    return (
+      this.program.stdout +
+      (await readFile(join(this.folder, 'access.log'), 'utf8').catch(() => ''))
+    );
+  }
 
   /** @param ports those of the two processes. */
   static async start(name: ProxyName, ports: [number, number]): Promise<Proxy> {
@@ -40,7 +49,7 @@ export class Proxy {
       RawConnection.open(port).catch(() => undefined),
     );
     connection!.vanish();
-    return new Proxy(port, program);
+    return new Proxy(port, program, folder);
   }
 
   get origin(): string {
@@ -52,16 +61,18 @@ export class Proxy {
   }
 }
 
-function haproxy(folder: string, port: number, ports: [number, number]) {
+async function haproxy(folder: string, port: number, ports: [number, number]) {
   const [LISTEN, PROCESS_1, PROCESS_2] = [port, ...ports].map((each) => `127.0.0.1:${each}`);
+  const METRICS = `127.0.0.1:${await freePort()}`;
   return {
     args: ['-f', HAPROXY, '-db', '-p', join(folder, 'pid')],
-    env: { LISTEN, PROCESS_1, PROCESS_2 } as Record<string, string>,
+    env: { LISTEN, PROCESS_1, PROCESS_2, METRICS } as Record<string, string>,
   };
 }
 
 async function nginx(folder: string, port: number, ports: [number, number]) {
   const site = read('deploy/nginx.conf')
+    .replace('/var/log/nginx/animal-store.log', join(folder, 'access.log'))
     .replace('listen 8080;', `listen 127.0.0.1:${port};`)
     .replace('server 127.0.0.1:3000 ', `server 127.0.0.1:${ports[0]} `)
     .replace('server 127.0.0.1:3001 ', `server 127.0.0.1:${ports[1]} `);
