@@ -152,8 +152,8 @@ select case set_config('role', 'none', true)
          end
     from unnest($1::int[]) as given;
 
--- Readiness: whether the database is writable.
-show transaction_read_only;
+-- Readiness: whether the database is writable, and its clock.
+select current_setting('transaction_read_only') as "readOnly", extract(epoch from clock_timestamp()) as now;
 
 -- Readiness: which rights the role lacks.
 select one as right, one || case when row_security_active(to_regclass(relation))
