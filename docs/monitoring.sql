@@ -26,7 +26,8 @@ select relname, n_live_tup, n_dead_tup, n_ins_since_vacuum, last_autovacuum, las
   from pg_stat_user_tables
  order by n_dead_tup desc;
 
--- Sequential scans of tables. The service does not scan pets and orders. If their seq_scan rises, another client does.
+-- Sequential scans of tables. The service does not scan pets and orders. If their seq_scan rises, an index is
+-- missing (run animal-store check), or another client scans them.
 select relname, seq_scan, seq_tup_read, idx_scan
   from pg_stat_user_tables
  order by seq_tup_read desc;

@@ -40,11 +40,17 @@ select wanted.position::int, page.items
                    limit wanted.size) as orders
          ) as page;
 
--- Which API keys of the waiting requests are valid. Prepared as valid-keys.
-select id, encode(hash, 'hex'), (extract(epoch from expires_at) - extract(epoch from now())) * 1000
+-- The API keys of the waiting requests, and which are valid. Prepared as keys-by-hash.
+select id, encode(hash, 'hex'), (extract(epoch from expires_at) - extract(epoch from now())) * 1000,
+         revoked_at is null and (expires_at is null or expires_at > now())
     from api_keys
-   where hash = any (array(select decode(sent, 'hex') from unnest($1::text[]) as sent))
-     and revoked_at is null and (expires_at is null or expires_at > now());
+   where hash = any (array(select decode(sent, 'hex') from unnest($1::text[]) as sent));
+
+-- For the metrics: which API keys in use expire soon. Prepared as expiring-keys.
+select id, extract(epoch from expires_at)
+    from api_keys
+   where revoked_at is null and expires_at between now() and now() + interval '14 days'
+     and expires_at > created_at + interval '14 days' and last_used_at > now() - interval '30 days';
 
 -- Notes which API keys were used, to the minute. Prepared as note-key-use.
 update api_keys
@@ -146,8 +152,8 @@ select case set_config('role', 'none', true)
          end
     from unnest($1::int[]) as given;
 
--- Readiness: whether the database is writable.
-show transaction_read_only;
+-- Readiness: whether the database is writable, and its clock.
+select current_setting('transaction_read_only') as "readOnly", extract(epoch from clock_timestamp()) as now;
 
 -- Readiness: which rights the role lacks.
 select one as right, one || case when row_security_active(to_regclass(relation))

@@ -20,6 +20,7 @@ function fieldsOf(
   request?: Request,
   status?: number,
   code?: string,
+  cause?: string,
 ) {
   const ip = (request?.headers['x-forwarded-for'] && request.ip) || '';
   return {
@@ -29,8 +30,10 @@ function fieldsOf(
     route: request?.route?.path as string | undefined,
     status,
     code,
+    // Of a 503.
+    cause,
     ms: Math.round((performance.now() - receivedAt) * 1000) / 1000,
-    key: request?.user?.keyId,
+    key: request?.user?.keyId ?? request?.rejectedKey,
     // From `X-Forwarded-For` if a trusted proxy wrote it and it is an address.
     client: addressOf(ip) ?? addressOf(socket.remoteAddress ?? ''),
     trace: traceIdOf(request?.headers['traceparent']),
@@ -54,9 +57,9 @@ export class AccessLog {
     }
     response.onceClosed.push(() => {
       const status = response.headersSent ? response.statusCode : undefined;
-      const code = response.locals?.['errorCode'] as string | undefined;
+      const { errorCode, errorCause } = response.locals ?? {};
       const { id, receivedAt, socket } = request;
-      this.log(fieldsOf(id, receivedAt, socket, request, status, code));
+      this.log(fieldsOf(id, receivedAt, socket, request, status, errorCode, errorCause));
     });
     next();
   };

@@ -19,14 +19,24 @@ export const VERIFICATION = {
   pauseAfterUnknown: 10,
 } as const;
 
-/** The valid keys among those with the hashes `$1`, in hexadecimal, and the milliseconds until each expires. */
-export const VALID_KEYS = new Statement(
-  'valid-keys',
+/** The keys with the hashes `$1`, in hexadecimal, the milliseconds until each expires, and whether it is valid. */
+export const KEYS_BY_HASH = new Statement(
+  'keys-by-hash',
   `
-  select id, encode(hash, 'hex'), (extract(epoch from expires_at) - extract(epoch from now())) * 1000
+  select id, encode(hash, 'hex'), (extract(epoch from expires_at) - extract(epoch from now())) * 1000,
+         revoked_at is null and (expires_at is null or expires_at > now())
     from api_keys
-   where hash = any (array(select decode(sent, 'hex') from unnest($1::text[]) as sent))
-     and revoked_at is null and (expires_at is null or expires_at > now())`,
+   where hash = any (array(select decode(sent, 'hex') from unnest($1::text[]) as sent))`,
+);
+
+/** Keys in use that expire within 14 days, and when. Those that were issued for fewer days are meant to. */
+export const EXPIRING_KEYS = new Statement(
+  'expiring-keys',
+  `
+  select id, extract(epoch from expires_at)
+    from api_keys
+   where revoked_at is null and expires_at between now() and now() + interval '14 days'
+     and expires_at > created_at + interval '14 days' and last_used_at > now() - interval '30 days'`,
 );
 
 /** Stores when keys were last used: at most once a minute, so that the row of a busy key is not updated all the time. */
@@ -48,8 +58,10 @@ export const tokenOf = (authorization = ''): string | undefined =>
 
 type Caller = NonNullable<Request['user']>;
 
-interface ValidKey {
+interface KnownKey {
   caller: Caller;
+  /** Otherwise it is expired or revoked. */
+  isValid: boolean;
   /** By `performance.now()`: the machine's clock may be set back. */
   trustedUntil: number;
   isUsed: boolean;
@@ -65,9 +77,9 @@ interface ValidKey {
  */
 @Injectable()
 export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
-  private readonly remembered = new Map<string, ValidKey>();
+  private readonly remembered = new Map<string, KnownKey>();
   private readonly sessions: SessionSource;
-  private readonly lookups: Lane<string, ValidKey | undefined>;
+  private readonly lookups: Lane<string, KnownKey | undefined>;
   private pause = Promise.resolve();
   private refreshing?: NodeJS.Timeout;
 
@@ -107,14 +119,24 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
     return entry.caller;
   }
 
-  /** Looks the key up in the database. @returns its caller; `undefined` if the key is not valid. */
-  async verify(key: string, deadline: number): Promise<Caller | undefined> {
+  /** Looks the key up in the database. @returns its caller, and whether the key is valid; `undefined` if it is unknown. */
+  async verify(
+    key: string,
+    deadline: number,
+  ): Promise<Pick<KnownKey, 'caller' | 'isValid'> | undefined> {
     const hash = hashApiKey(key);
-    const valid = isApiKey(key) ? await this.lookups.ask(hash, deadline) : undefined;
-    if (valid !== undefined) {
-      this.remembered.set(hash, valid);
+    const found = isApiKey(key) ? await this.lookups.ask(hash, deadline) : undefined;
+    if (found?.isValid) {
+      this.remembered.set(hash, found);
     }
-    return valid?.caller;
+    return found;
+  }
+
+  /** @returns when each of the keys expires that soon will, in seconds since 1970, by its id. */
+  async expiring(): Promise<Record<string, number>> {
+    type Row = [id: string, expiresAt: string];
+    const rows = await withSession(this.sessions, (session) => run<Row>(session, EXPIRING_KEYS));
+    return Object.fromEntries(rows.map(([id, expiresAt]) => [id, Number(expiresAt)]));
   }
 
   /** For the gate, when a request has arrived. @returns the id of its key, if that is remembered. */
@@ -127,10 +149,10 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
     return this.recall(request.keyHash)?.keyId;
   }
 
-  private async lookUp(hashes: string[], session: PoolClient): Promise<(ValidKey | undefined)[]> {
-    const valid = await this.findValid(hashes, session);
-    const found = hashes.map((hash) => valid.get(hash));
-    if (found.includes(undefined)) {
+  private async lookUp(hashes: string[], session: PoolClient): Promise<(KnownKey | undefined)[]> {
+    const known = await this.find(hashes, session);
+    const found = hashes.map((hash) => known.get(hash));
+    if (!found.every((one) => one?.isValid)) {
       this.pause = new Promise((resolve) => {
         setTimeout(resolve, VERIFICATION.pauseAfterUnknown);
       });
@@ -151,11 +173,11 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
       return;
     }
     try {
-      const valid = await withSession(this.sessions, (session) =>
-        this.findValid([...used.keys()], session),
+      const known = await withSession(this.sessions, (session) =>
+        this.find([...used.keys()], session),
       );
       for (const [hash, entry] of used) {
-        entry.trustedUntil = valid.get(hash)?.trustedUntil ?? 0;
+        entry.trustedUntil = known.get(hash)?.trustedUntil ?? 0;
       }
       const ids = [...used.values()].map(({ caller }) => caller.keyId);
       await withSession(this.sessions, (session) => run(session, NOTE_KEY_USE, [ids]));
@@ -165,14 +187,15 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
     }
   }
 
-  private async findValid(hashes: string[], session: PoolClient): Promise<Map<string, ValidKey>> {
+  private async find(hashes: string[], session: PoolClient): Promise<Map<string, KnownKey>> {
     const askedAt = performance.now();
-    type Row = [id: string, hash: string, expiresIn: string | null];
-    const rows = await run<Row>(session, VALID_KEYS, [hashes]);
+    type Row = [id: string, hash: string, expiresIn: string | null, isValid: boolean];
+    const rows = await run<Row>(session, KEYS_BY_HASH, [hashes]);
     return new Map(
-      rows.map(([keyId, hash, expiresIn]) => {
+      rows.map(([keyId, hash, expiresIn, isValid]) => {
         const trustedFor = Math.min(VERIFICATION.trustedFor, Number(expiresIn ?? Infinity));
-        return [hash, { caller: { keyId }, trustedUntil: askedAt + trustedFor, isUsed: true }];
+        const trustedUntil = isValid ? askedAt + trustedFor : 0;
+        return [hash, { caller: { keyId }, isValid, trustedUntil, isUsed: true }];
       }),
     );
   }

@@ -29,9 +29,8 @@ export class BearerGuard extends AuthGuard('bearer') {
 
   /** What passport gets: no query and no body, because it would accept a key in them. */
   override getRequest(context: ExecutionContext) {
-    const request = context.getArgByIndex<Request>(0);
-    const { deadline } = request;
-    return { headers: { authorization: `Bearer ${bearerToken(request)}` }, deadline };
+    const original = context.getArgByIndex<Request>(0);
+    return { headers: { authorization: `Bearer ${bearerToken(original)}` }, original };
   }
 
   override handleRequest(error: unknown, user: any, _: unknown, context: ExecutionContext) {

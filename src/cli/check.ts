@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import type { ConnectionOptions } from 'node:tls';
 import type { Command } from 'commander';
 import { Client } from 'pg';
@@ -19,14 +20,16 @@ export function addCheck(program: Command): void {
     .option('--json', 'print JSON')
     .action(async ({ json }: { json?: true }) => {
       const checks: Check[] = [];
-      await checkAll(checks);
+      await checkAll((check) => {
+        checks.push(check);
+        if (!json) {
+          const { name, isOk: isWell, isWarning, message } = check;
+          print(`${isWarning ? 'warn' : isWell ? 'ok  ' : 'FAIL'}  ${name}: ${message}`);
+        }
+      });
       const isOk = checks.every((check) => check.isOk);
       if (json) {
         print(JSON.stringify({ isOk, checks }, undefined, 2));
-      } else {
-        for (const { name, isOk: isWell, isWarning, message } of checks) {
-          print(`${isWarning ? 'warn' : isWell ? 'ok  ' : 'FAIL'}  ${name}: ${message}`);
-        }
       }
       process.exitCode = isOk ? 0 : 1;
     });
@@ -42,27 +45,65 @@ const checkOf = (name: string, message: string, level?: 'warning' | 'error' | nu
 
 type Check = ReturnType<typeof checkOf>;
 
-async function checkAll(checks: Check[]): Promise<void> {
+/** Milliseconds for a check: locks and slow servers would otherwise keep it, and all after it, waiting. */
+const TIME_LIMIT = 4_000;
+
+/** Reports each result as soon as it is known. */
+async function checkAll(report: (check: Check) => void): Promise<void> {
+  let about = 'configuration';
   try {
     const environment = loadEnvironment();
-    checks.push(checkOf('configuration', 'valid'));
-    checks.push(await checkThat('program', readProgram(environment)));
+    report(checkOf(about, 'valid'));
+    report(await checkThat('program', readProgram(environment)));
+    about = 'database';
     await onCommandDatabase(environment, async (dataSource, url) => {
-      checks.push(checkOf('database', await describe(url, dataSource)));
-      checks.push(checkOf('TLS', tlsOf(url)), ...(await checkServer(dataSource)));
-      checks.push(...(await checkSchema(dataSource)), ...(await checkOrder(dataSource)));
-      checks.push(await checkThat('sessions', openSessions(url, environment)));
+      report(checkOf(about, await describe(url, dataSource)));
+      report(checkOf('TLS', tlsOf(url)));
+      const queries = limited(dataSource);
+      const checks = { server: checkServer, schema: checkSchema, ...ORDER };
+      for (const [name, check] of Object.entries(checks)) {
+        const late = wait(TIME_LIMIT, undefined, { ref: false });
+        const inTime = await Promise.race([check(queries), late]);
+        const results = inTime ?? [checkOf(name, await locksOn(queries), 'error')];
+        results.forEach(report);
+      }
+      report(await checkThat('sessions', openSessions(url, environment)));
       if (environment.DATABASE_READ_URL !== undefined) {
-        checks.push(await checkThat('standbys', statesOfStandbys(dataSource, environment)));
+        report(await checkThat('standbys', statesOfStandbys(dataSource, environment)));
       }
     });
   } catch (error) {
-    const name = checks.length === 0 ? 'configuration' : 'database';
-    checks.push(checkOf(name, (error as Error).message, 'error'));
+    report(checkOf(about, (error as Error).message, 'error'));
   }
 }
 
-async function checkServer(dataSource: DataSource): Promise<Check[]> {
+type Queries = Pick<DataSource, 'query'>;
+
+/** PostgreSQL cancels statements some time after the limit: until then, {@link LOCKS} shows what they wait for. */
+const limited = (dataSource: DataSource): Queries => ({
+  query: (sql: string, values?: any[]) =>
+    dataSource.transaction(async (transaction) => {
+      await transaction.query(`set local statement_timeout = ${2 * TIME_LIMIT}`);
+      return transaction.query(sql, values);
+    }),
+});
+
+/** Sessions that others wait for, and that wait for none. A role sees little of those of other roles. */
+const LOCKS = `
+  select format('Session %s (role %s, program %L) blocks %s. To end it, run: select pg_terminate_backend(%1$s);',
+                one.pid, one.usename, one.application_name, string_agg(waiting.pid::text, ', ')) as message
+    from pg_stat_activity as waiting, unnest(pg_blocking_pids(waiting.pid)) as pid
+    join pg_stat_activity as one using (pid)
+   where cardinality(pg_blocking_pids(one.pid)) = 0
+   group by one.pid, one.usename, one.application_name`;
+
+async function locksOn(dataSource: Queries): Promise<string> {
+  const locks = await dataSource.query<{ message: string }[]>(LOCKS);
+  const found = locks.map(({ message }) => message).join(' ') || 'No lock is in the way.';
+  return `no result in ${TIME_LIMIT / 1000} seconds. ${found}`;
+}
+
+async function checkServer(dataSource: Queries): Promise<Check[]> {
   const show = (name: string) => dataSource.query<[Record<string, string>]>(`show ${name}`);
   const [{ server_version }] = await show('server_version');
   const [{ transaction_read_only }] = await show('transaction_read_only');
@@ -70,12 +111,12 @@ async function checkServer(dataSource: DataSource): Promise<Check[]> {
     checkOf('server version', `PostgreSQL ${server_version}`),
     transaction_read_only === 'on'
       ? checkOf('writes', 'the database is read-only', 'error')
-      : checkOf('writes', 'accepted'),
+      : checkOf('writes', 'the server is not read-only'),
   ];
 }
 
 /** With a finding, the others are not sure: it may be the right to read the migrations. */
-async function checkSchema(dataSource: DataSource): Promise<Check[]> {
+async function checkSchema(dataSource: Queries): Promise<Check[]> {
   const findings = await findingsOf(dataSource);
   return findings.length === 0
     ? [checkOf('migrations', 'all applied'), checkOf('rights', 'all that the service needs')]
@@ -125,12 +166,21 @@ const sequenceOf = (table: string) => `
      and has_sequence_privilege(to_regclass(sequencename::text), 'usage, select')`;
 
 /** If a table is missing, or the right to read it, the checks of migrations and rights say so. */
-async function checkOrder(dataSource: DataSource): Promise<Check[]> {
-  type Row = { name: string; message: string; level: 'warning' | 'error' | null };
-  const queries = [COLLATION, ...['pets', 'api_keys', 'orders', 'migrations'].map(sequenceOf)];
-  const rows = queries.map((sql) => dataSource.query<Row[]>(sql).catch(() => []));
-  return (await Promise.all(rows)).flat().map((row) => checkOf(row.name, row.message, row.level));
-}
+const checkOrder = (sql: string) => (dataSource: Queries) =>
+  dataSource
+    .query<{ name: string; message: string; level: 'warning' | 'error' | null }[]>(sql)
+    .then((rows) => rows.map((row) => checkOf(row.name, row.message, row.level)))
+    .catch(() => []);
+
+const ORDER = {
+  collation: checkOrder(COLLATION),
+  ...Object.fromEntries(
+    ['pets', 'api_keys', 'orders', 'migrations'].map((table) => [
+      `sequence of ${table}`,
+      checkOrder(sequenceOf(table)),
+    ]),
+  ),
+};
 
 /** Reads what `serve` reads at its start: its modules and packages, the pages, and the OpenAPI document. */
 async function readProgram(environment: Environment): Promise<string> {

@@ -11,6 +11,7 @@ import type { Resources } from '../app.module.js';
 import { administerKeys, type ApiKeys } from '../auth/api-keys.js';
 import type { Environment } from '../config/environment.js';
 import { VERSION } from '../config/project-root.js';
+import { HealthService } from '../health/health.service.js';
 import { requireMigrated } from '../schema/migrations.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
 import { createLogger } from '../logging/logger.js';
@@ -91,7 +92,12 @@ async function serveWith(resources: Resources, key: string | undefined, stopping
         ? undefined
         : `${origin}:${app.get(MetricsServer, { strict: false }).port}/metrics`;
     const { version: node, pid } = process;
-    logger.info({ version: VERSION, commit: COMMIT, node, pid, address, metrics }, 'started');
+    const health = app.get(HealthService, { strict: false });
+    // For the time of the database. Readiness says what is wrong with it.
+    await health.ready(performance.now() + 1_000).catch(() => {});
+    const { clockAhead } = health;
+    const line = { version: VERSION, commit: COMMIT, node, pid, address, metrics, clockAhead };
+    logger.info(line, 'started');
     if (NODE_ENV === 'production' && environment.RATE_LIMIT_PER_MINUTE === undefined) {
       const reason =
         'One API key can fill the disk: 3 MiB/s of creates are 8 MB/s of tables and log.';

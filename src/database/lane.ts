@@ -162,6 +162,8 @@ export class Lane<Request, Result> {
       this.expiry = setTimeout(() => this.expire(), this.due - now).unref();
     }
     const message = 'The database did not respond in time; try again.';
-    overdue.forEach(({ reject }) => reject(new ApiError('unavailable', message)));
+    overdue.forEach(({ reject }) =>
+      reject(new ApiError('unavailable', message, { because: 'database_slow' })),
+    );
   }
 }

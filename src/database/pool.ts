@@ -1,8 +1,13 @@
 import { Pool, type PoolClient, type PoolConfig } from 'pg';
-import { NoSessionError, READ_ONLY, sqlState } from '../errors/database-error.js';
+import {
+  NoSessionError,
+  READ_ONLY,
+  SessionTimeoutError,
+  sqlState,
+} from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { DATABASE_LIMITS } from './limits.js';
-import { isShared, processIdOf } from './servers.js';
+import { breakOff, isShared, processIdOf } from './servers.js';
 import { run, type SessionSource, Statement, withSession } from './statement.js';
 
 export interface ServingPoolConfig extends PoolConfig {
@@ -176,8 +181,8 @@ export class ServingPool extends Pool {
   /** Closes the session if it is still in use after `milliseconds`. The statement that it runs fails. */
   private closeAfter(milliseconds: number, client: PoolClient, share?: Share): void {
     const close = () => {
-      // pg-pool does not use an ended session again.
-      void client.end();
+      // pg-pool does not use a broken session again.
+      breakOff(client, new SessionTimeoutError(milliseconds));
       this.checkIdle();
       // A pooler reports numbers of its own.
       if (!isShared(client)) {

@@ -87,7 +87,7 @@ export function connectingTo(sessions: Sessions): PoolConfig & Pick<Sessions, 'i
     }
     if (isForWrites && isReadOnly) {
       (client as ServerClient).leave();
-      throw new NoSessionError('The server is read-only');
+      throw new NoSessionError('The server is read-only', 'read_only');
     }
   };
   return { Client: ServerClient, onConnect, connectionTimeoutMillis: timeout, isForWrites };
@@ -96,6 +96,12 @@ export function connectingTo(sessions: Sessions): PoolConfig & Pick<Sessions, 'i
 /** The process id that the server, or a pooler, told at the start of the session. pg's types lack it. */
 export const processIdOf = (client: ClientBase) =>
   (client as ClientBase & { processID: number }).processID;
+
+/** Closes the socket, on which the server may not respond, so that what runs fails with `reason`. pg's types lack it. */
+export const breakOff = (client: ClientBase, reason: Error): void =>
+  void (client as ClientBase & { connection: { stream: Socket } }).connection.stream.destroy(
+    reason,
+  );
 
 /** Whether it is one of {@link connectingTo} that a pooler shares with other clients. */
 export const isShared = (client: ClientBase) =>

@@ -31,15 +31,37 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
+/** Why a response is 503, for the metric and the log: set where the error is made. docs/operations.md describes each. */
+export const UNAVAILABLE_CAUSES = [
+  'no_session',
+  'connection_lost',
+  'database_slow',
+  'refused',
+  'read_only',
+  'disk_full',
+  'conflict',
+  'overdue',
+  'over_share',
+  'stopping',
+  'not_ready',
+  'other',
+] as const;
+
+export type UnavailableCause = (typeof UNAVAILABLE_CAUSES)[number];
+
 /**
  * An error for the client, whose `message` never contains a stack trace, SQL or a message of the database driver. The
- * `cause` is for the log. The `headers` are in addition to those of the code.
+ * `cause` is for the log, and so is what a 503 is `because` of. The `headers` are in addition to those of the code.
  */
 export class ApiError extends Error {
   constructor(
     readonly code: ErrorCode,
     message: string,
-    readonly options: { cause?: unknown; headers?: Record<string, string> } = {},
+    readonly options: {
+      cause?: unknown;
+      because?: UnavailableCause;
+      headers?: Record<string, string>;
+    } = {},
   ) {
     super(message, options);
   }

@@ -1,3 +1,4 @@
+import type { UnavailableCause } from './api-error.js';
 import { OperatorError } from './operator-error.js';
 
 /** SQLSTATE of a statement that writes to a server that takes no writes. */
@@ -18,37 +19,62 @@ export function sqlState(error: unknown): string | undefined {
 
 /** No session could be opened, or none became free in time, whatever the reason. Nothing was sent to the database. */
 export class NoSessionError extends Error {
-  constructor(cause: unknown) {
+  constructor(
+    cause: unknown,
+    readonly because: UnavailableCause = unavailableCause(cause) ?? 'no_session',
+  ) {
     super(reasonOf(cause), { cause });
+  }
+}
+
+/** The service ended a session that was in use for longer than its limit. */
+export class SessionTimeoutError extends Error {
+  constructor(milliseconds: number) {
+    super(`The session was in use for over ${milliseconds} ms: a lock, a slow statement or server`);
   }
 }
 
 /**
  * Whether the database cannot serve the request now, but may later: there is no session, its socket failed, PostgreSQL
- * ended it (FATAL), or the error has one of these SQLSTATEs (PostgreSQL, appendix A). 08: the connection failed. 25006:
- * the server is read-only. 53: connections, memory or disk are exhausted. 40001, 40P01, 55P03: other transactions are in
- * the way. 57014, 25P04: a time limit is exceeded. 57P0x: the server shuts down or recovers. 58: a system error. 42501 of
- * these routines: a policy of row-level security. XX000 with this message: Citus lost a worker during a commit.
+ * ended it (FATAL), or the error has an SQLSTATE of {@link STATES} (PostgreSQL, appendix A). 42501 of these routines: a
+ * policy of row-level security. XX000 with this message: Citus lost a worker during a commit.
  */
-export function isUnavailable(error: unknown): boolean {
+export const isUnavailable = (error: unknown): boolean => unavailableCause(error) !== undefined;
+
+/** @returns the cause if {@link isUnavailable}. */
+export function unavailableCause(error: unknown): UnavailableCause | undefined {
   const state = sqlState(error);
   const { code, message, severity, routine } = Object(error);
-  if (state !== undefined) {
-    return (
-      /^(08|53|58|57P0|25006|25P04|55P03|57014|40001|40P01)/.test(state) ||
-      severity === 'FATAL' ||
-      (state === '42501' && /^(check_enable_rls|ExecWithCheckOptions)$/.test(routine)) ||
-      (state === 'XX000' && String(message).startsWith('server closed the connection'))
-    );
+  if (error instanceof NoSessionError) {
+    return error.because;
+  } else if (error instanceof SessionTimeoutError) {
+    return 'database_slow';
+  } else if (error instanceof OperatorError) {
+    // A request meets it only while a session is opened.
+    return 'refused';
+  } else if (state === undefined) {
+    const isLost =
+      (typeof code === 'string' && SOCKET_ERRORS.test(code)) ||
+      (error instanceof Error && DRIVER_ERRORS.test(message));
+    return isLost ? 'connection_lost' : undefined;
   }
+  const [, cause] = STATES.find(([states]) => states.test(state)) ?? [];
+  const isPolicy = state === '42501' && /^(check_enable_rls|ExecWithCheckOptions)$/.test(routine);
+  const isLost = state === 'XX000' && String(message).startsWith('server closed the connection');
   return (
-    // A request meets an OperatorError only while a session is opened.
-    error instanceof NoSessionError ||
-    error instanceof OperatorError ||
-    (typeof code === 'string' && SOCKET_ERRORS.test(code)) ||
-    (error instanceof Error && DRIVER_ERRORS.test(message))
+    cause ?? (isLost ? 'connection_lost' : isPolicy || severity === 'FATAL' ? 'refused' : undefined)
   );
 }
+
+/** The first one counts. 57P0x: the server shuts down or recovers. 53: it lacks connections or memory. 58: a system error. */
+const STATES: readonly [RegExp, UnavailableCause][] = [
+  [/^08/, 'connection_lost'],
+  [/^25006/, 'read_only'],
+  [/^53100/, 'disk_full'],
+  [/^(40001|40P01|55P03)/, 'conflict'],
+  [/^(57014|25P04)/, 'database_slow'],
+  [/^(53|57P0|58)/, 'refused'],
+];
 
 const SOCKET_ERRORS = /^(ECONNRESET|ECONNABORTED|EPIPE|EPROTO|ERR_SSL|ETIMEDOUT|EHOST|ENETUNREACH)/;
 

@@ -8,8 +8,8 @@ import {
 } from '@nestjs/common';
 import type { Request, Response } from 'express';
 import { LOGGER, type Logger } from '../logging/logger.js';
-import { ApiError, ERRORS } from './api-error.js';
-import { isUnavailable, reasonOf } from './database-error.js';
+import { ApiError, ERRORS, type UnavailableCause } from './api-error.js';
+import { reasonOf, unavailableCause } from './database-error.js';
 
 /** Turns every exception into a response `{code, message, status}`. One that {@link responseTo} does not know is a 500. */
 @Catch()
@@ -30,16 +30,16 @@ export class ErrorFilter implements ExceptionFilter {
     const known = responseTo(exception);
     // The reader of a body, such as multer, fails if the client leaves meanwhile.
     const isCutOff = known.status >= 500 && destroyed && !complete;
-    const { code, message, status, headers } = isCutOff
+    const { code, message, status, headers, cause } = isCutOff
       ? responseOf(400, 'The body ended before its length.')
       : known;
-    this.log(exception, status, response);
+    this.log(exception, status, response, cause);
     if (response.headersSent) {
       // Ends the connection, so that the client does not take half a response for a whole one.
       response.destroy();
       return;
     }
-    response.locals['errorCode'] = code;
+    Object.assign(response.locals, { errorCode: code, errorCause: cause });
     for (const name of ['Content-Encoding', 'Content-Disposition', 'Transfer-Encoding']) {
       response.removeHeader(name);
     }
@@ -48,13 +48,13 @@ export class ErrorFilter implements ExceptionFilter {
     response.json({ code, message, status });
   }
 
-  private log(exception: unknown, status: number, response: Response): void {
+  private log(exception: unknown, status: number, response: Response, cause?: string): void {
     const request = response.getHeader('X-Request-Id');
     if (status === 503) {
       const reason = reasonOf(Object(exception).cause ?? exception);
       // Such as which indicator of terminus is down.
       const details = exception instanceof HttpException ? exception.getResponse() : undefined;
-      this.logger.warn({ request, reason, details }, 'A request was rejected with 503');
+      this.logger.warn({ request, cause, reason, details }, 'A request was rejected with 503');
     } else if (status >= 500) {
       this.logger.error({ request, err: exception }, 'The service failed');
     }
@@ -69,7 +69,8 @@ function responseTo(exception: unknown): ReturnType<typeof responseOf> {
   if (exception instanceof ApiError) {
     const { code, options } = exception;
     const { status, headers } = TABLE[code]!;
-    return { code, message, status, headers: { ...headers, ...options.headers } };
+    const all = { ...headers, ...options.headers };
+    return { code, message, status, headers: all, cause: causeOf(status, options.because) };
   }
   if (exception instanceof HttpException) {
     const status = exception.getStatus();
@@ -80,8 +81,11 @@ function responseTo(exception: unknown): ReturnType<typeof responseOf> {
   } else if (typeof statusCode === 'number' && expose === true) {
     // An error of Express's middlewares, whose message is for the client.
     return responseOf(statusCode, String(message));
-  } else if (isUnavailable(exception)) {
-    return responseOf(503, 'The database cannot be reached; try again.');
+  }
+  const because = unavailableCause(exception);
+  if (because !== undefined) {
+    const message = 'The database cannot be reached; try again.';
+    return responseTo(new ApiError('unavailable', message, { because }));
   }
   return responseTo(new ApiError('internal_error', 'The service failed; the fault is ours.'));
 }
@@ -95,5 +99,8 @@ function responseOf(status: number, message: string) {
   const code =
     (SPECIAL.has(status) ? undefined : general) ??
     (STATUS_CODES[status] ?? 'error').toLowerCase().replaceAll(/[^a-z]+/g, '_');
-  return { code, message, status, headers: TABLE[code]?.headers };
+  return { code, message, status, headers: TABLE[code]?.headers, cause: causeOf(status) };
 }
+
+const causeOf = (status: number, because: UnavailableCause = 'other') =>
+  status === 503 ? because : undefined;

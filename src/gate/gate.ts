@@ -162,7 +162,7 @@ export class Gate implements Arrivals {
     const free = limits.admittedRequests - this.requests;
     const keys = callers.size + (caller.requests === 0 ? 1 : 0);
     if (caller.requests >= limits.admittedRequests / (keys + 1) && caller.requests >= free) {
-      throw overloaded();
+      throw overloaded('over_share');
     }
     if (free <= 0) {
       this.rejectNewest();
@@ -184,7 +184,7 @@ export class Gate implements Arrivals {
       newest = isRather(last) ? last : newest;
     }
     if (newest !== undefined) {
-      this.reject(newest);
+      this.reject(newest, 'over_share');
     }
   }
 
@@ -196,13 +196,13 @@ export class Gate implements Arrivals {
     }
     for (const queue of this.waiting.values()) {
       for (const one of queue.filter(({ waits }) => waits!.deadline <= now)) {
-        this.reject(one);
+        this.reject(one, 'overdue');
       }
     }
   }
 
-  private reject(one: Admitted): void {
-    one.waits!.reject(overloaded());
+  private reject(one: Admitted, because: 'overdue' | 'over_share'): void {
+    one.waits!.reject(overloaded(because));
     this.leave(one);
   }
 
@@ -252,4 +252,5 @@ export class Gate implements Arrivals {
   }
 }
 
-const overloaded = () => new ApiError('unavailable', 'The service is overloaded; try again.');
+const overloaded = (because: 'overdue' | 'over_share') =>
+  new ApiError('unavailable', 'The service is overloaded; try again.', { because });

@@ -4,11 +4,17 @@ import type { PoolClient } from 'pg';
 import { Lane } from '../database/lane.js';
 import { ServingPool } from '../database/pool.js';
 import { ApiError } from '../errors/api-error.js';
+import { unavailableCause } from '../errors/database-error.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { SchemaMonitor } from '../schema/schema-monitor.js';
 import type { Finding } from '../schema/schema-state.js';
 import { Standbys } from '../standbys/standbys.js';
+
+const STATE = `select current_setting('transaction_read_only') as "readOnly", extract(epoch from clock_timestamp()) as now`;
+
+/** Seconds. The response may take two, or be read late. */
+const CLOCK_TOLERANCE = 5;
 
 interface Obstacle {
   about: keyof typeof SENTENCES;
@@ -39,33 +45,44 @@ export class HealthService {
     this.probes = new Lane(pool.share('health'), ask, options);
   }
 
+  /** Seconds by which this machine's clock is ahead of the database's; `undefined` if that is few, or not known yet. */
+  clockAhead?: number = undefined;
+
   /** @throws ApiError `unavailable` */
   async ready(deadline: number) {
     if (this.host.httpAdapter.isStopping) {
-      throw new ApiError('unavailable', 'The service is stopping.');
+      throw new ApiError('unavailable', 'The service is stopping.', { because: 'stopping' });
     }
     const obstacles = await this.probes.ask('probe', deadline).catch((cause: unknown) => {
-      throw new ApiError('unavailable', 'The database cannot be used; try again.', { cause });
+      const because = cause instanceof ApiError ? cause.options.because : unavailableCause(cause);
+      throw new ApiError('unavailable', 'The database cannot be used; try again.', {
+        cause,
+        because,
+      });
     });
     if (obstacles.length > 0) {
       // Strangers read the response. What to do about it, with names of roles and schemas, is in the log and in `check`.
       const kinds = [...new Set(obstacles.map(({ about }) => SENTENCES[about]))];
       const cause = new OperatorError(obstacles.map(({ message }) => message).join(' '));
-      throw new ApiError('unavailable', kinds.join(' '), { cause });
+      const because = obstacles.some(({ about }) => about === 'writes') ? 'read_only' : 'not_ready';
+      throw new ApiError('unavailable', kinds.join(' '), { cause, because });
     }
     const standbys = this.standbys.states;
+    const { clockAhead } = this;
     if (standbys.length === 0) {
-      return { status: 'ready' };
+      return { status: 'ready', clockAhead };
     }
     const inUse = standbys.filter(({ reason }) => reason === undefined).length;
     const reads = inUse === 0 ? 'primary' : 'standbys';
-    return { status: 'ready', reads, standbys: standbys.length, standbysInUse: inUse };
+    return { status: 'ready', clockAhead, reads, standbys: standbys.length, standbysInUse: inUse };
   }
 
   /** What keeps the database from serving. */
   private async obstaclesOn(session: PoolClient): Promise<Obstacle[]> {
-    const { rows } = await session.query('show transaction_read_only');
-    if (rows[0].transaction_read_only === 'on') {
+    const { rows } = await session.query(STATE);
+    const seconds = Math.round(Date.now() / 1000 - rows[0].now);
+    this.clockAhead = Math.abs(seconds) > CLOCK_TOLERANCE ? seconds : undefined;
+    if (rows[0].readOnly === 'on') {
       this.pool.leaveReadOnly();
       return [{ about: 'writes', message: SENTENCES.writes }];
     }

@@ -52,7 +52,7 @@ export class Connection {
   take(response: Response): void {
     const { req } = response;
     if (this.open.length >= this.limits.requestsPerConnection) {
-      req.headError = new ApiError('unavailable', TOO_MANY);
+      req.headError = new ApiError('unavailable', TOO_MANY, { because: 'over_share' });
     }
     if (req.headError !== undefined || endsConnection(req)) {
       this.stop(response);

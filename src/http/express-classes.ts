@@ -22,6 +22,8 @@ export class Request extends ExpressRequest {
   receivedAt = performance.now();
   /** Whose API key it has: `api_keys.id`, an int64 in decimal. The guard sets it. */
   override user?: { keyId: string } = undefined;
+  /** The id of its API key if that is expired or revoked: for the log. */
+  rejectedKey?: string = undefined;
   /** SHA-256 of its bearer token, if that looks like one. */
   keyHash?: string = undefined;
   /** Bytes of its method, target and header fields, without what surrounds them. */

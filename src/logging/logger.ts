@@ -35,9 +35,8 @@ export function nestLogger(logger: Logger): LoggerService {
   return { fatal, error, warn, log: at('debug'), debug: at('debug'), verbose: at('trace') };
 }
 
-let lostLines = 0;
-
-export const countLostLines = (): number => lostLines;
+/** Since the start: lines that were lost, and attempts to write that failed. */
+export const logLosses = { lines: 0, errors: 0 };
 
 /** Milliseconds for which the process tries to write the last lines if standard output does not accept them. */
 const LAST_TRIES = 2_000;
@@ -64,18 +63,22 @@ export function bufferedStandardOutput(): DestinationStream {
   // As text, SonicBoom would copy what it holds for each line. Its types do not know buffers.
   const write = (line: string) => void output.write(Buffer.from(line) as unknown as string);
   const reportLost = () => {
-    const known = lostLines;
+    const known = logLosses.lines;
     if (known > reported) {
       const lines = known - reported;
       const line = { level: 'warn', time: new Date(), lines, msg: 'Lines of the log were lost' };
       write(`${JSON.stringify(line)}\n`);
       // Otherwise there was no room for this line, which then counts as lost, too.
-      reported = lostLines === known ? known : reported;
+      reported = logLosses.lines === known ? known : reported;
     }
   };
-  output.on('drop', () => (lostLines += 1)).on('write', () => process.nextTick(reportLost));
+  output.on('drop', () => (logLosses.lines += 1)).on('write', () => process.nextTick(reportLost));
   // After an error other than EAGAIN, `flushSync` would try forever.
-  output.on('error', () => (isBroken = true)).on('write', () => (isBroken = false));
+  output.on('error', () => {
+    isBroken = true;
+    logLosses.errors += 1;
+  });
+  output.on('write', () => (isBroken = false));
   const end = () => (endOfTries = Math.min(endOfTries, performance.now() + LAST_TRIES));
   process.once('exit', () => {
     end();

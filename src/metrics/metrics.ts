@@ -2,19 +2,27 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { ApiKeyVerifier } from '../auth/api-key-verifier.js';
 import { ServingPool } from '../database/pool.js';
 import { statements } from '../database/statement.js';
 import { HealthService } from '../health/health.service.js';
 import { AccessLog, type LoggedResponse } from '../access-log/access-log.js';
 import { Gate } from '../gate/gate.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
-import { countLostLines } from '../logging/logger.js';
+import { logLosses } from '../logging/logger.js';
 import { OpenApiDocument, type Operation } from '../openapi/openapi-document.js';
 import { SchemaMonitor } from '../schema/schema-monitor.js';
 import { Standbys } from '../standbys/standbys.js';
 
 /** Milliseconds that a scrape waits for: Prometheus would drop all of it later. */
 const SCRAPE_TIME = 1_000;
+
+/** Node knows 35 methods: with each of them at each path, a client would make thousands of series. */
+const METHODS = new Set([undefined, 'GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
+
+/** @returns `otherwise` if there is no result in {@link SCRAPE_TIME}. */
+const inTime = <T>(result: Promise<T>, otherwise: T): Promise<T> =>
+  Promise.race([result.catch(() => otherwise), wait(SCRAPE_TIME, otherwise, { ref: false })]);
 
 /** Measures responses, statements, and connections to the database. A client can choose no value of a label. */
 @Injectable()
@@ -23,8 +31,8 @@ export class Metrics implements OnModuleInit {
   private readonly operations = new Map<string, Operation>();
   private readonly requests = new Counter({
     name: 'animal_store_http_requests_total',
-    help: 'Responses sent, by operation (or else route), method, status and error code.',
-    labelNames: ['operation', 'method', 'status', 'code'],
+    help: 'Responses sent, by operation (or else route), method, status, error code and cause of a 503.',
+    labelNames: ['operation', 'method', 'status', 'code', 'cause'],
     registers: [this.registry],
   });
   private readonly durations = new Histogram({
@@ -63,22 +71,27 @@ export class Metrics implements OnModuleInit {
     standbys: Standbys,
     schema: SchemaMonitor,
     health: HealthService,
+    verifier: ApiKeyVerifier,
     host: HttpAdapterHost<HttpAdapter>,
   ) {
     const gauge = this.readFrom.bind(this, Gauge);
     const counter = this.readFrom.bind(this, Counter);
-    gauge('ready', 'Whether the process is ready, as of this scrape: 1, or 0.', () => {
-      const deadline = performance.now() + SCRAPE_TIME;
-      const isReady = health.ready(deadline).then(Boolean, () => false);
-      return Promise.race([isReady, wait(SCRAPE_TIME, false, { ref: false })]).then(Number);
-    });
     counter(
       'listener_errors_total',
       "Mistakes in the service's listeners, by event. Each ended one connection.",
       () => host.httpAdapter.errors.counts,
       'event',
     );
-    counter('log_lines_lost_total', 'Lines that standard output did not accept.', countLostLines);
+    counter(
+      'log_lines_lost_total',
+      'Lines that standard output did not accept.',
+      () => logLosses.lines,
+    );
+    counter(
+      'log_write_errors_total',
+      'Attempts to write lines that failed, as on a full disk. They are repeated.',
+      () => logLosses.errors,
+    );
     counter(
       'database_reads_total',
       'Batches of lists and gets, by the kind of server that served them: primary or standby.',
@@ -110,6 +123,20 @@ export class Metrics implements OnModuleInit {
       () => Object.fromEntries(standbys.states.map((it) => [it.server, it.reason ? 0 : 1])),
       'standby',
     );
+    // Last, so that the statements of a scrape do not count above.
+    gauge('ready', 'Whether the process is ready, as of this scrape: 1, or 0.', () => {
+      const deadline = performance.now() + SCRAPE_TIME;
+      return inTime(
+        health.ready(deadline).then(() => 1),
+        0,
+      );
+    });
+    gauge(
+      'api_key_expiry_timestamp_seconds',
+      'When keys expire that were used in the last 30 days, and that expire within 14 days, by their id.',
+      () => inTime(verifier.expiring(), {}),
+      'key',
+    );
   }
 
   onModuleInit(): void {
@@ -120,7 +147,7 @@ export class Metrics implements OnModuleInit {
         this.operations.set(`${one} ${route}`, operation);
         // Prometheus would see no increase if the series began with its first error.
         const labels = { operation: operationId, method: one };
-        this.requests.inc({ ...labels, status: 500, code: 'internal_error' }, 0);
+        this.requests.inc({ ...labels, status: 500, code: 'internal_error', cause: '' }, 0);
         this.durations.zero(labels);
       }
     }
@@ -137,7 +164,7 @@ export class Metrics implements OnModuleInit {
     Kind: typeof Gauge | typeof Counter,
     name: string,
     help: string,
-    read: () => number | Record<string, number> | Promise<number>,
+    read: () => number | Record<string, number> | Promise<number | Record<string, number>>,
     label?: string,
   ): void {
     new Kind({
@@ -157,15 +184,16 @@ export class Metrics implements OnModuleInit {
   }
 
   private readonly observeResponse = (response: LoggedResponse): void => {
-    const { route, method = 'none', status, code = '', ms, key } = response;
+    const { route, status, code = '', cause = '', ms, key } = response;
     if (status === undefined) {
       return;
     }
     const known = this.operations.get(`${response.method} ${route}`);
     const operation = known?.operationId ?? route ?? 'none';
-    this.requests.inc({ operation, method, status, code });
+    const method = METHODS.has(response.method) ? (response.method ?? 'none') : 'other';
+    this.requests.inc({ operation, method, status, code, cause });
     this.durations.observe({ operation, method }, ms / 1000);
-    if (known?.deprecated && key !== undefined) {
+    if (known?.deprecated && key !== undefined && status !== 401) {
       this.deprecated.inc({ operation, key });
     }
   };

@@ -51,6 +51,9 @@ const STANDBY_STATE = new Statement(
          end`,
 );
 
+/** Milliseconds in use after which the log says that reads go to a standby again. */
+const STEADY = 60_000;
+
 /** A read: runs its statement on a session of the primary, or of a standby. */
 type Read<T> = (session: PoolClient) => Promise<T>;
 
@@ -131,13 +134,18 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
     await Promise.all(checks);
   }
 
-  private note(one: Standby, reason: Error | undefined): void {
-    const { server: standby, reason: before } = one;
-    one.reason = reason;
-    if (before !== undefined && reason === undefined) {
+  /** Logs a reason once, until the standby was in use for a minute: a slow read gives it up for a second, again and again. */
+  private note(one: Standby, error: Error | undefined): void {
+    const { server: standby, logged } = one;
+    const reason = error && reasonOf(error);
+    one.reason = error;
+    one.usedSince = reason === undefined ? (one.usedSince ?? performance.now()) : undefined;
+    if (reason !== undefined && reason !== logged) {
+      this.logger.warn({ standby, reason }, 'Reads do not go to the standby');
+      one.logged = reason;
+    } else if (logged !== undefined && performance.now() >= one.usedSince! + STEADY) {
       this.logger.info({ standby }, 'Reads go to the standby');
-    } else if (reason !== undefined && reasonOf(reason) !== reasonOf(before)) {
-      this.logger.warn({ standby, reason: reasonOf(reason) }, 'Reads do not go to the standby');
+      one.logged = undefined;
     }
   }
 }
@@ -150,6 +158,10 @@ class Standby {
   readonly server: string;
   readonly pool: Pool;
   reason: Error | undefined = new Error('it was not checked yet');
+  /** `performance.now()` since which it is in use. */
+  usedSince?: number;
+  /** The reason that the log has, until it says that reads go to the standby again. */
+  logged?: string;
 
   constructor(url: string, sessions: number) {
     const { host, searchParams } = new URL(url);

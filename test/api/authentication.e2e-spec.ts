@@ -131,6 +131,24 @@ describe('an API key', () => {
     expect(others).toEqual(others.map(() => first));
   });
 
+  it('is named in the log by its id if it is expired or revoked, and is not if it is unknown', async () => {
+    const revoked = await service.keys.issue('revoked');
+    await service.keys.revoke(revoked.id);
+    const expired = await service.keys.issue('expired', -1);
+    for (const [key, id] of [
+      [revoked.key, revoked.id],
+      [expired.key, expired.id],
+      [newApiKey(), undefined],
+    ] as const) {
+      await use(key!);
+      const line = await until('its line is logged', () =>
+        service.log.map((text) => JSON.parse(text)).findLast(({ status }) => status === 401),
+      );
+      expect(line.key).toBe(id);
+      service.log.length = 0;
+    }
+  });
+
   it('has its last use noted, also if it is revoked at once, and only its own', async () => {
     const { keys } = service;
     const names = ['used', 'leaked', 'unused'];

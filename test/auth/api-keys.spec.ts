@@ -34,11 +34,12 @@ function verifierOn(isValid: (hash: string) => boolean, expiresIn: number | null
   const sent: string[][] = [];
   const query = async (_statement: unknown, [hashes]: [string[]]) => {
     sent.push(hashes);
-    return { rows: hashes.filter(isValid).map((hash, id) => [`${id}`, hash, expiresIn]) };
+    return { rows: hashes.filter(isValid).map((hash, id) => [`${id}`, hash, expiresIn, true]) };
   };
   const pool = poolWith(fakeSessions(query));
   const verifier = new ApiKeyVerifier(pool, SILENT, new Gate(new HttpLimits()));
-  const verifyAll = (keys: string[]) => Promise.all(keys.map((key) => verifier.verify(key, LATER)));
+  const verifyAll = (keys: string[]) =>
+    Promise.all(keys.map(async (key) => (await verifier.verify(key, LATER))?.caller));
   return { verifier, verifyAll, sent };
 }
 
@@ -91,7 +92,7 @@ describe('ApiKeyVerifier', () => {
       undefined,
       undefined,
     ]);
-    const caller = await verifier.verify(key, LATER);
+    const { caller } = (await verifier.verify(key, LATER))!;
     stopped.setSystemTime(Date.now() - 3_600_000);
     stopped.tick(recalled - 1_001);
     expect(verifier.recall(hashApiKey(key))).toBe(caller);

@@ -1,4 +1,10 @@
-import { isRefusedValue, isUnavailable, NoSessionError } from '../../src/errors/database-error.js';
+import {
+  isRefusedValue,
+  isUnavailable,
+  NoSessionError,
+  SessionTimeoutError,
+  unavailableCause,
+} from '../../src/errors/database-error.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 
 const withCode = (code: unknown, more = {}) => Object.assign(new Error('why'), { code, ...more });
@@ -39,3 +45,29 @@ it.each([...UNAVAILABLE, ...REFUSED, ...OURS])('the database error %p means what
   expect(isUnavailable(it)).toBe(UNAVAILABLE.includes(it));
   expect(isRefusedValue(it)).toBe(REFUSED.includes(it));
 });
+
+it.each([
+  ['connection_lost', '08006 ECONNRESET ETIMEDOUT'],
+  ['read_only', '25006'],
+  ['disk_full', '53100'],
+  ['conflict', '40001 40P01 55P03'],
+  ['database_slow', '57014 25P04'],
+  ['refused', '53300 53200 57P01 57P03 58030'],
+])('the cause of a 503 is %s for %s, also while a session is opened', (cause, codes) => {
+  const errors = withCodes(codes).flatMap((error) => [error, new NoSessionError(error)]);
+  expect(errors.map(unavailableCause)).toEqual(errors.map(() => cause));
+});
+
+it.each([
+  [
+    'no_session',
+    new NoSessionError('All are in use'),
+    new NoSessionError(withCode('ECONNREFUSED')),
+  ],
+  ['refused', new OperatorError('There is a pooler'), withCode('28P01', { severity: 'FATAL' })],
+  ['read_only', new NoSessionError('The server is read-only', 'read_only')],
+  ['database_slow', new SessionTimeoutError(250)],
+  ['connection_lost', new Error('Connection terminated unexpectedly')],
+])('the cause of a 503 is %s also without an SQLSTATE', (cause, ...errors) =>
+  expect(errors.map(unavailableCause)).toEqual(errors.map(() => cause)),
+);

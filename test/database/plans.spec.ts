@@ -1,6 +1,6 @@
 import { Client } from 'pg';
 import { getMetadataArgsStorage } from 'typeorm';
-import { VALID_KEYS } from '../../src/auth/api-key-verifier.js';
+import { KEYS_BY_HASH } from '../../src/auth/api-key-verifier.js';
 import { INT64_MIN } from '../../src/int64.js';
 import { columnsOf } from '../../src/database/columns.js';
 import { Statement } from '../../src/database/statement.js';
@@ -142,7 +142,7 @@ describe.each([
       [ofPet, 'orders_pet_id_idx', '500', 100],
       [recordOfPet, 'idempotency_keys_pet_id_idx', '500', 50],
       [ofKey, 'idempotency_keys_pkey', ['500', '500'], 50],
-      [VALID_KEYS, 'api_keys_hash_key', hashes, 50],
+      [KEYS_BY_HASH, 'api_keys_hash_key', hashes, 50],
     ] as const) {
       const nodes = await plan(statement, ...[argument].flat());
       expect(indexesIn(nodes)).toContain(index);

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
+import { EXPIRING_KEYS } from '../../src/auth/api-key-verifier.js';
 import { APPLICATION_NAME } from '../../src/database/data-source.js';
 import { END_SESSIONS } from '../../src/database/pool.js';
 import { NEEDED_RIGHTS, OTHER_RIGHTS } from '../../src/schema/schema-state.js';
@@ -123,7 +124,12 @@ describeWith('PostgreSQL', binaries)('the SQL files of docs', () => {
     await until('all is logged', () => server.log.includes('execute note-key-use'));
 
     const sent = statementsIn(server.log.slice(since));
-    for (const { name, text } of [...PAGES, DELETE_OLD_IDEMPOTENCY_KEYS, END_SESSIONS]) {
+    for (const { name, text } of [
+      ...PAGES,
+      DELETE_OLD_IDEMPOTENCY_KEYS,
+      END_SESSIONS,
+      EXPIRING_KEYS,
+    ]) {
       sent.set(name, text.trim());
     }
     expect([...sent.keys()]).toEqual(expect.arrayContaining(await namesInSource()));

@@ -43,10 +43,22 @@ describe('health', () => {
     const query = jest.spyOn(Client.prototype, 'query');
     const health = service.get(HealthService);
     const asked = () =>
-      query.mock.calls.filter(([sql]: any[]) => `${sql}`.startsWith('show')).length;
+      query.mock.calls.filter(([sql]: any[]) => `${sql}`.includes('transaction_read_only')).length;
     await Promise.all([health.ready(LATER), health.ready(LATER)]);
     expect(asked()).toBe(1);
     await health.ready(LATER);
     expect(asked()).toBe(2);
   });
+
+  it.each([7_200, -60])(
+    "says by how many seconds its clock is ahead of the database's: %d",
+    async (by) => {
+      const now = Date.now();
+      const clock = jest.spyOn(Date, 'now').mockReturnValue(now + by * 1_000);
+      const { clockAhead } = await service.get(HealthService).ready(LATER);
+      clock.mockRestore();
+      expect(Math.abs(clockAhead! - by)).toBeLessThan(30);
+      expect((await ready()).body).toEqual({ status: 'ready' });
+    },
+  );
 });

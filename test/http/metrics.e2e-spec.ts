@@ -1,7 +1,9 @@
+import { HttpAdapterHost } from '@nestjs/core';
 import { Client } from 'pg';
 import { VERSION } from '../../src/config/project-root.js';
 import { DATABASE_LIMITS } from '../../src/database/limits.js';
 import { HealthService } from '../../src/health/health.service.js';
+import type { HttpAdapter } from '../../src/http/http-adapter.js';
 import { operations } from '../support/contract.js';
 import { expectError } from '../support/answers.js';
 import { exchange, request } from '../support/raw-http.js';
@@ -42,8 +44,8 @@ describe('the metrics', () => {
     expect(seconds).toBeLessThanOrEqual(most);
   }
 
-  const requests = (operation: string, method: string, status: number, code = '') =>
-    `animal_store_http_requests_total{operation="${operation}",method="${method}",status="${status}",code="${code}"}`;
+  const requests = (operation: string, method: string, status: number, code = '', cause = '') =>
+    `animal_store_http_requests_total{operation="${operation}",method="${method}",status="${status}",code="${code}",cause="${cause}"}`;
 
   /** Sends a request, malformed or not, with a valid key. */
   const send = (line: string, headers: string[] = []) =>
@@ -56,9 +58,9 @@ describe('the metrics', () => {
     ['GET /v1/pets/987654321', requests('getPet', 'GET', 404, 'pet_not_found')],
     ['OPTIONS /v1/pets', requests('/v1/pets', 'OPTIONS', 204)],
     ['GET /nowhere', requests('none', 'GET', 404, 'route_not_found')],
-    ['PROPFIND /v1/pets/1', requests('/v1/pets/:petId', 'PROPFIND', 405, 'method_not_allowed')],
+    ['PROPFIND /v1/pets/1', requests('/v1/pets/:petId', 'other', 405, 'method_not_allowed')],
     ['hello /', requests('none', 'none', 400, 'invalid_request')],
-    ['CONNECT /', requests('none', 'CONNECT', 404, 'route_not_found')],
+    ['CONNECT /', requests('none', 'other', 404, 'route_not_found')],
   ])('count %s once: %s', async (line, sample) =>
     expect(await added(sample, () => send(line))).toBe(1),
   );
@@ -135,6 +137,12 @@ describe('the metrics', () => {
     await until('all are in their handlers', async () => (await inFlight()) === 3);
     expect(await valueOf(`${connections}{state="in_use"}`)).toBeGreaterThanOrEqual(1);
     expect(await Promise.all(waiting)).toEqual([503, 503, 503]);
+    expect(await valueOf(requests('listPets', 'GET', 503, 'unavailable', 'database_slow'))).toBe(2);
+    expect(await valueOf(requests('getPet', 'GET', 503, 'unavailable', 'database_slow'))).toBe(1);
+    const lines = service.log.map((line) => JSON.parse(line));
+    expect(lines).toContainEqual(
+      expect.objectContaining({ msg: 'request', status: 503, cause: 'database_slow' }),
+    );
     await locker.end();
     expect(await inFlight()).toBe(0);
     expect(await valueOf(`${connections}_max`)).toBe(10);
@@ -142,6 +150,38 @@ describe('the metrics', () => {
       `animal_store_statement_duration_seconds_bucket{le="${seconds}",statement="pets-pages-by-status"}`;
     expect(await valueOf(bucket(`${DATABASE_LIMITS.statement / 1_000}`))).toBe(0);
     expect(await valueOf(bucket('+Inf'))).toBe(1);
+  });
+
+  it('name the cause of a 503 of readiness', async () => {
+    const ready = (cause: string) => requests('/health/ready', 'GET', 503, 'unavailable', cause);
+    const probe = () => send('GET /health/ready');
+    await service.query('alter table pets rename to pets_that_were');
+    expect(await added(ready('not_ready'), probe)).toBe(1);
+    await service.query('alter table pets_that_were rename to pets');
+    const adapter = service.get(HttpAdapterHost).httpAdapter as HttpAdapter;
+    adapter.isStopping = true;
+    expect(await added(ready('stopping'), probe)).toBe(1);
+    adapter.isStopping = false;
+  });
+
+  it('say when a key expires that is in use and expires soon, but not one that was issued for a few days', async () => {
+    const expiry = 'animal_store_api_key_expiry_timestamp_seconds';
+    const [soon, unused, brief, later] = await Promise.all(
+      [13, 13, 13, 15].map((days) => service.keys.issue('client', days * 86_400_000)),
+    );
+    await service.query(
+      `update api_keys set created_at = now() - interval '60 days', last_used_at = now() where id in ($1, $2)`,
+      [soon!.id, later!.id],
+    );
+    await service.query('update api_keys set last_used_at = now() where id = $1', [brief!.id]);
+    expect((await text()).match(/^animal_store_api_key_expiry.+(?= )/gm)).toEqual([
+      `${expiry}{key="${soon!.id}"}`,
+    ]);
+    const days = ((await valueOf(`${expiry}{key="${soon!.id}"}`)) - Date.now() / 1000) / 86_400;
+    expect(Math.round(days)).toBe(13);
+    await service.keys.revoke(soon!.id);
+    expect(await text()).not.toContain(`${expiry}{`);
+    expect(unused).toBeDefined();
   });
 
   it('count the requests that each statement was sent for, equal ones too', async () => {

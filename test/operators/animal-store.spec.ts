@@ -1,5 +1,6 @@
 import { chmod, rm, symlink, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
+import { Client } from 'pg';
 import { parse } from 'yaml';
 import { newApiKey } from '../../src/api-key.js';
 import { readEnvironment } from '../../src/config/environment.js';
@@ -222,6 +223,28 @@ describe('animal-store check', () => {
     ],
   ])('names %s, and no secret', async (_what, message, variables) => {
     expect((await check(variables(DATABASE_URL))).failed).toEqual([expect.stringMatching(message)]);
+  });
+
+  it('fails in time if a table is locked, after the results that it has, and names who holds the lock', async () => {
+    const url = await project.createMigratedDatabase();
+    const locker = new Client({ connectionString: url, application_name: 'a migration' });
+    locker.on('error', () => {});
+    await locker.connect();
+    await locker.query('begin; lock table pets in access exclusive mode');
+    const [{ pid }] = (await locker.query('select pg_backend_pid() as pid')).rows;
+    const { code, stdout } = await runHere('check', { DATABASE_URL: url });
+    await locker.end();
+    expect(code).toBe(1);
+    expect(stdout).toContain('ok    migrations: all applied\n');
+    const [failed, ...others] = stdout.match(/^FAIL.+$/gm)!;
+    expect(failed).toMatch(
+      new RegExp(
+        `^FAIL  sequence of pets: no result in 4 seconds. Session ${pid} \\(role \\w+, program 'a migration'\\) blocks \\d+\\. ` +
+          `To end it, run: select pg_terminate_backend\\(${pid}\\);$`,
+      ),
+    );
+    expect(others).toEqual([]);
+    expect(stdout).toContain('ok    sequences: api_keys_id_seq');
   });
 
   it('passes while a standby is out of reach, and says why, without its password', async () => {

@@ -71,6 +71,24 @@ describe('a process whose standard output takes no lines', () => {
     },
   );
 
+  it('counts in the metrics, within seconds, that lines cannot be written', async () => {
+    const { stderr, exit } = running(
+      `logger.info('a line');
+      const { Metrics } = await import(${METRICS});
+      const metric = new Metrics({}, {}, {}, {}, {}, {}).registry
+        .getSingleMetric('animal_store_log_write_errors_total');
+      for (let value = 0; value === 0; ) {
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        [{ value }] = (await metric.get()).values;
+      }
+      console.error('counted');
+      process.exit();`,
+      fullDisk,
+    );
+    expect(await text(stderr)).toBe('counted\n');
+    await exit;
+  });
+
   it('says how many were lost, in the metrics and in the log, once it is read again', async () => {
     const { stdout, stderr, exit } = running(
       `for (let n = 0; n < 40_000; n += 1) {

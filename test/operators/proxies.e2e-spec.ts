@@ -258,6 +258,51 @@ describe.each(PROXIES)('%s, if no process is up', (name) => {
   });
 });
 
+describe.each(PROXIES)('without a process, %s as deploy/ configures it', (name) => {
+  describeWith(name)('responds by itself', () => {
+    let proxy: Proxy;
+    beforeAll(async () => {
+      proxy = await Proxy.start(name, [await freePort(), await freePort()]);
+    });
+    afterAll(() => proxy.stop());
+    const ask = async (id?: string) => {
+      const headers: Record<string, string> = id === undefined ? {} : { 'X-Request-Id': id };
+      const answer = await supertest(proxy.origin).get('/v1/pets?status=secret').set(headers);
+      expectError(answer, 503, 'unavailable');
+      return answer.headers['x-request-id']!;
+    };
+
+    it('with the id of the client, which its log has, and without the query', async () => {
+      expect(await ask('nightly/import:17')).toBe('nightly/import:17');
+      const log = await until('it is logged', async () => {
+        const text = await proxy.log();
+        return text.includes('nightly/import:17') ? text : undefined;
+      });
+      expect(log).not.toContain('secret');
+    });
+
+    it.each([
+      undefined,
+      'with space',
+      'x'.repeat(129),
+      'AnimalStore_abc',
+      `see-${'aB3_'.repeat(12)}`,
+    ])('with an id of its own for %j, which may contain an API key or is none', async (id) => {
+      const own = await ask(id);
+      expect(own).toMatch(/^[0-9a-f-]{32,36}$/);
+      await until('it is logged', async () => (await proxy.log()).includes(own));
+      expect(await proxy.log()).not.toContain(id ?? 'undefined');
+    });
+
+    it('with an id to a request that the service never sees', async () => {
+      const head = ['X-Request-Id: large-17', 'Content-Type: application/json'];
+      const bytes = request('POST /v1/pets', head, ' '.repeat(1_100_000));
+      const { status, headers } = await exchange(proxy.port, bytes);
+      expect([status, headers['x-request-id']]).toEqual([413, 'large-17']);
+    });
+  });
+});
+
 describeWith('nginx')('nginx as deploy/ configures it', () => {
   it.each([
     request('GET /a%00b'),

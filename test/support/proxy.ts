@@ -30,6 +30,14 @@ export class Proxy {
     private readonly folder: string,
   ) {}
 
+  /** What it has logged so far: haproxy to its standard output. */
+  async log(): Promise<string> {
+    return (
+      this.program.stdout +
+      (await readFile(join(this.folder, 'animal-store.log'), 'utf8').catch(() => ''))
+    );
+  }
+
   /** @param ports those of the two processes. @param cors whether pages may read its own errors. */
   static async start(name: ProxyName, ports: [number, number], cors = false): Promise<Proxy> {
     const folder = await temporaryFolder();
@@ -57,11 +65,15 @@ export class Proxy {
   }
 }
 
-function haproxy(folder: string, port: number, ports: [number, number], cors: boolean) {
+async function haproxy(folder: string, port: number, ports: [number, number], cors: boolean) {
   const [LISTEN, PROCESS_1, PROCESS_2] = [port, ...ports].map((each) => `127.0.0.1:${each}`);
+  const METRICS = `127.0.0.1:${await freePort()}`;
   return {
     args: ['-f', HAPROXY, '-db', '-p', join(folder, 'pid')],
-    env: { LISTEN, PROCESS_1, PROCESS_2, ...(cors && { CORS: '1' }) } as Record<string, string>,
+    env: { LISTEN, PROCESS_1, PROCESS_2, METRICS, ...(cors && { CORS: '1' }) } as Record<
+      string,
+      string
+    >,
   };
 }
 
