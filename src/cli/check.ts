@@ -6,7 +6,8 @@ import { type Environment, loadEnvironment } from '../config/environment.js';
 import { poolOf } from '../database/data-source.js';
 import { connectToServe, describe } from '../database/connect.js';
 import { createLogger } from '../logging/logger.js';
-import { findingsOf } from '../schema/schema-state.js';
+import { appliedMigrations, findingsOf } from '../schema/schema-state.js';
+import { compareTables } from '../schema/tables.js';
 import { onCommandDatabase } from './command.js';
 
 /** `animal-store check`: checks whether a process could serve with this configuration. It changes no table. */
@@ -74,9 +75,18 @@ async function checkServer(dataSource: DataSource): Promise<Check[]> {
 /** With a finding, the others are not sure: it may be the right to read the migrations. */
 async function checkSchema(dataSource: DataSource): Promise<Check[]> {
   const findings = await findingsOf(dataSource);
-  return findings.length === 0
-    ? [checkOf('migrations', 'all applied'), checkOf('rights', 'all that the service needs')]
-    : findings.map((one) => checkOf(one.about, one.message, one.isError ? 'error' : 'warning'));
+  if (findings.length > 0) {
+    return findings.map((one) =>
+      checkOf(one.about, one.message, one.isError ? 'error' : 'warning'),
+    );
+  }
+  const { additions } = await compareTables(dataSource, await appliedMigrations(dataSource));
+  return [
+    checkOf('migrations', 'all applied'),
+    checkOf('tables', 'as the migrations make them'),
+    checkOf('additions', additions.join('; ') || 'none that may make writes fail'),
+    checkOf('rights', 'all that the service needs'),
+  ];
 }
 
 const checkThat = (name: string, work: Promise<string>): Promise<Check> =>

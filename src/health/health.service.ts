@@ -53,6 +53,10 @@ export class HealthService {
       return ['The database is read-only.'];
     }
     const findings = await this.schema.findings(session);
-    return findings.filter(({ isError }) => isError).map(({ message }) => message);
+    const errors = findings.filter(({ isError }) => isError);
+    return [...new Set(errors.map((one) => (one.about === 'tables' ? TABLES : one.message)))];
   }
 }
+
+/** The log and `animal-store check` have each difference with its remedy. */
+const TABLES = 'The tables are not what their migrations make.';
