@@ -6,6 +6,7 @@ import { ServingPool } from '../database/pool.js';
 import { ApiError } from '../errors/api-error.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
 import { SchemaMonitor } from '../schema/schema-monitor.js';
+import { REFUSAL } from '../schema/schema-state.js';
 import { Standbys } from '../standbys/standbys.js';
 
 /** Whether this process, and the database's state, tables and rights, can serve listPets, createPet and getPet. */
@@ -47,10 +48,10 @@ export class HealthService {
 
   /** What keeps the database from serving. */
   private async obstaclesOn(session: PoolClient): Promise<string[]> {
-    const { rows } = await session.query('show transaction_read_only');
-    if (rows[0].transaction_read_only === 'on') {
+    const { rows } = await session.query(REFUSAL);
+    if (rows[0].reason !== null) {
       this.pool.leaveReadOnly();
-      return ['The database is read-only.'];
+      return [rows[0].reason];
     }
     const findings = await this.schema.findings(session);
     const errors = findings.filter(({ isError }) => isError);

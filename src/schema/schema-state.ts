@@ -54,13 +54,29 @@ export const NEEDED_RIGHTS: readonly string[] = [
   'update on idempotency_keys',
 ];
 
-/** What the service uses besides: to compare migrations, for optional ones, to note used keys, to delete old records. */
+/**
+ * What the service uses besides: to compare migrations, for `check` to read sequences, for optional migrations, to note
+ * used keys, to delete old records.
+ */
 export const OTHER_RIGHTS: readonly string[] = [
   'select on migrations',
+  ...['pets', 'api_keys', 'orders', 'migrations'].map((table) => `select on ${table}_id_seq`),
   ...migrations.flatMap(({ rights = [] }) => rights),
   'update on api_keys',
   'delete on idempotency_keys',
 ];
+
+/**
+ * A sentence if the server accepts no writes, else null. PostgreSQL assigns no more ids of transactions, or of groups of
+ * them, when the oldest one in use is so old (PostgreSQL, section 25.1.5).
+ */
+export const REFUSAL = `
+  select case
+           when current_setting('transaction_read_only') = 'on' then 'The database is read-only.'
+           when max(greatest(age(datfrozenxid), mxid_age(datminmxid))) >= 2144483647
+           then 'The database has no transaction ids left for writes.'
+         end as reason
+    from pg_database`;
 
 export interface Finding {
   about: 'schema' | 'migrations' | 'tables' | 'rights';
