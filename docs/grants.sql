@@ -3,10 +3,13 @@
 -- In 1.0.0, the commands for keys used the role animals.
 revoke insert, update on api_keys from animals;
 grant select, insert on pets to animals;
-grant usage on sequence pets_id_seq to animals;
+grant usage, select on sequence pets_id_seq to animals;
 grant select, update (last_used_at) on api_keys to animals;
 grant select, insert, update, delete on idempotency_keys to animals;
 grant select on migrations to animals;
+grant select on sequence api_keys_id_seq to animals;
+grant select on sequence orders_id_seq to animals;
+grant select on sequence migrations_id_seq to animals;
 grant select on orders to animals;
 
 grant select on migrations to animals_keys;

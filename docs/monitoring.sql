@@ -45,9 +45,22 @@ select relname, round((heap_blks_hit + idx_blks_hit)::numeric
   from pg_statio_user_tables
  order by relname;
 
--- Age of the oldest transaction id. Autovacuum freezes rows at 200 million. If the age is far above that, autovacuum
--- does not keep up.
-select age(datfrozenxid) from pg_database where datname = current_database();
+-- Age of the oldest transaction id, and of the oldest group of them, by database. Autovacuum freezes rows at 200 and
+-- 400 million. If an age is far above that, autovacuum does not keep up.
+select datname, age(datfrozenxid), mxid_age(datminmxid) from pg_database order by age(datfrozenxid) desc;
+
+-- What keeps vacuum from freezing, or the log from being removed: prepared transactions, and slots. There should be no
+-- prepared transaction, and each slot should be active and follow closely. At an age of 2.1 thousand million, PostgreSQL
+-- refuses writes: end what is oldest here, then run vacuum.
+select gid, prepared, owner, age(transaction) from pg_prepared_xacts;
+select slot_name, active, wal_status, age(xmin), age(catalog_xmin),
+       pg_size_pretty(pg_wal_lsn_diff(case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_lsn() end,
+                                      restart_lsn)) as kept
+  from pg_replication_slots;
+
+-- The archive, if archive_mode is on. last_failed_time should be older than last_archived_time.
+select archived_count, last_archived_wal, last_archived_time, failed_count, last_failed_wal, last_failed_time
+  from pg_stat_archiver;
 
 -- Statements that take the most time. This requires the extension pg_stat_statements. statements.sql gives the purpose
 -- of the service's statements.

@@ -152,9 +152,6 @@ select case set_config('role', 'none', true)
          end
     from unnest($1::int[]) as given;
 
--- Readiness: whether the database is writable, and its clock.
-select current_setting('transaction_read_only') as "readOnly", extract(epoch from clock_timestamp()) as now;
-
 -- Readiness: which rights the role lacks.
 select one as right, one || case when row_security_active(to_regclass(relation))
               then format(' (row-level security could hide rows; run alter role %I bypassrls, or alter table %s disable row level security)',
@@ -212,6 +209,88 @@ select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' 
                 select 'search_path', relnamespace::regnamespace || ', ' || current_setting('search_path')
                   from pg_class where oid = to_regclass('migrations')) as setting (name, value)
          where pg_backend_pid() = $1::int) as changed;
+
+-- At the start, and for readiness: what the tables consist of, to compare it with the migrations.
+with settings as materialized (
+    select set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO', true)
+  ), tables as materialized (
+    select oid, relname::text as name, relkind, relpersistence
+      from settings, pg_class
+     where oid in (select to_regclass(name) from unnest($1::text[]) as name)
+  ), indexes as (
+    select name, pg_index.*,
+           case when not indisvalid and not exists (
+                  select from pg_stat_progress_create_index join pg_locks using (pid)
+                   where relation = indrelid and mode = 'ShareUpdateExclusiveLock')
+                then format('reindex index concurrently %s', indexrelid::regclass)
+           end as reindex
+      from tables join pg_index on indrelid = tables.oid
+  ), parts as (
+    select name as object, parts.*
+      from tables,
+           lateral (values
+             ('table', case when relkind not in ('r', 'p') then 'replaced'
+                            when relpersistence = 'p' then 'logged' else 'unlogged' end, null),
+             ('partitioned', pg_get_partkeydef(oid), null)) as parts (kind, definition, repair)
+    union all
+    select format('%s.%I', name, attname), parts.*
+      from tables
+      join pg_attribute on attrelid = tables.oid and attnum > 0 and not attisdropped
+      join pg_type on pg_type.oid = atttypid
+      left join pg_attrdef on adrelid = attrelid and adnum = attnum,
+           lateral (select format_type(atttypid, atttypmod) as type, pg_get_expr(adbin, adrelid) as value,
+                           nullif(attcollation, typcollation)::regcollation as comparison) as shown,
+           lateral (values
+             ('column', type || coalesce(' collate ' || comparison, ''), null),
+             ('not null', case when attnotnull then '' end, null),
+             ('identity', case attidentity when 'a' then 'always' when 'd' then 'by default' end, null),
+             ('default', case when attgenerated = '' then value end, null),
+             ('generated', case when attgenerated <> '' then value end,
+               format('alter table %I alter column %I drop expression', name, attname)),
+             ('required', case when attnotnull and not atthasdef and attidentity = '' then '' end,
+               format('alter table %I alter column %I drop not null', name, attname))) as parts
+    union all
+    select tables.name, case contype when 'c' then 'check' when 'f' then 'foreign key' when 'x' then 'exclusion' else 'key' end,
+           valid,
+           case when shown like '% NOT VALID' then change || format('validate constraint %I', conname)
+                when shown <> valid then change || format('drop constraint %I, add %s', conname, valid)
+                when exists (select from pg_trigger where tgconstraint = pg_constraint.oid and tgenabled = 'D')
+                then change || 'enable trigger all'
+                else reindex
+           end
+      from tables
+      join pg_constraint on conrelid = tables.oid and contype in ('c', 'f', 'p', 'u', 'x')
+      left join indexes on indexrelid = conindid and contype in ('p', 'u'),
+           lateral (select pg_get_constraintdef(pg_constraint.oid) as shown, format('alter table %I ', tables.name) as change) as texts,
+           lateral regexp_replace(shown, '( NOT VALID| NOT ENFORCED| DEFERRABLE| INITIALLY DEFERRED)+$', '') as valid
+    union all
+    select name, case when indisunique then 'unique index' else 'index' end,
+           substring(pg_get_indexdef(indexrelid) from ' USING (.*)'), reindex
+      from indexes
+     where not exists (select from pg_constraint where conindid = indexrelid and conrelid = indrelid and contype <> 'f')
+    union all
+    select name, 'trigger', tgname, null
+      from tables join pg_trigger on tgrelid = tables.oid and not tgisinternal and tgenabled <> 'D'
+    union all
+    select name, 'rule', rulename,
+           case when ev_type = '3' or (ev_type = '2' and name = 'idempotency_keys')
+                then format('drop rule %I on %I', rulename, name) end
+      from tables join pg_rewrite on ev_class = tables.oid and rulename <> '_RETURN' and ev_enabled <> 'D'
+    union all
+    select name, 'inherited by', inhrelid::regclass::text, null
+      from tables join pg_inherits on inhparent = tables.oid and relkind <> 'p'
+    union all
+    select '', 'extension', extname, null from pg_extension where extname = 'citus'
+  )
+  select * from parts where definition is not null;
+
+-- Readiness: whether the server accepts writes.
+select case
+           when current_setting('transaction_read_only') = 'on' then 'The database is read-only.'
+           when max(greatest(age(datfrozenxid), mxid_age(datminmxid))) >= 2144483647
+           then 'The database has no transaction ids left for writes.'
+         end as reason
+    from pg_database;
 
 -- On Citus, these replace the statements on pets, orders and Idempotency-Keys. They are not prepared.
 

@@ -6,9 +6,16 @@ import type { DataSource } from 'typeorm';
 import { type Environment, loadEnvironment } from '../config/environment.js';
 import { poolOf } from '../database/data-source.js';
 import { connectToServe, describe } from '../database/connect.js';
+import { sqlState } from '../errors/database-error.js';
+import { engineOf } from '../database/engine.js';
+import { inTransaction, withSession } from '../database/statement.js';
+import { CitusPetStore } from '../pets/citus-pet-store.js';
+import { NewPet } from '../pets/new-pet.dto.js';
+import { PostgresPetStore } from '../pets/postgres-pet-store.js';
 import { createLogger } from '../logging/logger.js';
 import { OpenApiDocument } from '../openapi/openapi-document.js';
-import { findingsOf } from '../schema/schema-state.js';
+import { appliedMigrations, findingsOf, REFUSAL } from '../schema/schema-state.js';
+import { compareTables } from '../schema/tables.js';
 import { onCommandDatabase } from './command.js';
 import { print } from './print.js';
 
@@ -18,7 +25,8 @@ export function addCheck(program: Command): void {
     .command('check')
     .description('check the configuration, the database, its migrations and the rights of its role')
     .option('--json', 'print JSON')
-    .action(async ({ json }: { json?: true }) => {
+    .option('--write', 'also create a pet and roll it back; this uses an id up')
+    .action(async ({ json, write }: { json?: true; write?: true }) => {
       const checks: Check[] = [];
       await checkAll((check) => {
         checks.push(check);
@@ -26,7 +34,7 @@ export function addCheck(program: Command): void {
           const { name, isOk: isWell, isWarning, message } = check;
           print(`${isWarning ? 'warn' : isWell ? 'ok  ' : 'FAIL'}  ${name}: ${message}`);
         }
-      });
+      }, write);
       const isOk = checks.every((check) => check.isOk);
       if (json) {
         print(JSON.stringify({ isOk, checks }, undefined, 2));
@@ -36,7 +44,7 @@ export function addCheck(program: Command): void {
 }
 
 /** @param level `warning` if something is missing that listPets, createPet and getPet do not need. */
-const checkOf = (name: string, message: string, level?: 'warning' | 'error' | null) => ({
+const checkOf = (name: string, message: string, level?: 'warning' | 'error' | '' | null) => ({
   name,
   isOk: level !== 'error',
   ...(level === 'warning' && { isWarning: true }),
@@ -49,7 +57,7 @@ type Check = ReturnType<typeof checkOf>;
 const TIME_LIMIT = 4_000;
 
 /** Reports each result as soon as it is known. */
-async function checkAll(report: (check: Check) => void): Promise<void> {
+async function checkAll(report: (check: Check) => void, isWriting = false): Promise<void> {
   let about = 'configuration';
   try {
     const environment = loadEnvironment();
@@ -68,6 +76,9 @@ async function checkAll(report: (check: Check) => void): Promise<void> {
         results.forEach(report);
       }
       report(await checkThat('sessions', openSessions(url, environment)));
+      if (isWriting) {
+        report(await checkThat('create', createPet(url, environment)));
+      }
       if (environment.DATABASE_READ_URL !== undefined) {
         report(await checkThat('standbys', statesOfStandbys(dataSource, environment)));
       }
@@ -106,21 +117,28 @@ async function locksOn(dataSource: Queries): Promise<string> {
 async function checkServer(dataSource: Queries): Promise<Check[]> {
   const show = (name: string) => dataSource.query<[Record<string, string>]>(`show ${name}`);
   const [{ server_version }] = await show('server_version');
-  const [{ transaction_read_only }] = await show('transaction_read_only');
+  const [{ reason }] = await dataSource.query<[{ reason: string | null }]>(REFUSAL);
   return [
     checkOf('server version', `PostgreSQL ${server_version}`),
-    transaction_read_only === 'on'
-      ? checkOf('writes', 'the database is read-only', 'error')
-      : checkOf('writes', 'the server is not read-only'),
+    checkOf('writes', reason ?? 'accepted', reason && 'error'),
   ];
 }
 
 /** With a finding, the others are not sure: it may be the right to read the migrations. */
 async function checkSchema(dataSource: Queries): Promise<Check[]> {
   const findings = await findingsOf(dataSource);
-  return findings.length === 0
-    ? [checkOf('migrations', 'all applied'), checkOf('rights', 'all that the service needs')]
-    : findings.map((one) => checkOf(one.about, one.message, one.isError ? 'error' : 'warning'));
+  if (findings.length > 0) {
+    return findings.map((one) =>
+      checkOf(one.about, one.message, one.isError ? 'error' : 'warning'),
+    );
+  }
+  const { additions } = await compareTables(dataSource, await appliedMigrations(dataSource));
+  return [
+    checkOf('migrations', 'all applied'),
+    checkOf('tables', 'as the migrations make them'),
+    checkOf('additions', additions.join('; ') || 'none that may make writes fail'),
+    checkOf('rights', 'all that the service needs'),
+  ];
 }
 
 const checkThat = (name: string, work: Promise<string>): Promise<Check> =>
@@ -142,42 +160,47 @@ function tlsOf(url: string): string {
 /** Indexes on text may be out of order after an upgrade of the library that compares it. PostgreSQL 14 cannot tell. */
 const COLLATION = `
   select 'collation' as name, 'warning' as level,
-         format('indexes on text were built with version %s of the collation, and the server has %s. As the owner, run: ' ||
-                'reindex database concurrently %3$I; alter database %3$I refresh collation version;',
-                datcollversion, coalesce(actual, 'none'), datname) as message
+         format('indexes on text were built with version %s of the collation, and the server has %s. ' ||
+                'As the owner, run each alone: reindex database concurrently %3$I; alter database %3$I refresh collation version;',
+                datcollversion, actual, datname) as message
     from pg_database, pg_database_collation_actual_version(oid) as actual
-   where datname = current_database() and datcollversion <> coalesce(actual, '')`;
+   where datname = current_database() and datcollversion <> actual`;
 
-/** Logical replication, and a copy of rows alone, do not advance sequences. */
+/** Logical replication, and a copy of rows alone, do not advance sequences. Only the sequence knows its next number. */
 const sequenceOf = (table: string) => `
   select 'sequences' as name, case when fault <> '' then '${table === 'pets' ? 'error' : 'warning'}' end as level,
-         format('%s is %s', sequencename, coalesce(fault, 'past the highest id')) as message
-    from pg_sequences, (select max(id) as highest from ${table}) as ids,
-         lateral (select coalesce(last_value::numeric + increment_by, start_value) as next) as following,
+         '${table}_id_seq is ' || coalesce(fault, 'past the highest id') as message
+    from ${table}_id_seq, pg_sequence, (select max(id) as highest from ${table}) as ids,
+         lateral (select last_value::numeric + case when is_called then seqincrement else 0 end as next) as following,
          lateral (select case
-           when next not between min_value and max_value
-             then format('at its MAXVALUE, %s: new rows are rejected. As the owner, run: alter sequence %I no maxvalue;',
-                         max_value, sequencename)
+           when next not between seqmin and seqmax
+             then format('at its MAXVALUE, %s: new rows are rejected. As the owner, run: alter sequence ${table}_id_seq no maxvalue;',
+                         seqmax)
            when next <= highest
-             then format('behind the highest id of ${table}, %s: new rows are rejected. ' ||
-                         'As the owner, run: select setval(%L, (select max(id) from ${table}));', highest, sequencename)
+             then format('behind the highest id of ${table}, %s: new rows are rejected. As the owner, run: ' ||
+                         'select setval(''${table}_id_seq'', (select max(id) from ${table}));', highest)
            end as fault) as faults
-   where schemaname = current_schema() and sequencename = '${table}_id_seq'
-     and has_sequence_privilege(to_regclass(sequencename::text), 'usage, select')`;
+   where seqrelid = '${table}_id_seq'::regclass`;
 
-/** If a table is missing, or the right to read it, the checks of migrations and rights say so. */
-const checkOrder = (sql: string) => (dataSource: Queries) =>
-  dataSource
-    .query<{ name: string; message: string; level: 'warning' | 'error' | null }[]>(sql)
-    .then((rows) => rows.map((row) => checkOf(row.name, row.message, row.level)))
-    .catch(() => []);
+type Row = { name: string; message: string; level: 'warning' | 'error' | null };
+
+const checksOf = async (queries: Queries, sql: string): Promise<Check[]> =>
+  (await queries.query<Row[]>(sql)).map((row) => checkOf(row.name, row.message, row.level));
+
+const sequenceCheck = (table: string) => (queries: Queries) =>
+  checksOf(queries, sequenceOf(table)).catch((error: Error) => {
+    const cannotTell = `${table}_id_seq may be behind the highest id: ${error.message}`;
+    // If a table is missing, the checks of migrations and tables say so.
+    return sqlState(error) === '42P01' ? [] : [checkOf('sequences', cannotTell, 'warning')];
+  });
 
 const ORDER = {
-  collation: checkOrder(COLLATION),
+  // PostgreSQL 14 lacks the column.
+  collation: (queries: Queries) => checksOf(queries, COLLATION).catch(() => []),
   ...Object.fromEntries(
     ['pets', 'api_keys', 'orders', 'migrations'].map((table) => [
       `sequence of ${table}`,
-      checkOrder(sequenceOf(table)),
+      sequenceCheck(table),
     ]),
   ),
 };
@@ -195,6 +218,31 @@ async function openSessions(url: string, environment: Environment): Promise<stri
   await (await connectToServe(url, environment)).destroy();
   return 'have their settings';
 }
+
+/** Runs a create as the service does, with the triggers that would run at its commit, and rolls it back. */
+async function createPet(url: string, environment: Environment): Promise<string> {
+  const dataSource = await connectToServe(url, environment);
+  try {
+    const isCitus = (await engineOf(dataSource)) === 'citus';
+    // Its inserts do not use standbys.
+    const [standbys, pet] = [undefined as never, Object.assign(new NewPet(), PET)];
+    const store = new (isCitus ? CitusPetStore : PostgresPetStore)(standbys);
+    const creation = { apiKeyId: '0', key: 'check', bodyHash: '', pet };
+    await withSession(poolOf(dataSource), (session) =>
+      inTransaction(session, async () => {
+        // On Citus, a create with a key has a transaction of its own.
+        await (isCitus ? store.insert([pet], session) : store.insertOnce([creation], session));
+        await session.query('set constraints all immediate');
+        return undefined;
+      }),
+    );
+    return 'works: a pet was created and rolled back, and its id is used up';
+  } finally {
+    await dataSource.destroy();
+  }
+}
+
+const PET = { name: 'check', categoryId: 0n };
 
 async function statesOfStandbys(dataSource: DataSource, environment: Environment): Promise<string> {
   const { Standbys } = await import('../standbys/standbys.js');

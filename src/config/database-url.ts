@@ -1,4 +1,5 @@
 import { Transform } from 'class-transformer';
+import { Client } from 'pg';
 import { AllOf, MayBeOmitted, Satisfies } from '../validation/decorators.js';
 
 /** The parameters that pg or this service supports, and what their values must match. pg silently ignores all others. */
@@ -72,6 +73,10 @@ export function hostsOf(url: string): string[] {
   const [, before, hosts, after] = /^([^:]+:\/\/(?:[^/?]*@)?)([^/?]*)(.*)$/s.exec(url) ?? [];
   return hosts?.split(',').map((host) => `${before}${host}${after}`) ?? [url];
 }
+
+/** The password of a URL that {@link DatabaseUrl} accepts, `undefined` if it has none. @throws if it is no URL. */
+export const passwordOf = (url: string): string | undefined =>
+  new Client({ connectionString: hostsOf(parsable(url))[0] }).password;
 
 /**
  * Gives a URL the form that `URL` and pg read as it is meant. That of a Unix socket, `postgres://user@/database?host=/folder`,

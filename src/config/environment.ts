@@ -8,7 +8,7 @@ import leven from 'leven';
 import { OperatorError } from '../errors/operator-error.js';
 import { LOG_LEVELS, type LogLevel } from '../logging/logger.js';
 import { AllOf, MayBeOmitted, Satisfies, WholeNumber } from '../validation/decorators.js';
-import { DatabaseUrl } from './database-url.js';
+import { DatabaseUrl, passwordOf } from './database-url.js';
 import { PROJECT_ROOT } from './project-root.js';
 
 const OneOf = (values: readonly string[]) =>
@@ -178,6 +178,15 @@ export function secretOf(name: string, variables: NodeJS.ProcessEnv): string | u
     throw new OperatorError(`${name}_FILE must name a file that is not empty`);
   }
   return content;
+}
+
+/** The password of the URL in a file now, or `undefined` while somebody replaces the file. */
+export function passwordIn(file: string): string | undefined {
+  try {
+    return passwordOf(readFileSync(file, 'utf8').trim());
+  } catch {
+    return undefined;
+  }
 }
 
 /** @throws OperatorError with a line for each invalid variable. Values are not in it: they may be secret. */

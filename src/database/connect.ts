@@ -36,6 +36,7 @@ export async function connectToServe(
   entities?: DataSourceOptions['entities'],
 ): Promise<DataSource> {
   const { DATABASE_URL, DATABASE_POOL_SIZE, DATABASE_POOLER: pooler } = environment;
+  const { DATABASE_URL_FILE: passwordFile } = environment;
   const engine = await administer(url, engineOf);
   if (engine === 'citus' && environment.DATABASE_READ_URL !== undefined) {
     throw new OperatorError(
@@ -45,7 +46,7 @@ export async function connectToServe(
   }
   const known = serversOf(DATABASE_URL ?? '');
   const servers = known.length > 0 ? [url, ...known.filter((server) => server !== url)] : [];
-  const options = { engine, entities, pooler, servers };
+  const options = { engine, entities, pooler, servers, passwordFile };
   return connect(
     () => servingDataSource(url, DATABASE_POOL_SIZE, options),
     (dataSource) => requireSettings(dataSource, engine, pooler),

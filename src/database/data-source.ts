@@ -28,13 +28,14 @@ export interface ServingOptions {
   pooler?: Environment['DATABASE_POOLER'];
   /** The URLs of several servers. If there are any, the one that accepts writes is used instead of the URL. */
   servers?: string[];
+  passwordFile?: string;
 }
 
 /** The sessions that serve requests, at most `size`. The first one is opened by `initialize`. */
 export function servingDataSource(
   url: string,
   size: number,
-  { engine, entities, pooler, servers = [] }: ServingOptions = {},
+  { engine, entities, pooler, servers = [], passwordFile }: ServingOptions = {},
 ): DataSource {
   const isForWrites = servers.length > 0;
   const config: ServingPoolConfig = {
@@ -44,15 +45,17 @@ export function servingDataSource(
       timeout: DATABASE_LIMITS.connecting,
       settings: pooler === undefined ? requiredSettings(engine) : undefined,
       isForWrites,
+      passwordFile,
     }),
     max: size,
   };
   return dataSource(ServingPool, config, entities);
 }
 
-export function standbyPool(url: string, size: number): Pool {
+export function standbyPool(url: string, size: number, passwordFile?: string): Pool {
   const { standby: timeout } = DATABASE_LIMITS;
-  const config = connectingTo({ urls: [url], timeout, settings: requiredSettings() });
+  const settings = requiredSettings();
+  const config = connectingTo({ urls: [url], timeout, settings, passwordFile });
   return new ServingPool({ ...LASTING, ...config, max: size, use: timeout, waiting: timeout });
 }
 

@@ -1,6 +1,7 @@
 import { Socket } from 'node:net';
 import { Client, type ClientBase, type ClientConfig, Pool, type PoolConfig } from 'pg';
 import { hostsOf } from '../config/database-url.js';
+import { passwordIn } from '../config/environment.js';
 import { NoSessionError } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { DATABASE_LIMITS } from './limits.js';
@@ -21,11 +22,13 @@ export interface Sessions {
   /** Settings of the sessions; missing if a pooler is expected. */
   settings?: Record<string, string>;
   isForWrites?: boolean;
+  /** A file with a URL, whose password, when the session is opened, replaces that of {@link urls}. */
+  passwordFile?: string;
 }
 
 /** How a pool opens its sessions. `onConnect` throws an OperatorError if there is a pooler that is not expected. */
 export function connectingTo(sessions: Sessions): PoolConfig & Pick<Sessions, 'isForWrites'> {
-  const { urls, timeout, settings, isForWrites } = sessions;
+  const { urls, timeout, settings, isForWrites, passwordFile } = sessions;
   let current = 0;
   class ServerClient extends Client {
     private readonly server: number;
@@ -40,6 +43,11 @@ export function connectingTo(sessions: Sessions): PoolConfig & Pick<Sessions, 'i
       let failure: unknown;
       try {
         super({ ...config, connectionString: urls[current], stream: () => socket });
+        const known = this.password;
+        if (passwordFile !== undefined) {
+          // pg calls it when the server asks. Its types have it in the configuration only, where the URL overrides it.
+          Object.assign(this, { password: () => passwordIn(passwordFile) ?? known });
+        }
       } catch (error) {
         // A file of the URL is missing. The pool expects errors only from `connect`.
         super(config);

@@ -8,25 +8,21 @@ import { unavailableCause } from '../errors/database-error.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { SchemaMonitor } from '../schema/schema-monitor.js';
-import type { Finding } from '../schema/schema-state.js';
+import { type Finding, REFUSAL } from '../schema/schema-state.js';
 import { Standbys } from '../standbys/standbys.js';
-
-const STATE = `select current_setting('transaction_read_only') as "readOnly", extract(epoch from clock_timestamp()) as now`;
 
 /** Seconds. The response may take two, or be read late. */
 const CLOCK_TOLERANCE = 5;
 
-interface Obstacle {
-  about: keyof typeof SENTENCES;
-  message: string;
-}
+type Obstacle = Pick<Finding, 'message'> & { about: Finding['about'] | 'writes' };
 
-const SENTENCES = {
-  writes: 'The database is read-only.',
+/** {@link REFUSAL} has those about writes. */
+const SENTENCES: Record<Finding['about'], string> = {
   schema: 'The tables of the database are not those that the service looks for.',
   migrations: 'The database has pending migrations.',
+  tables: 'The tables are not what their migrations make.',
   rights: 'The database role lacks rights.',
-} as const satisfies Record<Finding['about'] | 'writes', string>;
+};
 
 /** Whether this process, and the database's state, tables and rights, can serve listPets, createPet and getPet. */
 @Injectable()
@@ -62,10 +58,12 @@ export class HealthService {
     });
     if (obstacles.length > 0) {
       // Strangers read the response. What to do about it, with names of roles and schemas, is in the log and in `check`.
-      const kinds = [...new Set(obstacles.map(({ about }) => SENTENCES[about]))];
+      const kinds = obstacles.map(({ about, message }) =>
+        about === 'writes' ? message : SENTENCES[about],
+      );
       const cause = new OperatorError(obstacles.map(({ message }) => message).join(' '));
       const because = obstacles.some(({ about }) => about === 'writes') ? 'read_only' : 'not_ready';
-      throw new ApiError('unavailable', kinds.join(' '), { cause, because });
+      throw new ApiError('unavailable', [...new Set(kinds)].join(' '), { cause, because });
     }
     const standbys = this.standbys.states;
     const { clockAhead } = this;
@@ -79,12 +77,12 @@ export class HealthService {
 
   /** What keeps the database from serving. */
   private async obstaclesOn(session: PoolClient): Promise<Obstacle[]> {
-    const { rows } = await session.query(STATE);
+    const { rows } = await session.query(REFUSAL);
     const seconds = Math.round(Date.now() / 1000 - rows[0].now);
     this.clockAhead = Math.abs(seconds) > CLOCK_TOLERANCE ? seconds : undefined;
-    if (rows[0].readOnly === 'on') {
+    if (rows[0].reason !== null) {
       this.pool.leaveReadOnly();
-      return [{ about: 'writes', message: SENTENCES.writes }];
+      return [{ about: 'writes', message: rows[0].reason }];
     }
     const findings = await this.schema.findings(session);
     return findings.filter(({ isError }) => isError);

@@ -160,7 +160,10 @@ export async function requireMigrated(
     await runMigrations(url);
     return;
   }
-  const error = findings.find(({ about, isError }) => about !== 'rights' && isError);
+  // With others, it starts and is not ready, so that it is when they are repaired.
+  const error = findings.find(
+    ({ about, isError }) => isError && (about === 'schema' || about === 'migrations'),
+  );
   if (error !== undefined) {
     const remedy = `\nApply them with npm run migration:run, ${isPooled ? 'without the pooler' : 'or start with MIGRATE_ON_START=true'}.`;
     const local =

@@ -5,7 +5,7 @@ import { withSession } from '../database/statement.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { type Finding, findingsOf } from './schema-state.js';
 
-/** Compares the database with what this code needs, and logs what no operation on pets needs once for each change. */
+/** Compares the database with what this code needs, and logs what it lacks, and the remedy, once for each change. */
 @Injectable()
 export class SchemaMonitor implements OnModuleInit {
   warnings = 0;
@@ -33,11 +33,13 @@ export class SchemaMonitor implements OnModuleInit {
     const findings = await findingsOf({ query });
     const warnings = findings.filter(({ isError }) => !isError);
     this.warnings = warnings.length;
-    const reason = warnings.map(({ message }) => message).join(' ');
+    const reason = findings.map(({ message }) => message).join(' ');
     if (reason !== this.logged) {
       this.logged = reason;
       if (reason === '') {
         this.logger.info('The database has everything that the service uses');
+      } else if (findings.length > warnings.length) {
+        this.logger.error({ reason }, 'The database lacks something that operations on pets need');
       } else {
         const message = 'The database lacks something that no operation on pets needs';
         this.logger.warn({ reason }, message);

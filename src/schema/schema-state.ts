@@ -2,6 +2,7 @@ import type { DataSource } from 'typeorm';
 import { MIGRATION_NAMES, migrations } from '../../migrations/index.js';
 import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
+import { compareTables } from './tables.js';
 
 /** A DataSource, or what has its way to run a statement. */
 type Queries = Pick<DataSource, 'query'>;
@@ -37,10 +38,11 @@ export async function appliedMigrations(dataSource: Queries): Promise<string[]> 
 }
 
 /** @returns the names of this code's migrations that are not applied, oldest first. */
-export async function pendingMigrations(dataSource: Queries): Promise<string[]> {
-  const applied = await appliedMigrations(dataSource);
-  return MIGRATION_NAMES.filter((name) => !applied.includes(name));
-}
+export const pendingMigrations = async (dataSource: Queries): Promise<string[]> =>
+  notIn(await appliedMigrations(dataSource));
+
+const notIn = (applied: readonly string[]) =>
+  MIGRATION_NAMES.filter((name) => !applied.includes(name));
 
 export const NEEDED_RIGHTS: readonly string[] = [
   'select on pets',
@@ -52,16 +54,33 @@ export const NEEDED_RIGHTS: readonly string[] = [
   'update on idempotency_keys',
 ];
 
-/** What the service uses besides: to compare migrations, for optional ones, to note used keys, to delete old records. */
+/**
+ * What the service uses besides: to compare migrations, for `check` to read sequences, for optional migrations, to note
+ * used keys, to delete old records.
+ */
 export const OTHER_RIGHTS: readonly string[] = [
   'select on migrations',
+  ...['pets', 'api_keys', 'orders', 'migrations'].map((table) => `select on ${table}_id_seq`),
   ...migrations.flatMap(({ rights = [] }) => rights),
   'update on api_keys',
   'delete on idempotency_keys',
 ];
 
+/**
+ * A sentence if the server accepts no writes, else null, and the time of its clock. PostgreSQL assigns no more ids of transactions, or of groups of
+ * them, when the oldest one in use is so old (PostgreSQL, section 25.1.5).
+ */
+export const REFUSAL = `
+  select case
+           when current_setting('transaction_read_only') = 'on' then 'The database is read-only.'
+           when max(greatest(age(datfrozenxid), mxid_age(datminmxid))) >= 2144483647
+           then 'The database has no transaction ids left for writes.'
+         end as reason,
+         extract(epoch from clock_timestamp()) as now
+    from pg_database`;
+
 export interface Finding {
-  about: 'schema' | 'migrations' | 'rights';
+  about: 'schema' | 'migrations' | 'tables' | 'rights';
   /** Whether listPets, createPet or getPet fail because of it. */
   isError: boolean;
   message: string;
@@ -69,10 +88,11 @@ export interface Finding {
 
 /** Compares the database with what this code needs. @returns an empty list if it has everything. */
 export async function findingsOf(dataSource: Queries): Promise<Finding[]> {
-  let pending: string[];
+  // Without the right to read it, nothing is pending, and the tables are not compared.
+  let applied: string[] | undefined;
   try {
     await requireOneSchema(dataSource, false);
-    pending = await pendingMigrations(dataSource);
+    applied = await appliedMigrations(dataSource);
   } catch (error) {
     if (error instanceof OperatorError) {
       return [{ about: 'schema', isError: true, message: error.message }];
@@ -81,10 +101,11 @@ export async function findingsOf(dataSource: Queries): Promise<Finding[]> {
     if (sqlState(error) !== '42501') {
       throw error;
     }
-    pending = [];
   }
+  const pending = notIn(applied ?? MIGRATION_NAMES);
+  const { differences } = await compareTables(dataSource, applied ?? []);
   const lacked = await lackedRights(dataSource, pending.length > 0);
-  return [true, false].flatMap((isError) => {
+  const states = [true, false].flatMap((isError) => {
     const text = isError
       ? 'The database has pending migrations'
       : 'Migrations are pending that no pet needs';
@@ -97,6 +118,7 @@ export async function findingsOf(dataSource: Queries): Promise<Finding[]> {
       ...finding('rights', isError, 'The database role lacks', rights),
     ];
   });
+  return [...states, ...differences.map((one) => ({ about: 'tables' as const, ...one }))];
 }
 
 const finding = (about: Finding['about'], isError: boolean, text: string, list: string[]) =>

@@ -72,10 +72,12 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
 
   constructor(
     private readonly primary: SessionSource,
-    { DATABASE_READ_URL: url, DATABASE_POOL_SIZE }: Environment,
+    { DATABASE_READ_URL: url, DATABASE_READ_URL_FILE: file, DATABASE_POOL_SIZE }: Environment,
     private readonly logger: Logger,
   ) {
-    this.standbys = url ? hostsOf(url).map((one) => new Standby(one, DATABASE_POOL_SIZE)) : [];
+    this.standbys = url
+      ? hostsOf(url).map((one) => new Standby(one, DATABASE_POOL_SIZE, file))
+      : [];
   }
 
   /** @throws OperatorError if a server is not a standby of this primary, or the role lacks `pg_read_all_stats`. */
@@ -163,10 +165,10 @@ class Standby {
   /** The reason that the log has, until it says that reads go to the standby again. */
   logged?: string;
 
-  constructor(url: string, sessions: number) {
+  constructor(url: string, sessions: number, passwordFile?: string) {
     const { host, searchParams } = new URL(url);
     this.server = searchParams.get('host') ?? host;
-    this.pool = standbyPool(url, sessions);
+    this.pool = standbyPool(url, sessions, passwordFile);
   }
 
   /** @throws if `work` may not run on this standby, and whatever `work` throws. */

@@ -23,6 +23,8 @@ const UNAVAILABLE: unknown[] = [
   // A policy of row-level security; Citus lost a worker.
   withCode('42501', { severity: 'ERROR', routine: 'check_enable_rls' }),
   withCode('42501', { severity: 'ERROR', routine: 'ExecWithCheckOptions' }),
+  withCode('54000', { severity: 'ERROR', routine: 'GetNewTransactionId' }),
+  withCode('54000', { severity: 'ERROR', routine: 'GetNewMultiXactId' }),
   withCode('XX000', { message: 'server closed the connection unexpectedly\n\tThis means …' }),
   // library-internals.spec.ts has the others of pg.
   new Error('Connection terminated unexpectedly'),
@@ -38,6 +40,8 @@ const OURS = [
   undefined,
   withCode(Symbol('code')),
   withCode('42501', { severity: 'ERROR', routine: 'aclcheck_error' }),
+  // An index row that is too large.
+  withCode('54000', { severity: 'ERROR', routine: '_bt_check_third_page' }),
   new Error('timeout exceeded when trying to connect'),
 ];
 

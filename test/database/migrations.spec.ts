@@ -10,6 +10,7 @@ import { catalog } from '../support/catalog.js';
 import { revertToOrders, UP_TO_ORDERS } from '../support/revert-to-orders.js';
 import { createDatabase, createMigratedDatabase, dropDatabase } from '../support/database.js';
 import { entitiesOfSource } from '../support/entities.js';
+import { SEEMING_CITUS } from '../support/seeming-citus.js';
 
 describe('the migrations', () => {
   it('make the tables of the entities, to each column, index, constraint and default', async () => {
@@ -56,7 +57,7 @@ describe('the migrations', () => {
     await dropDatabase(url);
   });
 
-  // CI has no Citus. Its functions only note here that they were called.
+  // CI has no Citus.
   it('that distribute the tables, and make them local again, keep the rows, except records of deleted pets, and give no id twice', async () => {
     const [url, local] = await Promise.all([createDatabase(), createMigratedDatabase()]);
     await query(url, SEEMING_CITUS);
@@ -115,16 +116,6 @@ const ROWS = `
   insert into api_keys (name, hash) select 'key', sha256(n::text::bytea) from generate_series(1, 3) as n;
   ${[0, 1, 2].map((n) => recordOf(20 + n, 1000 + n)).join(';\n')};
   insert into orders (pet_id) values (1000), (1001)`;
-
-/** What the migrations ask of the extension. */
-const SEEMING_CITUS = `
-  insert into pg_extension (oid, extname, extowner, extnamespace, extrelocatable, extversion)
-    select 16000, 'citus', oid, 'public'::regnamespace, false, '13' from pg_roles where rolname = current_user;
-  create table distributed (name text, by text);
-  create function create_reference_table(name text) returns void language sql
-    as $$ insert into distributed values (name) $$;
-  create function create_distributed_table(name text, by text, colocate_with text default '') returns void
-    language sql as $$ insert into distributed values (name, by) $$`;
 
 type Way = 'up' | 'down';
 

@@ -1,11 +1,14 @@
 import { spawnSync } from 'node:child_process';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Client } from 'pg';
+import { migrations } from '../../migrations/index.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { EXPIRING_KEYS } from '../../src/auth/api-key-verifier.js';
 import { APPLICATION_NAME } from '../../src/database/data-source.js';
 import { END_SESSIONS } from '../../src/database/pool.js';
-import { NEEDED_RIGHTS, OTHER_RIGHTS } from '../../src/schema/schema-state.js';
+import { BOOKKEEPING, NEEDED_RIGHTS, OTHER_RIGHTS } from '../../src/schema/schema-state.js';
+import { lineOf, partsOf } from '../../src/schema/tables.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { pageOnCitus } from '../../src/listing/citus-page-reader.js';
 import type { List } from '../../src/listing/list.js';
@@ -21,6 +24,8 @@ import { filterSets } from '../support/stores.js';
 import { operations } from '../support/contract.js';
 import { describeWith } from '../support/describe-with.js';
 import { Postgres, systemBinaries } from '../support/postgres.js';
+import { createDatabase, dropDatabase } from '../support/database.js';
+import { SEEMING_CITUS } from '../support/seeming-citus.js';
 
 const binaries = await systemBinaries();
 
@@ -49,6 +54,75 @@ const ON_CITUS: Readonly<Record<string, string>> = {
     CITUS_STATEMENTS.deleteOldKeys,
 };
 
+/** With WRITE_SQL_FILES, as `npm run sql-files` sets it, the file is written instead. */
+async function expectFile(name: string, text: string): Promise<void> {
+  const file = join(PROJECT_ROOT, name);
+  if (process.env['WRITE_SQL_FILES']) {
+    await writeFile(file, text);
+  }
+  expect(await readFile(file, 'utf8')).toBe(text);
+}
+
+/** The order in which a DBA would make what a table consists of. */
+const KINDS = 'table, column, not null, default, identity, check, key, index, foreign key'.split(
+  ', ',
+);
+
+/** What each migration makes of the tables, and drops of them, in a new database: a line for each. */
+async function changesOf(url: string, ...before: string[]): Promise<string[][]> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  const lines = async () => {
+    const query = async (sql: string, values?: unknown[]) =>
+      (await client.query(sql, values)).rows as any;
+    const parts = await partsOf({ query });
+    return parts
+      .filter(({ kind }) => KINDS.includes(kind))
+      .toSorted(
+        (a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind) || (lineOf(a) < lineOf(b) ? -1 : 1),
+      )
+      .map(lineOf);
+  };
+  for (const sql of before) {
+    await client.query(sql);
+  }
+  const changes: string[][] = [];
+  let old: string[] = [];
+  for (const migration of migrations) {
+    if (migration === migrations[0]) {
+      await client.query(BOOKKEEPING);
+    }
+    await client.query('begin');
+    await migration.up(client);
+    await client.query('commit');
+    const now = await lines();
+    changes.push([
+      ...old.filter((line) => !now.includes(line)).map((line) => `- ${line}`),
+      ...now.filter((line) => !old.includes(line)).map((line) => `+ ${line}`),
+    ]);
+    old = now;
+  }
+  await client.end();
+  return changes;
+}
+
+it('migrations/tables.ts is what each migration makes of the tables, with and without Citus', async () => {
+  const [url, citus] = await Promise.all([createDatabase(), createDatabase()]);
+  const changes = await changesOf(url);
+  const onCitus = await changesOf(citus, SEEMING_CITUS);
+  await Promise.all([url, citus].map(dropDatabase));
+  const blocks = migrations.flatMap(({ name }, i) => {
+    const further = onCitus[i]!.filter((line) => !changes[i]!.includes(line));
+    return [
+      ...(changes[i]!.length === 0 ? [] : [name, ...changes[i]!]),
+      ...(further.length === 0 ? [] : [`${name} on citus`, ...further]),
+    ];
+  });
+  const text = blocks.join('\n').replaceAll(/[\\`$]/g, '\\$&');
+  const content = read('migrations/tables.ts').replace(/`\n[^]*`;/, () => `\`\n${text}\n\`;`);
+  await expectFile('migrations/tables.ts', content);
+});
+
 describeWith('PostgreSQL', binaries)('the SQL files of docs', () => {
   const project = Project.ofTests();
   let server: Postgres;
@@ -61,15 +135,6 @@ describeWith('PostgreSQL', binaries)('the SQL files of docs', () => {
   });
   afterAll(() => server.stop());
 
-  /** With WRITE_SQL_FILES, as `npm run sql-files` sets it, the file is written instead. */
-  async function expectFile(name: string, text: string): Promise<void> {
-    const file = join(PROJECT_ROOT, 'docs', name);
-    if (process.env['WRITE_SQL_FILES']) {
-      await writeFile(file, text);
-    }
-    expect(await readFile(file, 'utf8')).toBe(text);
-  }
-
   it('schema.sql is what pg_dump -s writes of the migrated database', async () => {
     const args = ['-s', '--no-owner', '--no-privileges', server.url];
     const { stdout, status } = spawnSync('pg_dump', args, { encoding: 'utf8' });
@@ -80,7 +145,7 @@ describeWith('PostgreSQL', binaries)('the SQL files of docs', () => {
       .replaceAll(/\n{3,}/g, '\n\n')
       .trim();
     await expectFile(
-      'schema.sql',
+      'docs/schema.sql',
       `-- The migrated schema, as pg_dump -s writes it. Made by npm run sql-files.\n\n${text}\n`,
     );
   });
@@ -93,7 +158,10 @@ describeWith('PostgreSQL', binaries)('the SQL files of docs', () => {
       return `grant ${own.join(', ')}${columns} on ${relation.replace(/.+_seq$/, 'sequence $&')} to animals;\n`;
     });
     const text = read('docs/grants.sql');
-    await expectFile('grants.sql', text.replace(/(^grant .+ to animals;\n)+/m, grants.join('')));
+    await expectFile(
+      'docs/grants.sql',
+      text.replace(/(^grant .+ to animals;\n)+/m, grants.join('')),
+    );
   });
 
   it('statements.sql has every statement that the service sends, and no other', async () => {
@@ -133,7 +201,7 @@ describeWith('PostgreSQL', binaries)('the SQL files of docs', () => {
       sent.set(name, text.trim());
     }
     expect([...sent.keys()]).toEqual(expect.arrayContaining(await namesInSource()));
-    await expectFile('statements.sql', withStatements(read('docs/statements.sql'), sent));
+    await expectFile('docs/statements.sql', withStatements(read('docs/statements.sql'), sent));
   });
 });
 

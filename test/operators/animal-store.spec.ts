@@ -13,6 +13,7 @@ import { read } from '../support/documents.js';
 import { statusWith } from '../support/pets.js';
 import type { Outcome } from '../support/program.js';
 import { Project } from '../support/project.js';
+import { createGrantedRole, dropGrantedRole, roleOf } from '../support/granted-role.js';
 import { createDatabase } from '../support/database.js';
 
 /** Those that docs/operations.md lists. */
@@ -218,7 +219,7 @@ describe('animal-store check', () => {
     ['a database out of reach', /^database: .*ECONNREFUSED/, () => ({ DATABASE_URL: AWAY })],
     [
       'a database that is read-only',
-      /^writes: the database is read-only$/,
+      /^writes: The database is read-only\.$/,
       (url) => ({ DATABASE_URL: `${url}?options=-c%20default_transaction_read_only%3Don` }),
     ],
   ])('names %s, and no secret', async (_what, message, variables) => {
@@ -276,6 +277,62 @@ describe('animal-store check', () => {
   });
 
   it.each([
+    `select setval('pets_id_seq', 6, false)`,
+    'alter sequence pets_id_seq restart with 1000',
+    'alter table pets alter column id restart with 6',
+  ])('says that a sequence is well after %s', async (sql) => {
+    const url = await project.createMigratedDatabase();
+    const insert = `insert into pets (name, category_id) select 'Rex', 1 from generate_series(1, 5)`;
+    await query(url, insert, sql);
+    const { checks } = await check({ DATABASE_URL: url });
+    const messages = checks.filter(({ name }: any) => name === 'sequences');
+    expect(messages[0]).toMatchObject({ isOk: true, message: expect.stringContaining('is past') });
+  });
+
+  it('says that it cannot tell of a sequence which the role may not read', async () => {
+    const owner = await project.createMigratedDatabase();
+    const url = await createGrantedRole(owner);
+    await query(owner, `revoke select on pets_id_seq from ${roleOf(owner)}`);
+    const { checks, failed } = await check({ DATABASE_URL: url });
+    expect(failed).toEqual([]);
+    const message = 'pets_id_seq may be behind the highest id: permission denied';
+    const said = { isWarning: true, message: expect.stringContaining(message) };
+    expect(checks).toContainEqual(expect.objectContaining(said));
+    await dropGrantedRole(owner);
+  });
+
+  it.each([
+    [
+      'a trigger that raises',
+      `create function refuse() returns trigger language plpgsql as $$ begin raise 'no'; end $$;
+       create trigger refuse before insert on pets for each row execute function refuse()`,
+      'no',
+    ],
+    [
+      'a trigger that raises at the commit',
+      `create function refuse() returns trigger language plpgsql as $$ begin raise 'late'; end $$;
+       create constraint trigger refuse after insert on idempotency_keys deferrable initially deferred
+         for each row execute function refuse()`,
+      'late',
+    ],
+    [
+      'a generated column that overflows',
+      'alter table pets add small smallint generated always as (length(name) + 32767) stored',
+      'smallint out of range',
+    ],
+  ])('with --write, tries a create, and tells of %s', async (_what, sql, message) => {
+    const url = await project.createMigratedDatabase();
+    const { code, stdout } = await runHere('check --write', { DATABASE_URL: url });
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/^ok {4}create: works: /m)]);
+    await query(url, sql);
+    expect((await check({ DATABASE_URL: url })).failed).toEqual([]);
+    const failing = await runHere('check --write', { DATABASE_URL: url });
+    const said = expect.stringContaining(`FAIL  create: ${message}`);
+    expect([failing.code, failing.stdout]).toEqual([1, said]);
+    expect(await query(url, 'select from pets')).toEqual([]);
+  });
+
+  it.each([
     ['increment 10 maxvalue 14', '5'],
     ['maxvalue 9223372036854775807', '9223372036854775807'],
   ])('fails if no id is left in a sequence with %s after %s', async (options, last) => {
@@ -299,7 +356,7 @@ describe('animal-store check', () => {
     const record = `update pg_database set datcollversion = '0.1' where datname = current_database()`;
     await query(url, record);
     const old =
-      /^indexes on text were built with version 0\.1 .+, run: (reindex .+?;) (alter .+;)$/;
+      /^indexes on text were built with version 0\.1 .+, run each alone: (reindex .+?;) (alter .+;)$/;
     const [, ...remedy] = old.exec(await warning())!;
     await query(url, ...remedy);
     expect(await warning()).toBeUndefined();

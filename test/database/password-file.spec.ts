@@ -1,0 +1,77 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { readEnvironment } from '../../src/config/environment.js';
+import { connectToServe } from '../../src/database/connect.js';
+import { standbyPool } from '../../src/database/data-source.js';
+import { query } from '../support/ask.js';
+import { createMigratedDatabase, dropDatabase } from '../support/database.js';
+import { createGrantedRole, dropGrantedRole, roleOf } from '../support/granted-role.js';
+import { until } from '../support/until.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
+
+let owner: string;
+let url: string;
+let file: string;
+beforeAll(async () => {
+  owner = await createMigratedDatabase();
+  url = await createGrantedRole(owner);
+  file = join(await temporaryFolder(), 'url');
+  await writeFile(file, `${url}\n`);
+});
+afterAll(async () => {
+  await dropGrantedRole(owner);
+  await dropDatabase(owner);
+});
+
+/** Changes the role's password, ends its sessions, and writes the file: as another host's, in various forms. */
+async function rotate(password: string, write: (encoded: string) => string): Promise<void> {
+  await query(owner, `alter role ${roleOf(owner)} password '${password}'`);
+  await writeFile(file, write(encodeURIComponent(password)));
+  const ended = `select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = '${roleOf(owner)}'`;
+  await query(owner, ended);
+}
+
+const FORMS: ((password: string) => string)[] = [
+  (password) => `postgres://other:${password}@127.0.0.2:1/other\n`,
+  (password) => `postgres://u:${password}@a:1,b:2/x?target_session_attrs=read-write\r\n`,
+  (password) => `postgres://u:${password}@/x?host=/run/postgresql`,
+  (password) => `postgresql://u@h/x?password=${password}`,
+];
+
+/** A session has little time to be opened, which a busy machine may exceed. With a wrong password, none ever is. */
+const connects = (ask: () => Promise<unknown>) =>
+  until('a session is opened', () =>
+    ask().then(
+      () => true,
+      () => false,
+    ),
+  );
+
+it.each(['the primary', 'a standby'])(
+  'a session with %s is opened with the password that the file of its URL has then, and with nothing else of it',
+  async (server) => {
+    await rotate('first', () => Object.assign(new URL(url), { password: 'first' }).href);
+    const environment = readEnvironment({ DATABASE_URL_FILE: file });
+    const dataSource =
+      server === 'the primary'
+        ? await connectToServe(environment.DATABASE_URL!, environment)
+        : undefined;
+    const pool = standbyPool(environment.DATABASE_URL!, 1, file);
+    const ask = () => (dataSource ? dataSource.query('select 1') : pool.query('select 1'));
+    for (const [i, form] of FORMS.entries()) {
+      await rotate(`p/#${i}`, form);
+      await connects(ask);
+    }
+    await dataSource?.destroy();
+    await pool.end();
+  },
+);
+
+it('while the file is empty or missing, the password of the start is used', async () => {
+  await rotate('kept', () => Object.assign(new URL(url), { password: 'kept' }).href);
+  const environment = readEnvironment({ DATABASE_URL_FILE: file });
+  const pool = standbyPool(environment.DATABASE_URL!, 1, file);
+  await writeFile(file, '');
+  await connects(() => pool.query('select 1'));
+  await pool.end();
+});
