@@ -207,7 +207,12 @@ select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' 
                   from pg_class where oid = to_regclass('migrations')) as setting (name, value)
          where pg_backend_pid() = $1::int) as changed;
 
--- On Citus, these replace the statements on pets, orders and Idempotency-Keys. They are not prepared.
+-- Readiness, if the process found no extension when it started: whether Citus distributes the pets since then.
+select exists (select from pg_trigger
+                  where tgrelid = to_regclass('pets') and tgfoid = to_regproc('citus_truncate_trigger')) as "isDistributed";
+
+-- On Citus, these replace the statements that read pages and create pets, and those of Idempotency-Keys. They are not
+-- prepared. Gets, and creates that repeat a known key, use pets-by-id, which is prepared there too.
 
 -- listPets: pages.
 select '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' from pets where id >= $1::bigint order by id limit $2::int;
@@ -235,7 +240,13 @@ select (now() - interval '24 hours')::text;
 select encode(body_hash, 'hex'), pet_id from idempotency_keys
  where api_key_id = $1 and key = $2 and created_at >= $3::timestamptz;
 
--- createPet with an Idempotency-Key, in a transaction with the insert: its lock.
+-- createPet with an Idempotency-Key: its transaction, first.
+begin;
+
+-- createPet with an Idempotency-Key, in the same transaction: how long it waits for locks, on each node.
+set local lock_timeout = '500ms';
+
+-- createPet with an Idempotency-Key, in the same transaction, before the insert: its lock.
 select pg_try_advisory_xact_lock(hashint8($1), hashtext($2));
 
 -- createPet with an Idempotency-Key, in the same transaction: its record.
@@ -245,6 +256,12 @@ values ($1, $2, decode($3, 'hex'), $4)
    set body_hash = excluded.body_hash, pet_id = excluded.pet_id, created_at = excluded.created_at
  where earlier.created_at < $5::timestamptz
 returning key;
+
+-- createPet with an Idempotency-Key: its end. If another transaction has its lock or its record, rollback.
+commit;
+
+-- Readiness: whether each worker with pets can be asked.
+select id from pets limit 1;
 
 -- Deletes Idempotency-Keys older than 24 hours, every ten minutes.
 delete from idempotency_keys

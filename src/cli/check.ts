@@ -5,6 +5,7 @@ import type { DataSource } from 'typeorm';
 import { type Environment, loadEnvironment } from '../config/environment.js';
 import { poolOf } from '../database/data-source.js';
 import { connectToServe, describe } from '../database/connect.js';
+import { engineOf } from '../database/engine.js';
 import { createLogger } from '../logging/logger.js';
 import { findingsOf } from '../schema/schema-state.js';
 import { onCommandDatabase } from './command.js';
@@ -48,6 +49,7 @@ async function checkAll(checks: Check[]): Promise<void> {
       checks.push(checkOf('database', await describe(url, dataSource)));
       checks.push(checkOf('TLS', tlsOf(url)), ...(await checkServer(dataSource)));
       checks.push(...(await checkSchema(dataSource)), ...(await checkOrder(dataSource)));
+      checks.push(...(await checkCitus(dataSource)));
       checks.push(await checkThat('sessions', openSessions(url, environment)));
       if (environment.DATABASE_READ_URL !== undefined) {
         checks.push(await checkThat('standbys', statesOfStandbys(dataSource, environment)));
@@ -121,9 +123,29 @@ const sequenceOf = (table: string) => `
    where schemaname = current_schema() and sequencename = '${table}_id_seq'
      and has_sequence_privilege(to_regclass(sequencename::text), 'usage, select')`;
 
+/** The nodes, which a list asks all, and whether the tables are distributed. */
+const CITUS = `
+  select 'Citus' as name, case when not is_up then 'error' end as level,
+         format('%s:%s %s', nodename, nodeport, case when is_up then 'responds' else
+                'does not respond, or does not let this role log in: all lists fail, and most creates and gets' end) as message
+    from pg_dist_node, citus_check_connection_to_node(nodename, nodeport) as is_up
+   union all
+  select 'Citus', case when count(*) < 3 then 'warning' end,
+         case when count(*) < 3 then 'the tables are not distributed. Do that as docs/citus.md says, also after a restore'
+              else 'the tables are distributed. Restart each process that started before that' end
+    from pg_dist_partition
+   where partmethod = 'h'
+     and logicalrelid in (to_regclass('pets'), to_regclass('orders'), to_regclass('idempotency_keys'))`;
+
+async function checkCitus(dataSource: DataSource): Promise<Check[]> {
+  const rows = (await engineOf(dataSource)) === 'citus' ? await dataSource.query<Row[]>(CITUS) : [];
+  return rows.map(({ name, message, level }) => checkOf(name, message, level));
+}
+
+type Row = { name: string; message: string; level: 'warning' | 'error' | null };
+
 /** If a table is missing, or the right to read it, the checks of migrations and rights say so. */
 async function checkOrder(dataSource: DataSource): Promise<Check[]> {
-  type Row = { name: string; message: string; level: 'warning' | 'error' | null };
   const queries = [COLLATION, ...['pets', 'api_keys', 'orders', 'migrations'].map(sequenceOf)];
   const rows = queries.map((sql) => dataSource.query<Row[]>(sql).catch(() => []));
   return (await Promise.all(rows)).flat().map((row) => checkOf(row.name, row.message, row.level));

@@ -28,7 +28,7 @@ export class NoSessionError extends Error {
  * ended it (FATAL), or the error has one of these SQLSTATEs (PostgreSQL, appendix A). 08: the connection failed. 25006:
  * the server is read-only. 53: connections, memory or disk are exhausted. 40001, 40P01, 55P03: other transactions are in
  * the way. 57014, 25P04: a time limit is exceeded. 57P0x: the server shuts down or recovers. 58: a system error. 42501 of
- * these routines: a policy of row-level security. XX000 with this message: Citus lost a worker during a commit.
+ * these routines: a policy of row-level security. XX000 of these routines of Citus: a worker was lost, or reported such an error.
  */
 export function isUnavailable(error: unknown): boolean {
   const state = sqlState(error);
@@ -38,7 +38,7 @@ export function isUnavailable(error: unknown): boolean {
       /^(08|53|58|57P0|25006|25P04|55P03|57014|40001|40P01)/.test(state) ||
       severity === 'FATAL' ||
       (state === '42501' && /^(check_enable_rls|ExecWithCheckOptions)$/.test(routine)) ||
-      (state === 'XX000' && String(message).startsWith('server closed the connection'))
+      (state === 'XX000' && LOST_WORKER.test(routine))
     );
   }
   return (
@@ -49,6 +49,9 @@ export function isUnavailable(error: unknown): boolean {
     (error instanceof Error && DRIVER_ERRORS.test(message))
   );
 }
+
+const LOST_WORKER =
+  /^(ReportResultError|FinishRemoteTransactionPrepare|MarkRemoteTransactionFailed|CheckRemoteTransactionsHealth|TransactionStateMachine|ScheduleNextPlacementExecution)$/;
 
 const SOCKET_ERRORS = /^(ECONNRESET|ECONNABORTED|EPIPE|EPROTO|ERR_SSL|ETIMEDOUT|EHOST|ENETUNREACH)/;
 

@@ -1,6 +1,7 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import type { PoolClient } from 'pg';
+import { ENGINE, type Engine, isServable } from '../database/engine.js';
 import { Lane } from '../database/lane.js';
 import { ServingPool } from '../database/pool.js';
 import { ApiError } from '../errors/api-error.js';
@@ -19,6 +20,7 @@ export class HealthService {
     private readonly pool: ServingPool,
     private readonly standbys: Standbys,
     private readonly host: HttpAdapterHost<HttpAdapter>,
+    @Inject(ENGINE) private readonly engine: Engine,
   ) {
     const ask = async (_: unknown, session: PoolClient) => [await this.obstaclesOn(session)];
     const options = { keyOf: (probe: string) => probe, statementsPerLane: 1 };
@@ -51,6 +53,9 @@ export class HealthService {
     if (rows[0].transaction_read_only === 'on') {
       this.pool.leaveReadOnly();
       return ['The database is read-only.'];
+    }
+    if (!(await isServable(this.engine, session))) {
+      return ['The tables were distributed after this process started: restart it.'];
     }
     const findings = await this.schema.findings(session);
     return findings.filter(({ isError }) => isError).map(({ message }) => message);

@@ -17,7 +17,8 @@ const UNAVAILABLE: unknown[] = [
   // A policy of row-level security; Citus lost a worker.
   withCode('42501', { severity: 'ERROR', routine: 'check_enable_rls' }),
   withCode('42501', { severity: 'ERROR', routine: 'ExecWithCheckOptions' }),
-  withCode('XX000', { message: 'server closed the connection unexpectedly\n\tThis means …' }),
+  withCode('XX000', { severity: 'ERROR', routine: 'ReportResultError' }),
+  withCode('XX000', { severity: 'ERROR', routine: 'MarkRemoteTransactionFailed' }),
   // library-internals.spec.ts has the others of pg.
   new Error('Connection terminated unexpectedly'),
 ];
@@ -32,6 +33,7 @@ const OURS = [
   undefined,
   withCode(Symbol('code')),
   withCode('42501', { severity: 'ERROR', routine: 'aclcheck_error' }),
+  withCode('XX000', { message: 'server closed the connection unexpectedly', routine: 'elog' }),
   new Error('timeout exceeded when trying to connect'),
 ];
 

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { ask } from './ask.js';
+import { createExtension, isOnCitus, workersOf } from './citus.js';
 
 /** Of a database on the tests' server, whose role may create databases and roles. */
 const serverUrl = () => process.env['TEST_DATABASE_URL']!;
@@ -10,22 +11,43 @@ export async function onServer(sql: string): Promise<void> {
   await ask(serverUrl(), sql);
 }
 
-/** @returns the URL of a new, empty database, at another address of the server if one is given. */
+/** @returns the URL of a new, empty database, at another address of the server if one is given. Its workers have one too. */
 export async function createDatabase(
   address = serverUrl(),
   template = 'template1',
 ): Promise<string> {
   const name = `test_${randomBytes(6).toString('hex')}`;
-  await onServer(`create database ${name} template ${template}`);
+  for (const server of [serverUrl(), ...(await workersOf(serverUrl()))]) {
+    await ask(server, `create database ${name} template ${template}`);
+  }
   return Object.assign(new URL(address), { pathname: `/${name}` }).href;
 }
 
-/** @returns the URL of a new database with all migrations, as {@link createDatabase}. */
-export const createMigratedDatabase = (address?: string): Promise<string> =>
-  createDatabase(address, process.env['TEST_TEMPLATE']);
+/** @returns the URL of a new database with all migrations, as {@link createDatabase}. On Citus, its tables are distributed. */
+export async function createMigratedDatabase(address?: string): Promise<string> {
+  const url = await createDatabase(address, process.env['TEST_TEMPLATE']);
+  if (isOnCitus()) {
+    await createExtension(url);
+    await runMigrations(url);
+  }
+  return url;
+}
 
-/** Before all tests: the database that {@link createMigratedDatabase} copies, and how. @returns its URL. */
-export async function createTemplate(): Promise<string> {
+/** @returns the URL of a new database with all migrations, which has no extension, also on the coordinator of Citus. */
+export async function createLocalDatabase(): Promise<string> {
+  if (!isOnCitus()) {
+    return createMigratedDatabase();
+  }
+  const url = await createDatabase();
+  await runMigrations(url);
+  return url;
+}
+
+/** Before all tests: the database that {@link createMigratedDatabase} copies, and how. On Citus, a copy would lack shards. */
+export async function createTemplate(): Promise<string | undefined> {
+  if (isOnCitus()) {
+    return undefined;
+  }
   const url = await createDatabase();
   await runMigrations(url);
   const { server_version_num: version } = await ask(url, 'show server_version_num');
@@ -37,5 +59,7 @@ export async function createTemplate(): Promise<string> {
 
 export async function dropDatabase(url: string): Promise<void> {
   const name = new URL(url).pathname.slice(1);
-  await onServer(`drop database if exists ${name} with (force)`);
+  for (const server of [serverUrl(), ...(await workersOf(serverUrl()))]) {
+    await ask(server, `drop database if exists ${name} with (force)`);
+  }
 }
