@@ -10,7 +10,7 @@ export default {
     '<rootDir>/test/citus/**/*spec.ts',
     '<rootDir>/test/api/**/*.e2e-spec.ts',
     '<rootDir>/test/database/stores.spec.ts',
-    '<rootDir>/test/http/{health,headers,routing,log}.e2e-spec.ts',
+    '<rootDir>/test/http/{health,headers,routing}.e2e-spec.ts',
   ],
   testPathIgnorePatterns: [],
   // Tests stop nodes.

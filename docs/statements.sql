@@ -243,11 +243,11 @@ select encode(body_hash, 'hex'), pet_id from idempotency_keys
 -- createPet with an Idempotency-Key: its transaction, first.
 begin;
 
--- createPet with an Idempotency-Key, in the same transaction: how long it waits for locks, on each node.
-set local lock_timeout = '500ms';
-
 -- createPet with an Idempotency-Key, in the same transaction, before the insert: its lock.
 select pg_try_advisory_xact_lock(hashint8($1), hashtext($2));
+
+-- createPet with an Idempotency-Key, in the same transaction, after the insert: how long to wait for the record.
+set local lock_timeout = '500ms';
 
 -- createPet with an Idempotency-Key, in the same transaction: its record.
 insert into idempotency_keys as earlier (api_key_id, key, body_hash, pet_id)

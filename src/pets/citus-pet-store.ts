@@ -52,13 +52,13 @@ export class CitusPetStore extends PostgresPetStore {
       return known && { ...known, bodyHash: record[0], isReplayed: true };
     }
     return inTransaction(session, async () => {
-      await query(session, CITUS_STATEMENTS.limitWait);
       const [lock] = await query<[boolean]>(session, CITUS_STATEMENTS.lockKey, [apiKeyId, key]);
       if (!lock![0]) {
         return undefined;
       }
       const [stored] = await this.insert([pet], session);
       const values = [apiKeyId, key, bodyHash, stored!.id, cutoff];
+      await query(session, CITUS_STATEMENTS.limitWait);
       const rows = await query(session, CITUS_STATEMENTS.recordKey, values).catch((error) => {
         // A commit that a worker has not finished keeps the record locked.
         if (sqlState(error) === '55P03') {

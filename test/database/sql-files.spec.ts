@@ -42,10 +42,10 @@ const ON_CITUS: Readonly<Record<string, string>> = {
   'createPet with an Idempotency-Key: the time 24 hours ago.': CITUS_STATEMENTS.expiryCutoff,
   'createPet with an Idempotency-Key: its record, if it has one.': CITUS_STATEMENTS.findKey,
   'createPet with an Idempotency-Key: its transaction, first.': 'begin',
-  'createPet with an Idempotency-Key, in the same transaction: how long it waits for locks, on each node.':
-    CITUS_STATEMENTS.limitWait,
   'createPet with an Idempotency-Key, in the same transaction, before the insert: its lock.':
     CITUS_STATEMENTS.lockKey,
+  'createPet with an Idempotency-Key, in the same transaction, after the insert: how long to wait for the record.':
+    CITUS_STATEMENTS.limitWait,
   'createPet with an Idempotency-Key, in the same transaction: its record.':
     CITUS_STATEMENTS.recordKey,
   'createPet with an Idempotency-Key: its end. If another transaction has its lock or its record, rollback.':
