@@ -129,6 +129,7 @@ const CITUS = `
          format('%s:%s %s', nodename, nodeport, case when is_up then 'responds' else
                 'does not respond, or does not let this role log in: all lists fail, and most creates and gets' end) as message
     from pg_dist_node, citus_check_connection_to_node(nodename, nodeport) as is_up
+   where isactive and noderole = 'primary'
    union all
   select 'Citus', case when count(*) < 3 then 'warning' end,
          case when count(*) < 3 then 'the tables are not distributed. Do that as docs/citus.md says, also after a restore'

@@ -1,11 +1,12 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import type { PoolClient } from 'pg';
-import { ENGINE, type Engine, isServable } from '../database/engine.js';
+import { ENGINE, type Engine } from '../database/engine.js';
 import { Lane } from '../database/lane.js';
 import { ServingPool } from '../database/pool.js';
 import { ApiError } from '../errors/api-error.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
+import { isServable } from '../schema/distribution.js';
 import { SchemaMonitor } from '../schema/schema-monitor.js';
 import { Standbys } from '../standbys/standbys.js';
 
