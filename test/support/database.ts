@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { ask } from './ask.js';
 import { createExtension, isOnCitus, workersOf } from './citus.js';
+import { until } from './until.js';
 
 /** Of a database on the tests' server, whose role may create databases and roles. */
 const serverUrl = () => process.env['TEST_DATABASE_URL']!;
@@ -60,6 +61,17 @@ export async function createTemplate(): Promise<string | undefined> {
 export async function dropDatabase(url: string): Promise<void> {
   const name = new URL(url).pathname.slice(1);
   for (const server of [serverUrl(), ...(await workersOf(serverUrl()))]) {
-    await ask(server, `drop database if exists ${name} with (force)`);
+    const drop = () =>
+      ask(server, `drop database if exists ${name} with (force)`).then(
+        () => true,
+        (error: { code?: string }) => {
+          // A daemon of Citus has just connected.
+          if (error.code === '55006' && isOnCitus()) {
+            return false;
+          }
+          throw error;
+        },
+      );
+    await until('the database is dropped', drop);
   }
 }
