@@ -12,8 +12,8 @@ const swc = {
  */
 export default {
   testMatch: ['<rootDir>/test/**/*spec.ts'],
-  // Those of jest.programs.config.js.
-  testPathIgnorePatterns: ['<rootDir>/test/operators/', '\\.browser\\.'],
+  // Those of jest.programs.config.js and jest.citus.config.js.
+  testPathIgnorePatterns: ['<rootDir>/test/(operators|citus)/', '\\.browser\\.'],
   extensionsToTreatAsEsm: ['.ts'],
   transform: { '\\.ts$': ['@swc/jest', swc] },
   moduleNameMapper: {

@@ -14,7 +14,7 @@ import { pagesRead } from './pages-read.js';
 const CURSORS = 100_000;
 
 /** $1 animals, ids from 1 on; names of 4 to 40 characters; 90 % available, 9.5 % sold, 0.5 % pending, evenly spread. */
-const SEED = `
+export const SEED = `
   insert into pets (name, category_id, status)
   select substr(md5(n::text) || md5((-n)::text), 1, 4 + n % 37),
          n % 500,
@@ -87,7 +87,7 @@ async function tidy(client) {
 }
 
 /** Cursors evenly spread over all that have a full page of 20 after them, shuffled, one a line. */
-async function writeCursors(folder, client, animals) {
+export async function writeCursors(folder, client, animals) {
   const { rows } = await client.query(
     'select id from generate_series(1, $1::int, $2::int) as id order by md5(id::text)',
     [animals - 20, Math.ceil(animals / CURSORS)],

@@ -39,7 +39,7 @@ const STOP_TIMEOUT = 10_000;
  *
  * @param {string} name of {@link SERVERS}.
  */
-export async function startServer(name, { databaseUrl, key }) {
+export async function startServer(name, { databaseUrl, readUrl = '', key }) {
   const { file, options = [], project } = SERVERS[name];
   const binary = file.endsWith('.go') ? await buildGo(path(file)) : undefined;
   if (project !== undefined) {
@@ -56,6 +56,7 @@ export async function startServer(name, { databaseUrl, key }) {
       PATH: process.env.PATH,
       NODE_ENV: 'production',
       DATABASE_URL: databaseUrl,
+      DATABASE_READ_URL: readUrl,
       HOST: '127.0.0.1',
       PORT: String(port),
       // The defaults, whatever the project's .env says.

@@ -1,5 +1,7 @@
 -- What a DBA watches. Run it in the database animals, as a superuser or a role with pg_monitor:
 -- psql -d animals -f docs/monitoring.sql
+-- On Citus, run it on each worker too, with PGOPTIONS='-c citus.override_table_visibility=off', which shows the shards. The
+-- coordinator shows zeros for distributed tables.
 
 -- Sessions, with the longest transaction first. The service's application_name is animal-store. A transaction that
 -- lasts for minutes delays vacuum and migrations.

@@ -284,15 +284,21 @@ with settings as materialized (
   )
   select * from parts where definition is not null;
 
--- Readiness: whether the server accepts writes.
+-- Readiness, if the process found no extension when it started: whether Citus distributes the pets since then.
+select exists (select from pg_trigger
+                  where tgrelid = to_regclass('pets') and tgfoid = to_regproc('citus_truncate_trigger')) as "isDistributed";
+
+-- Of an operation.
 select case
            when current_setting('transaction_read_only') = 'on' then 'The database is read-only.'
            when max(greatest(age(datfrozenxid), mxid_age(datminmxid))) >= 2144483647
            then 'The database has no transaction ids left for writes.'
-         end as reason
+         end as reason,
+         extract(epoch from clock_timestamp()) as now
     from pg_database;
 
--- On Citus, these replace the statements on pets, orders and Idempotency-Keys. They are not prepared.
+-- On Citus, these replace the statements that read pages and create pets, and those of Idempotency-Keys. They are not
+-- prepared. Gets, and creates that repeat a known key, use pets-by-id, which is prepared there too.
 
 -- listPets: pages.
 select '{"id":' || id || ',"name":' || to_json(name) || ',"categoryId":' || category_id || ',"status":"' || status || '"}' from pets where id >= $1::bigint order by id limit $2::int;
@@ -320,8 +326,14 @@ select (now() - interval '24 hours')::text;
 select encode(body_hash, 'hex'), pet_id from idempotency_keys
  where api_key_id = $1 and key = $2 and created_at >= $3::timestamptz;
 
--- createPet with an Idempotency-Key, in a transaction with the insert: its lock.
+-- createPet with an Idempotency-Key: its transaction, first.
+begin;
+
+-- createPet with an Idempotency-Key, in the same transaction, before the insert: its lock.
 select pg_try_advisory_xact_lock(hashint8($1), hashtext($2));
+
+-- createPet with an Idempotency-Key, in the same transaction, after the insert: how long to wait for the record.
+set local lock_timeout = '500ms';
 
 -- createPet with an Idempotency-Key, in the same transaction: its record.
 insert into idempotency_keys as earlier (api_key_id, key, body_hash, pet_id)
@@ -330,6 +342,12 @@ values ($1, $2, decode($3, 'hex'), $4)
    set body_hash = excluded.body_hash, pet_id = excluded.pet_id, created_at = excluded.created_at
  where earlier.created_at < $5::timestamptz
 returning key;
+
+-- createPet with an Idempotency-Key: its end. If another transaction has its lock or its record, rollback.
+commit;
+
+-- Readiness: whether each worker with pets can be asked.
+select id from pets limit 1;
 
 -- Deletes Idempotency-Keys older than 24 hours, every ten minutes.
 delete from idempotency_keys

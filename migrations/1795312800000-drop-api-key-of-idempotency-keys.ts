@@ -20,19 +20,24 @@ export class DropApiKeyOfIdempotencyKeys1795312800000 implements Migration {
   async up(session: SqlSession): Promise<void> {
     await session.query(SEQUENTIAL);
     await session.query(
-      `alter table idempotency_keys drop constraint idempotency_keys_api_key_id_fkey`,
+      `alter table idempotency_keys drop constraint if exists idempotency_keys_api_key_id_fkey`,
     );
   }
 
-  /** Records of API keys that were deleted meanwhile are deleted. */
+  /** Records of API keys that were deleted meanwhile are deleted. Citus supports no such key of a distributed table. */
   async down(session: SqlSession): Promise<void> {
     await session.query(SEQUENTIAL);
     await session.query(
       `delete from idempotency_keys where api_key_id not in (select id from api_keys)`,
     );
     await session.query(`
-      alter table idempotency_keys add constraint idempotency_keys_api_key_id_fkey
-        foreign key (api_key_id) references api_keys (id) on delete cascade
+      do $$ begin
+        if not exists (select from pg_trigger where tgfoid = to_regproc('citus_truncate_trigger')
+                          and tgrelid = to_regclass('idempotency_keys')) then
+          alter table idempotency_keys add constraint idempotency_keys_api_key_id_fkey
+            foreign key (api_key_id) references api_keys (id) on delete cascade;
+        end if;
+      end $$
     `);
   }
 }

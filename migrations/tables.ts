@@ -83,6 +83,7 @@ CreateOrders1795222800000
 + orders | index | btree (pet_id)
 + orders | foreign key | FOREIGN KEY (pet_id) REFERENCES pets(id) ON DELETE RESTRICT
 DistributeTables1795226400000 on citus
+- idempotency_keys | foreign key | FOREIGN KEY (api_key_id) REFERENCES api_keys(id) ON DELETE CASCADE
 - idempotency_keys | foreign key | FOREIGN KEY (pet_id) REFERENCES pets(id) ON DELETE CASCADE
 - orders | foreign key | FOREIGN KEY (pet_id) REFERENCES pets(id) ON DELETE RESTRICT
 DropApiKeyOfIdempotencyKeys1795312800000

@@ -68,7 +68,7 @@ async function checkAll(report: (check: Check) => void, isWriting = false): Prom
       report(checkOf(about, await describe(url, dataSource)));
       report(checkOf('TLS', tlsOf(url)));
       const queries = limited(dataSource);
-      const checks = { server: checkServer, schema: checkSchema, ...ORDER };
+      const checks = { server: checkServer, schema: checkSchema, ...ORDER, Citus: checkCitus };
       for (const [name, check] of Object.entries(checks)) {
         const late = wait(TIME_LIMIT, undefined, { ref: false });
         const inTime = await Promise.race([check(queries), late]);
@@ -204,6 +204,24 @@ const ORDER = {
     ]),
   ),
 };
+
+/** The nodes, which a list asks all, and whether the tables are distributed. */
+const CITUS = `
+  select 'Citus' as name, case when not is_up then 'error' end as level,
+         format('%s:%s %s', nodename, nodeport, case when is_up then 'responds' else
+                'does not respond, or does not let this role log in: all lists fail, and most creates and gets' end) as message
+    from pg_dist_node, citus_check_connection_to_node(nodename, nodeport) as is_up
+   where isactive and noderole = 'primary'
+   union all
+  select 'Citus', case when count(*) < 3 then 'warning' end,
+         case when count(*) < 3 then 'the tables are not distributed. Do that as docs/citus.md says, also after a restore'
+              else 'the tables are distributed. Restart each process that started before that' end
+    from pg_dist_partition
+   where partmethod = 'h'
+     and logicalrelid in (to_regclass('pets'), to_regclass('orders'), to_regclass('idempotency_keys'))`;
+
+const checkCitus = async (queries: Queries): Promise<Check[]> =>
+  (await engineOf(queries)) === 'citus' ? checksOf(queries, CITUS) : [];
 
 /** Reads what `serve` reads at its start: its modules and packages, the pages, and the OpenAPI document. */
 async function readProgram(environment: Environment): Promise<string> {

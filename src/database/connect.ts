@@ -85,8 +85,9 @@ export async function describe(url: string, dataSource: DataSource): Promise<str
   return `Database ${database} at ${host}:${port}, role ${user}, schema ${schema ?? 'none'}`;
 }
 
-/** @throws OperatorError if PostgreSQL is too old, does not count and store all characters, or shows no schema. */
+/** @throws OperatorError if PostgreSQL is too old or a worker, does not store all characters, or shows no schema. */
 async function requireFit(dataSource: DataSource): Promise<void> {
+  await engineOf(dataSource);
   type Row = Record<'encoding' | 'schema' | 'path' | 'version', string> & { number: number };
   const [{ encoding, schema, path, version, number }] = await dataSource.query<[Row]>(
     `select current_setting('server_encoding') as encoding, current_schema() as schema,

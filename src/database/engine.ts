@@ -9,7 +9,7 @@ export type Engine = 'postgresql' | 'citus';
 export const ENGINE = Symbol('engine');
 
 /** @throws OperatorError if it is a worker of Citus: each node has its own sequences and advisory locks. */
-export async function engineOf(dataSource: DataSource): Promise<Engine> {
+export async function engineOf(dataSource: Pick<DataSource, 'query'>): Promise<Engine> {
   const [{ is_citus: isCitus }] = await dataSource.query<[{ is_citus: boolean }]>(
     `select to_regclass('pg_dist_local_group') is not null as is_citus`,
   );

@@ -16,13 +16,20 @@ const SERVING = {
   row_security: 'off',
 };
 
+const CITUS = {
+  // Citus has no generic plan for a range or an array of the distribution column.
+  plan_cache_mode: 'auto',
+  // What a transaction sets, it also sets on the workers.
+  'citus.propagate_set_commands': 'local',
+};
+
 /**
  * The settings that sessions must have to serve requests. Behind a pooler, nothing is prepared, so no plan is set, and
- * only readiness looks for policies. Citus has no generic plan for a range or an array of the distribution column.
+ * only readiness looks for policies.
  */
 export function requiredSettings(engine?: Engine, pooler?: string): Record<string, string> {
   if (pooler === undefined) {
-    return engine === 'citus' ? { ...SERVING, plan_cache_mode: 'auto' } : SERVING;
+    return engine === 'citus' ? { ...SERVING, ...CITUS } : SERVING;
   }
   const { plan_cache_mode: _, enable_seqscan: __, row_security: ___, ...always } = SERVING;
   return always;

@@ -37,8 +37,8 @@ export class SessionTimeoutError extends Error {
 /**
  * Whether the database cannot serve the request now, but may later: there is no session, its socket failed, PostgreSQL
  * ended it (FATAL), or the error has an SQLSTATE of {@link STATES} (PostgreSQL, appendix A). 42501 of these routines: a
- * policy of row-level security. 54000 of these: no transaction ids are left. XX000 with this message: Citus lost a worker
- * during a commit.
+ * policy of row-level security. 54000 of these: no transaction ids are left. XX000 of these routines of Citus: a worker was
+ * lost, or reported such an error.
  */
 export const isUnavailable = (error: unknown): boolean => unavailableCause(error) !== undefined;
 
@@ -62,7 +62,7 @@ export function unavailableCause(error: unknown): UnavailableCause | undefined {
   const [, cause] = STATES.find(([states]) => states.test(state)) ?? [];
   const isPolicy = state === '42501' && /^(check_enable_rls|ExecWithCheckOptions)$/.test(routine);
   const hasNoIds = state === '54000' && /^GetNew(Transaction|MultiXact)Id$/.test(routine);
-  const isLost = state === 'XX000' && String(message).startsWith('server closed the connection');
+  const isLost = state === 'XX000' && LOST_WORKER.test(routine);
   if (cause !== undefined) {
     return cause;
   }
@@ -72,6 +72,9 @@ export function unavailableCause(error: unknown): UnavailableCause | undefined {
       ? 'refused'
       : undefined;
 }
+
+const LOST_WORKER =
+  /^(ReportResultError|FinishRemoteTransactionPrepare|MarkRemoteTransactionFailed|CheckRemoteTransactionsHealth|TransactionStateMachine|ScheduleNextPlacementExecution)$/;
 
 /** The first one counts. 57P0x: the server shuts down or recovers. 53: it lacks connections or memory. 58: a system error. */
 const STATES: readonly [RegExp, UnavailableCause][] = [

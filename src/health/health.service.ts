@@ -1,12 +1,14 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import type { PoolClient } from 'pg';
+import { ENGINE, type Engine } from '../database/engine.js';
 import { Lane } from '../database/lane.js';
 import { ServingPool } from '../database/pool.js';
 import { ApiError } from '../errors/api-error.js';
 import { unavailableCause } from '../errors/database-error.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
 import { OperatorError } from '../errors/operator-error.js';
+import { isServable } from '../schema/distribution.js';
 import { SchemaMonitor } from '../schema/schema-monitor.js';
 import { type Finding, REFUSAL } from '../schema/schema-state.js';
 import { Standbys } from '../standbys/standbys.js';
@@ -14,10 +16,10 @@ import { Standbys } from '../standbys/standbys.js';
 /** Seconds. The response may take two, or be read late. */
 const CLOCK_TOLERANCE = 5;
 
-type Obstacle = Pick<Finding, 'message'> & { about: Finding['about'] | 'writes' };
+type Obstacle = Pick<Finding, 'message'> & { about: Finding['about'] | 'writes' | 'engine' };
 
-/** {@link REFUSAL} has those about writes. */
-const SENTENCES: Record<Finding['about'], string> = {
+/** What strangers read. The other messages are such sentences. */
+const SENTENCES: Partial<Record<Obstacle['about'], string>> & Record<Finding['about'], string> = {
   schema: 'The tables of the database are not those that the service looks for.',
   migrations: 'The database has pending migrations.',
   tables: 'The tables are not what their migrations make.',
@@ -35,6 +37,7 @@ export class HealthService {
     private readonly pool: ServingPool,
     private readonly standbys: Standbys,
     private readonly host: HttpAdapterHost<HttpAdapter>,
+    @Inject(ENGINE) private readonly engine: Engine,
   ) {
     const ask = async (_: unknown, session: PoolClient) => [await this.obstaclesOn(session)];
     const options = { keyOf: (probe: string) => probe, statementsPerLane: 1 };
@@ -58,9 +61,7 @@ export class HealthService {
     });
     if (obstacles.length > 0) {
       // Strangers read the response. What to do about it, with names of roles and schemas, is in the log and in `check`.
-      const kinds = obstacles.map(({ about, message }) =>
-        about === 'writes' ? message : SENTENCES[about],
-      );
+      const kinds = obstacles.map(({ about, message }) => SENTENCES[about] ?? message);
       const cause = new OperatorError(obstacles.map(({ message }) => message).join(' '));
       const because = obstacles.some(({ about }) => about === 'writes') ? 'read_only' : 'not_ready';
       throw new ApiError('unavailable', [...new Set(kinds)].join(' '), { cause, because });
@@ -83,6 +84,10 @@ export class HealthService {
     if (rows[0].reason !== null) {
       this.pool.leaveReadOnly();
       return [{ about: 'writes', message: rows[0].reason }];
+    }
+    if (!(await isServable(this.engine, session))) {
+      const message = 'The tables were distributed after this process started: restart it.';
+      return [{ about: 'engine', message }];
     }
     const findings = await this.schema.findings(session);
     return findings.filter(({ isError }) => isError);

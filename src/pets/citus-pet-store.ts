@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { PoolClient } from 'pg';
 import { inTransaction, query } from '../database/statement.js';
+import { sqlState } from '../errors/database-error.js';
 import type { NewPet } from './new-pet.dto.js';
 import { type CreatedPet, type Creation, NEW_PET_COLUMNS, type StoredPet } from './pet-store.js';
 import { NEW_PETS, newPetArguments, PET_JSON, PostgresPetStore } from './postgres-pet-store.js';
@@ -57,8 +58,15 @@ export class CitusPetStore extends PostgresPetStore {
       }
       const [stored] = await this.insert([pet], session);
       const values = [apiKeyId, key, bodyHash, stored!.id, cutoff];
-      const rows = await query(session, CITUS_STATEMENTS.recordKey, values);
-      // Without a row, another transaction has recorded the key meanwhile.
+      await query(session, CITUS_STATEMENTS.limitWait);
+      const rows = await query(session, CITUS_STATEMENTS.recordKey, values).catch((error) => {
+        // A commit that a worker has not finished keeps the record locked.
+        if (sqlState(error) === '55P03') {
+          return [];
+        }
+        throw error;
+      });
+      // Without a row, another transaction has recorded the key meanwhile, or is about to.
       return rows.length > 0 ? { ...stored!, bodyHash, isReplayed: false } : undefined;
     });
   }
@@ -70,6 +78,8 @@ export class CitusPetStore extends PostgresPetStore {
 }
 
 export const CITUS_STATEMENTS = {
+  // Longer than a migration waits for a table, with which requests wait. It also holds on the workers.
+  limitWait: `set local lock_timeout = '500ms'`,
   newPets: `with new as materialized (${NEW_PETS})
 select id, ${PET_JSON} from new order by position`,
   expiryCutoff: `select (now() - interval '24 hours')::text`,

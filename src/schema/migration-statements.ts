@@ -24,6 +24,8 @@ export const UNDO = ['rollback', ...RESET];
 const TRANSACTION = {
   open: [
     'begin isolation level read committed',
+    // On Citus, the nodes get the settings too. PostgreSQL ignores it.
+    `set local citus.propagate_set_commands = 'local'`,
     'set local statement_timeout = 0',
     `set local lock_timeout = '300ms'`,
   ],

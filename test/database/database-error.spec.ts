@@ -25,7 +25,8 @@ const UNAVAILABLE: unknown[] = [
   withCode('42501', { severity: 'ERROR', routine: 'ExecWithCheckOptions' }),
   withCode('54000', { severity: 'ERROR', routine: 'GetNewTransactionId' }),
   withCode('54000', { severity: 'ERROR', routine: 'GetNewMultiXactId' }),
-  withCode('XX000', { message: 'server closed the connection unexpectedly\n\tThis means …' }),
+  withCode('XX000', { severity: 'ERROR', routine: 'ReportResultError' }),
+  withCode('XX000', { severity: 'ERROR', routine: 'MarkRemoteTransactionFailed' }),
   // library-internals.spec.ts has the others of pg.
   new Error('Connection terminated unexpectedly'),
 ];
@@ -42,6 +43,7 @@ const OURS = [
   withCode('42501', { severity: 'ERROR', routine: 'aclcheck_error' }),
   // An index row that is too large.
   withCode('54000', { severity: 'ERROR', routine: '_bt_check_third_page' }),
+  withCode('XX000', { message: 'server closed the connection unexpectedly', routine: 'elog' }),
   new Error('timeout exceeded when trying to connect'),
 ];
 

@@ -7,6 +7,7 @@ import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { EXPIRING_KEYS } from '../../src/auth/api-key-verifier.js';
 import { APPLICATION_NAME } from '../../src/database/data-source.js';
 import { END_SESSIONS } from '../../src/database/pool.js';
+import { ASK_ALL } from '../../src/schema/distribution.js';
 import { BOOKKEEPING, NEEDED_RIGHTS, OTHER_RIGHTS } from '../../src/schema/schema-state.js';
 import { lineOf, partsOf } from '../../src/schema/tables.js';
 import { runMigrations } from '../../src/schema/migrations.js';
@@ -46,10 +47,16 @@ const ON_CITUS: Readonly<Record<string, string>> = {
   'createPet: the ids and the JSON of new pets.': CITUS_STATEMENTS.newPets,
   'createPet with an Idempotency-Key: the time 24 hours ago.': CITUS_STATEMENTS.expiryCutoff,
   'createPet with an Idempotency-Key: its record, if it has one.': CITUS_STATEMENTS.findKey,
-  'createPet with an Idempotency-Key, in a transaction with the insert: its lock.':
+  'createPet with an Idempotency-Key: its transaction, first.': 'begin',
+  'createPet with an Idempotency-Key, in the same transaction, before the insert: its lock.':
     CITUS_STATEMENTS.lockKey,
+  'createPet with an Idempotency-Key, in the same transaction, after the insert: how long to wait for the record.':
+    CITUS_STATEMENTS.limitWait,
   'createPet with an Idempotency-Key, in the same transaction: its record.':
     CITUS_STATEMENTS.recordKey,
+  'createPet with an Idempotency-Key: its end. If another transaction has its lock or its record, rollback.':
+    'commit',
+  'Readiness: whether each worker with pets can be asked.': ASK_ALL,
   'Deletes Idempotency-Keys older than 24 hours, every ten minutes.':
     CITUS_STATEMENTS.deleteOldKeys,
 };
