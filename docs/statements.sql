@@ -210,9 +210,22 @@ select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' 
                   from pg_class where oid = to_regclass('migrations')) as setting (name, value)
          where pg_backend_pid() = $1::int) as changed;
 
--- At the start, and for readiness: what the tables consist of, to compare it with the migrations.
+-- Readiness, if the process found no extension when it started: whether Citus distributes the pets since then.
+select exists (select from pg_trigger
+                  where tgrelid = to_regclass('pets') and tgfoid = to_regproc('citus_truncate_trigger')) as "isDistributed";
+
+-- Of an operation.
+select case
+           when current_setting('transaction_read_only') = 'on' then 'The database is read-only.'
+           when max(greatest(age(datfrozenxid), mxid_age(datminmxid))) >= 2144483647
+           then 'The database has no transaction ids left for writes.'
+         end as reason,
+         extract(epoch from clock_timestamp()) as now
+    from pg_database;
+
+-- Of an operation.
 with settings as materialized (
-    select set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO', true)
+    select set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO', true), set_config('lock_timeout', $2, true)
   ), tables as materialized (
     select oid, relname::text as name, relkind, relpersistence
       from settings, pg_class
@@ -283,19 +296,6 @@ with settings as materialized (
     select '', 'extension', extname, null from pg_extension where extname = 'citus'
   )
   select * from parts where definition is not null;
-
--- Readiness, if the process found no extension when it started: whether Citus distributes the pets since then.
-select exists (select from pg_trigger
-                  where tgrelid = to_regclass('pets') and tgfoid = to_regproc('citus_truncate_trigger')) as "isDistributed";
-
--- Of an operation.
-select case
-           when current_setting('transaction_read_only') = 'on' then 'The database is read-only.'
-           when max(greatest(age(datfrozenxid), mxid_age(datminmxid))) >= 2144483647
-           then 'The database has no transaction ids left for writes.'
-         end as reason,
-         extract(epoch from clock_timestamp()) as now
-    from pg_database;
 
 -- On Citus, these replace the statements that read pages and create pets, and those of Idempotency-Keys. They are not
 -- prepared. Gets, and creates that repeat a known key, use pets-by-id, which is prepared there too.

@@ -34,7 +34,7 @@ export class RateLimitGuard implements CanActivate {
     }
     const now = performance.now();
     const { requests, end } = this.count(user.keyId, now);
-    const seconds = Math.ceil((end - now) / 1000);
+    const seconds = Math.min(WINDOW, Math.ceil((end - now) / 1000));
     context.getArgByIndex<Response>(1).set({
       'RateLimit-Policy': `"default";q=${this.quota};w=${WINDOW}`,
       RateLimit: `"default";r=${Math.max(0, this.quota - requests)};t=${seconds}`,

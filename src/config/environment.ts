@@ -35,7 +35,7 @@ const areOrigins = (origins: string[]) => origins.join() === '*' || origins.ever
 /** Those of apps and extensions, such as `capacitor://localhost`, have a scheme that `URL` knows no origin of. */
 const isOrigin = (text: string) =>
   /^https?:/.test(text)
-    ? URL.canParse(text) && new URL(text).origin === text
+    ? URL.canParse(text) && new URL(text).origin === text && !text.includes('*')
     : /^[a-z][a-z0-9+.-]*:\/\/[\w.-]+(?::[0-9]{1,5})?$/.test(text);
 
 /** A number from 1 to 99, or addresses and subnets, separated by commas. */

@@ -18,6 +18,10 @@ export const DATABASE_LIMITS = {
   standby: 250,
   /** Between two checks of the standbys: one that was given up is used again if it can be. */
   standbyCheck: 1_000,
+  /** Between two comparisons of the tables with the migrations, if the last one found nothing: readiness has that one. */
+  comparison: 10_000,
+  /** For a table that somebody locks, when the tables are compared: the last comparison holds. */
+  comparisonLock: 50,
   /** Silence on a connection: TCP sends a keep-alive probe. */
   keepAlive: 10_000,
   /** Idle sessions that stay open: others are closed after 10 seconds. */

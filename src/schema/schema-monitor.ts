@@ -1,15 +1,23 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import type { PoolClient } from 'pg';
+import type { DataSource } from 'typeorm';
+import { DATABASE_LIMITS } from '../database/limits.js';
 import { ServingPool } from '../database/pool.js';
 import { withSession } from '../database/statement.js';
+import { sqlState } from '../errors/database-error.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { type Finding, findingsOf } from './schema-state.js';
+import { type Comparison, compareTables } from './tables.js';
 
 /** Compares the database with what this code needs, and logs what it lacks, and the remedy, once for each change. */
 @Injectable()
 export class SchemaMonitor implements OnModuleInit {
   warnings = 0;
   private logged = '';
+  private comparison: Comparison = { differences: [], additions: [] };
+  /** `performance.now()` of {@link comparison}, and what was applied then. */
+  private comparedAt = -Infinity;
+  private applied = '';
 
   constructor(
     private readonly pool: ServingPool,
@@ -30,7 +38,7 @@ export class SchemaMonitor implements OnModuleInit {
   async findings(session: PoolClient): Promise<Finding[]> {
     const query = async (sql: string, values?: unknown[]) =>
       (await session.query<any>(sql, values)).rows as any;
-    const findings = await findingsOf({ query });
+    const findings = await findingsOf({ query }, (applied) => this.compare({ query }, applied));
     const warnings = findings.filter(({ isError }) => !isError);
     this.warnings = warnings.length;
     const reason = findings.map(({ message }) => message).join(' ');
@@ -47,4 +55,26 @@ export class SchemaMonitor implements OnModuleInit {
     }
     return findings;
   }
+
+  /** PostgreSQL needs 14 ms for it. While somebody locks a table, what was found before holds. */
+  private async compare(queries: Pick<DataSource, 'query'>, applied: readonly string[]) {
+    const isWell = !this.comparison.differences.some(({ isError }) => isError);
+    const isRecent = performance.now() < this.comparedAt + DATABASE_LIMITS.comparison;
+    if (!isWell || !isRecent || String(applied) !== this.applied) {
+      const lockTimeout = DATABASE_LIMITS.comparisonLock;
+      const comparison = compareTables(queries, applied, lockTimeout).catch((error: unknown) => {
+        if (sqlState(error) !== LOCK_TIMEOUT) {
+          throw error;
+        }
+        return this.comparison;
+      });
+      this.comparison = await comparison;
+      this.comparedAt = performance.now();
+      this.applied = String(applied);
+    }
+    return this.comparison;
+  }
 }
+
+/** SQLSTATE */
+const LOCK_TIMEOUT = '55P03';

@@ -87,7 +87,10 @@ export interface Finding {
 }
 
 /** Compares the database with what this code needs. @returns an empty list if it has everything. */
-export async function findingsOf(dataSource: Queries): Promise<Finding[]> {
+export async function findingsOf(
+  dataSource: Queries,
+  compare = (applied: readonly string[]) => compareTables(dataSource, applied),
+): Promise<Finding[]> {
   // Without the right to read it, nothing is pending, and the tables are not compared.
   let applied: string[] | undefined;
   try {
@@ -103,7 +106,7 @@ export async function findingsOf(dataSource: Queries): Promise<Finding[]> {
     }
   }
   const pending = notIn(applied ?? MIGRATION_NAMES);
-  const { differences } = await compareTables(dataSource, applied ?? []);
+  const { differences } = await compare(applied ?? []);
   const lacked = await lackedRights(dataSource, pending.length > 0);
   const states = [true, false].flatMap((isError) => {
     const text = isError

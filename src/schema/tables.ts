@@ -18,7 +18,7 @@ interface Part {
  */
 const PARTS = `
   with settings as materialized (
-    select set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO', true)
+    select set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO', true), set_config('lock_timeout', $2, true)
   ), tables as materialized (
     select oid, relname::text as name, relkind, relpersistence
       from settings, pg_class
@@ -90,9 +90,10 @@ const PARTS = `
   )
   select * from parts where definition is not null`;
 
-export const partsOf = (dataSource: Pick<DataSource, 'query'>): Promise<Part[]> =>
+export const partsOf = (dataSource: Pick<DataSource, 'query'>, lockTimeout = 0): Promise<Part[]> =>
   dataSource.query<Part[]>(PARTS, [
     ['pets', 'api_keys', 'idempotency_keys', 'orders', 'migrations'],
+    `${lockTimeout}`,
   ]);
 
 /** A part as a line of {@link TABLES}. */
@@ -125,13 +126,18 @@ export interface Comparison {
   additions: string[];
 }
 
-/** Compares the tables with what the migrations `applied` make. If this version does not know one, nothing is an error. */
+/**
+ * Compares the tables with what the migrations `applied` make. If this version does not know one, nothing is an error.
+ *
+ * @param lockTimeout milliseconds for which to wait for a table that somebody locks, for ever if 0; then an error 55P03.
+ */
 export async function compareTables(
   dataSource: Pick<DataSource, 'query'>,
   applied: readonly string[],
+  lockTimeout = 0,
 ): Promise<Comparison> {
   const isKnown = applied.every((name) => MIGRATION_NAMES.includes(name));
-  const found = await partsOf(dataSource);
+  const found = await partsOf(dataSource, lockTimeout);
   const isCitus = found.some(({ kind }) => kind === 'extension');
   const made = partsMadeBy(applied, isCitus);
   const find = (object: string, kind: string, among: Iterable<Part> = found) =>

@@ -164,7 +164,7 @@ const FIGURES: Record<string, string[]> = {
   'docs/operations.md': [
     `finishes the requests in progress, for at most ${seconds(limits.stopTimeout)} seconds`,
     `PostgreSQL cancels it after ${seconds(times.statement)} seconds`,
-    `They have ${limits.places} places, and a request takes one for each ${limits.rowsPerPlace} rows that it asks for. If all are taken, further requests are queued. A request of a key below its share enters at once, so the value can exceed ${limits.places}`,
+    `They have ${limits.places} places, and a request takes one for each ${limits.rowsPerPlace} rows that it asks for. If all are taken, further requests are queued. While a key has less than its share of the places, its requests are not queued, so the value can exceed ${limits.places}`,
     `set statement_timeout = '${times.statement}ms'`,
   ],
   'docs/reliability.md': [

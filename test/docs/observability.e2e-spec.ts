@@ -59,7 +59,8 @@ type Sample = [series: string, value: number];
 const samplesOf = (text: string): Sample[] =>
   Array.from(text.matchAll(/^(\w+)(?:\{(.*)\})? (\S+)$/gm), ([, name, labels, value]) => [
     `${name}{${[labels, 'job="animal-store"', 'instance="a"'].filter(Boolean).join()}}`,
-    Number(value),
+    // Jest's process, in which the service runs, may have more than the alert about memory allows.
+    name === 'process_resident_memory_bytes' ? 100 * 2 ** 20 : Number(value),
   ]);
 
 /** Asks promtool for the alerts that fire, or wait to, when the last scrapes lasts for an hour. @returns its output. */
@@ -71,7 +72,9 @@ async function promtool(scrapes: Sample[][], tests: object): Promise<string> {
       ['up{job="animal-store",instance="a"}', 1] as Sample,
     ]) {
       const values = series.get(name) ?? Array.from({ length: i }, () => '_');
-      series.set(name, [...values, `${value.toFixed(9)}${i === scrapes.length - 1 ? 'x240' : ''}`]);
+      const shown = Number.isNaN(value) ? 'NaN' : value.toFixed(9);
+      const further = Array.from({ length: i === scrapes.length - 1 ? 240 : 0 }, () => shown);
+      series.set(name, [...values, shown, ...further]);
     }
   });
   const input_series = Array.from(series, ([name, values]) => ({

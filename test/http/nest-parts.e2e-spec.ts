@@ -291,7 +291,14 @@ describe('a module that is added to the application', () => {
       { level: 'error', err: { response: details } },
       { level: 'error', err: { response: details } },
     ]);
-    expect(Object.keys(logged()[2])).toEqual(['level', 'time', 'request', 'reason', 'msg']);
+    expect(Object.keys(logged()[2])).toEqual([
+      'level',
+      'time',
+      'request',
+      'cause',
+      'reason',
+      'msg',
+    ]);
   });
 
   it("has in the log what it tells Nest's Logger, at its level", () => {
