@@ -27,7 +27,8 @@ WORKDIR /app
 # The files that package.json lists.
 COPY package.json ./
 COPY docs/guides docs/guides
-COPY docs/openapi.yaml docs/interface.md docs/
+COPY docs/interface.md docs/interface.md
+COPY docs/openapi.yaml docs/openapi.yaml
 COPY public public
 COPY scripts scripts
 COPY views views

@@ -203,7 +203,9 @@ describe('animal-store check', () => {
     expect(stdout).toContain(
       `ok    database: ${DATABASE}\nok    TLS: off: the connection is not encrypted\nok    server version: PostgreSQL `,
     );
-    expect(stdout).toContain('ok    migrations: all applied\nok    rights: all that');
+    expect(stdout).toContain(
+      'ok    migrations: all applied\nok    rights: all that the service needs\nok    tables: as',
+    );
     expect(stdout).not.toMatch(/FAIL|warn {2}/);
     expect(stdout).not.toContain(password);
     expect(await check({ DATABASE_URL })).toMatchObject({ failed: [] });
@@ -237,8 +239,9 @@ describe('animal-store check', () => {
     await locker.end();
     expect(code).toBe(1);
     expect(stdout).toContain('ok    migrations: all applied\n');
-    const [failed, ...others] = stdout.match(/^FAIL.+$/gm)!;
-    expect(failed).toMatch(
+    const [tables, sequence, ...others] = stdout.match(/^FAIL.+$/gm)!;
+    expect(tables).toMatch(`FAIL  tables: no result in 4 seconds. Session ${pid} `);
+    expect(sequence).toMatch(
       new RegExp(
         `^FAIL  sequence of pets: no result in 4 seconds. Session ${pid} \\(role \\w+, program 'a migration'\\) blocks \\d+\\. ` +
           `To end it, run: select pg_terminate_backend\\(${pid}\\);$`,
