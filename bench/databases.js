@@ -21,7 +21,7 @@ const folder = await mkdtemp(join(tmpdir(), 'animal-store-databases-'));
 const databases = [];
 try {
   for (const argument of process.argv.slice(2)) {
-    const [, name, url, readUrl] = /^([^=]+)=([^+]+)\+?(.*)$/.exec(argument);
+    const [, name, url, readUrl] = /^([^=]+)=([^+]+)\+?(.*)$/.exec(argument) ?? [];
     databases.push({ name, readUrl, ...(await prepare(url, readUrl)) });
   }
   for (let round = 0; round < ROUNDS; round += 1) {
@@ -88,6 +88,7 @@ async function measure({ name, key, cursorsFile, pids, server }, load, round) {
     seed: round,
     animals: ANIMALS,
     cursorsFile,
+    signal: new AbortController().signal,
   };
   await runWrk({ ...run, seconds: 2 });
   const before = await used();

@@ -43,15 +43,15 @@ export function connectingTo(sessions: Sessions): PoolConfig & Pick<Sessions, 'i
       let failure: unknown;
       try {
         super({ ...config, connectionString: urls[current], stream: () => socket });
-        const known = this.password;
-        if (passwordFile !== undefined) {
-          // pg calls it when the server asks. Its types have it in the configuration only, where the URL overrides it.
-          Object.assign(this, { password: () => passwordIn(passwordFile) ?? known });
-        }
       } catch (error) {
         // A file of the URL is missing. The pool expects errors only from `connect`.
         super(config);
         failure = error;
+      }
+      const known = this.password;
+      if (passwordFile !== undefined) {
+        // pg calls it when the server asks. Its types have it in the configuration only, where the URL overrides it.
+        Object.assign(this, { password: () => passwordIn(passwordFile) ?? known });
       }
       [this.server, this.socket, this.failure] = [current, socket, failure];
     }
