@@ -58,8 +58,8 @@ const CALLER = '00f067aa0ba902b7';
     );
     expect(seen.toSorted()).toEqual([
       `a < GET /v1/pets/:petId < ${CALLER}`,
-      'a < pg.query:pets-by-id postgres < GET /v1/pets/:petId',
       'a < pg.query:keys-by-hash postgres < GET /v1/pets/:petId',
+      'a < pg.query:pets-by-id postgres < GET /v1/pets/:petId',
       `b < GET /v1/pets < ${CALLER}`,
       'b < pg.query:pets-pages postgres < GET /v1/pets',
       `c < GET /v1/pets < ${CALLER}`,
