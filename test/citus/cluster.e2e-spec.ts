@@ -14,6 +14,7 @@ import { read } from '../support/documents.js';
 import { createGrantedRole, dropGrantedRole, roleOf } from '../support/granted-role.js';
 import { startService, type TestService, useRealTimes } from '../support/service.js';
 import { until } from '../support/until.js';
+import { Project } from '../support/project.js';
 
 useRealTimes();
 
@@ -95,12 +96,17 @@ describe('a database whose migrations were applied before the extension', () => 
 });
 
 describe('a worker', () => {
+  const project = Project.ofTests();
+
   it('is refused by every command, and gets no tables', async () => {
     const url = await createDatabase();
     await createExtension(url);
     const [worker] = await workersOf(url);
+    const variables = { DATABASE_URL: worker! };
     for (const command of ['migrate run', 'migrate sql', 'check', 'keys list', 'seed 1', 'serve']) {
-      const { code, stdout, stderr } = await runHere(command, { DATABASE_URL: worker! });
+      const isServe = command === 'serve';
+      const outcome = isServe ? project.run('serve', [], variables) : runHere(command, variables);
+      const { code, stdout, stderr } = await outcome;
       expect([command, code]).toEqual([command, 1]);
       expect(`${stdout}${stderr}`).toContain('is a worker of Citus');
     }
