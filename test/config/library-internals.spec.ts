@@ -9,13 +9,13 @@ it.each([
     'pg',
     '8.23.1',
     `Query reads inherited members of its configuration (src/database/statement.ts).
-     A client has processID, and a query may have query_timeout (src/database/servers.ts).
+     A client has processID and connection.stream, its socket, and a query may have query_timeout (src/database/servers.ts).
      Some errors have no code, but these messages (DRIVER_ERRORS in src/errors/database-error.ts).`,
   ],
   [
     'pg-pool',
     '3.14.0',
-    'A client whose _ending is true is not used again (closeAfter in src/database/pool.ts).',
+    'A client whose _queryable is false, as after breakOff, is not used again (closeAfter in src/database/pool.ts).',
   ],
   [
     'typeorm',
