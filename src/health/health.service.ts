@@ -79,6 +79,7 @@ export class HealthService {
   /** What keeps the database from serving. */
   private async obstaclesOn(session: PoolClient): Promise<Obstacle[]> {
     const { rows } = await session.query(REFUSAL);
+    // No duration: the setting of this machine's clock is what is compared.
     const seconds = Math.round(Date.now() / 1000 - rows[0].now);
     this.clockAhead = Math.abs(seconds) > CLOCK_TOLERANCE ? seconds : undefined;
     if (rows[0].reason !== null) {

@@ -34,6 +34,7 @@ describe('EmbeddedPostgres', () => {
     await expect(file).rejects.toThrow('ENOENT');
   });
 
+  // Skipped for others: only root may give a folder to another account, and reads what it must not.
   const itOfRoot = process.getuid?.() === 0 ? it : it.skip;
 
   itOfRoot('does not let root use a folder of another account', async () => {
