@@ -20,6 +20,12 @@ interface Queue {
   places: number;
 }
 
+/** A request that has arrived, and waits to be handled. */
+interface Arrival {
+  /** Missing when its client has left: the memory of many such requests must not wait for their turn. */
+  response?: Response;
+}
+
 /** A request with a valid key that is in its handler, or waits for it. */
 interface Admitted {
   queue: Queue;
@@ -42,8 +48,11 @@ export class Gate implements Arrivals {
 
   /** By network. */
   private readonly unread = new Turns<string, Socket>();
-  /** By the id of a key, or by network. */
-  private readonly arrived = new Turns<string, Response>();
+  /** By the id of a remembered key, and of others by network. */
+  private readonly known = new Turns<string, Arrival>();
+  private readonly strangers = new Turns<string, Arrival>();
+  /** Whose turn it was, counted through both. */
+  private turn = 0;
   private readonly waiting = new Turns<Queue, Admitted>();
   private readonly callers = new Map<string, Caller>();
   /** Of all callers: their requests, the places that those take in handlers, and the queues that have some. */
@@ -51,6 +60,8 @@ export class Gate implements Arrivals {
   private places = 0;
   private busyQueues = 0;
   private isReading = false;
+  private isHandling = false;
+  private isCrowded = false;
   private hasFlooded = false;
   private hasAccepted = false;
   private overdue?: NodeJS.Timeout;
@@ -79,12 +90,17 @@ export class Gate implements Arrivals {
     this.readNextLater();
   }
 
+  crowded(isCrowded: boolean): void {
+    this.isCrowded = isCrowded;
+    this.handleLater();
+  }
+
   arrive(response: Response, network: string): void {
-    if (this.arrived.size === 0) {
-      setImmediate(this.handleSome);
-    }
-    // No network is named like an id.
-    this.arrived.add(this.recognize(response.req) ?? network, response);
+    const keyId = this.recognize(response.req);
+    const arrival: Arrival = { response };
+    response.onceClosed.push(() => (arrival.response = undefined));
+    (keyId === undefined ? this.strangers : this.known).add(keyId ?? network, arrival);
+    this.handleLater();
   }
 
   /**
@@ -137,23 +153,38 @@ export class Gate implements Arrivals {
     }
   }
 
+  /** Each has a turn in a round. */
+  private get queuesWithTurns(): number {
+    return this.known.queueCount + (this.isCrowded ? 0 : this.strangers.queueCount);
+  }
+
+  private handleLater(): void {
+    if (!this.isHandling && this.queuesWithTurns > 0) {
+      this.isHandling = true;
+      setImmediate(this.handleSome);
+    }
+  }
+
   /** While connections are accepted, which is one in a turn of the event loop, turns are short. */
   private readonly handleSome = (): void => {
+    this.isHandling = false;
     const { places, requestsPerTurn } = this.limits;
     let left = this.hasAccepted
-      ? Math.max(2 * this.arrived.queueCount, requestsPerTurn / 2)
+      ? Math.max(2 * this.queuesWithTurns, requestsPerTurn / 2)
       : Math.max(requestsPerTurn, places - this.places);
+    // A stranger's takes no place, and may have a large response.
+    const ofStranger = this.hasAccepted ? 1 : left / requestsPerTurn;
     this.hasAccepted = false;
-    while (left > 0 && this.arrived.size > 0) {
-      const response = this.arrived.next()!;
-      if (!response.req.socket.destroyed) {
-        left -= 1;
+    while (left > 0 && this.queuesWithTurns > 0) {
+      this.turn = (this.turn + 1) % this.queuesWithTurns;
+      const isKnown = this.turn < this.known.queueCount;
+      const { response } = (isKnown ? this.known : this.strangers).next()!;
+      if (response?.req.socket.destroyed === false) {
+        left -= isKnown ? 1 : ofStranger;
         this.handle(response);
       }
     }
-    if (this.arrived.size > 0) {
-      setImmediate(this.handleSome);
-    }
+    this.handleLater();
   };
 
   /** No number of keys with many requests keeps out one with few. */

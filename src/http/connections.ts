@@ -14,6 +14,8 @@ export interface Readers {
   mustWait(network: string): boolean;
   /** A client sent far too many requests at once. */
   flooded(): void;
+  /** Whether requests without a remembered key wait, until it is known how many bytes clients have not read. */
+  crowded(isCrowded: boolean): void;
 }
 
 /**
@@ -42,7 +44,7 @@ export class Connections {
     private readonly readers: Readers,
     private readonly isProxy: (address: string) => boolean,
   ) {
-    this.held = new HeldBytes(limits, () => this.bySocket.values());
+    this.held = new HeldBytes(limits, () => this.bySocket.values(), readers);
   }
 
   accept(socket: Socket): void {

@@ -81,7 +81,7 @@ Object.setPrototypeOf(Request.prototype, express.request);
 /** A response. Its acts are not listeners of events, which would take a tenth of a request's time. */
 export class Response extends ExpressResponse {
   declare req: Request;
-  /** Called with its `Content-Length` when the handler ends it. */
+  /** Called with its `Content-Length` when its headers are complete, and it has a body. */
   declare readonly note: (bytes: number) => void;
   /** Called once when the handler ends it, which the client may read later or never, or when the client has left. */
   readonly onceEnded: (() => void)[] = [];
@@ -94,9 +94,15 @@ export class Response extends ExpressResponse {
       // Node would read the rest without limit if nobody did.
       this.req.resume();
     }
-    super.end(...content);
-    this.note(Number(this.getHeader('Content-Length') ?? 0));
-    return this;
+    return super.end(...content);
+  }
+
+  /** Node calls it too, before the first bytes of a body. */
+  override writeHead(...head: any[]): this {
+    if (this.req.method !== 'HEAD') {
+      this.note(Number(this.getHeader('Content-Length') ?? 0));
+    }
+    return super.writeHead(...(head as [number]));
   }
 
   noteClosed(): void {

@@ -22,7 +22,7 @@ export class HttpLimits {
   places = 128;
   /** Rows that a request asks for with `limit`, for each place that it takes. */
   rowsPerPlace = 16;
-  /** Requests that a turn of the event loop begins to handle, or as many as there are free {@link places}. */
+  /** Requests that a turn of the event loop begins to handle; with a remembered key, or as many as there are free {@link places}. */
   requestsPerTurn = 8;
   /** Bytes of a request body; a longer one is rejected with 413. */
   bodyBytes = 16 * 1024;

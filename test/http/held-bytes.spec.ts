@@ -12,13 +12,37 @@ function waitingConnection(limits: HttpLimits) {
   return { connection, resetAndDestroy };
 }
 
-it('a client that has received nothing yet has its time, however long the service has run', async () => {
+it('a client that has received nothing yet has its time, however long the service has run', () => {
   const limits = Object.assign(new HttpLimits(), { socketTimeout: performance.now() / 2 });
   const { connection, resetAndDestroy } = waitingConnection(limits);
-  const held = new HeldBytes(limits, () => [connection]);
-  await held.check();
+  const held = new HeldBytes(limits, () => [connection], { crowded: () => {} });
+  held.check();
   expect(resetAndDestroy).not.toHaveBeenCalled();
   limits.socketTimeout = 0;
-  await held.check();
+  held.check();
   expect(resetAndDestroy).toHaveBeenCalledTimes(1);
+});
+
+it('strangers wait from the moment at which much is to be sent, and until those that do not read are reset', async () => {
+  const limits = Object.assign(new HttpLimits(), { heldBytes: 8 });
+  const { connection, resetAndDestroy } = waitingConnection(limits);
+  const states: [boolean, number][] = [];
+  const checked = new Promise<void>((resolve) => {
+    const crowded = (isCrowded: boolean) => {
+      states.push([isCrowded, resetAndDestroy.mock.calls.length]);
+      if (!isCrowded) {
+        resolve();
+      }
+    };
+    const held = new HeldBytes(limits, () => [connection], { crowded });
+    held.note(2);
+    expect(states).toEqual([]);
+    held.note(1);
+  });
+  expect(states).toEqual([[true, 0]]);
+  await checked;
+  expect(states).toEqual([
+    [true, 0],
+    [false, 1],
+  ]);
 });

@@ -3,6 +3,7 @@ import { EventEmitter } from 'node:events';
 /** What the gate uses of a response, and of its request. */
 export class FakeResponse {
   readonly onceEnded: (() => void)[] = [];
+  readonly onceClosed: (() => void)[] = [];
   readonly req;
 
   /** @param name that of the request. @param deadline that of the request: `performance.now()`. */
