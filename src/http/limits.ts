@@ -11,7 +11,7 @@ export class HttpLimits {
   /** Such requests of all open connections, which take up to 2 KB each. Beyond that, a flood's connection is closed. */
   excess = 30_000;
   /** Between a flood and the next connection that waits for its turn to be read. */
-  floodPause = 25;
+  floodPause = 15;
   /** Requests without a complete response. For one more, the idlest such connection is closed, or its own if it has two. */
   pendingRequests = 12_000;
   /** Bytes that are held for clients: of heads, of bodies that are arriving, and of responses that they have not read. */
