@@ -5,7 +5,7 @@ import { PROJECT_ROOT } from '../config/project-root.js';
 
 /** The guides, `docs/guides/<name>.md`, in the order in which pages list them, and `docs/interface.md`. */
 const GUIDES =
-  'getting-started authentication pagination errors retries web-pages typescript-client generated-clients deprecation not-supported';
+  'getting-started authentication pagination errors retries web-pages generated-clients deprecation not-supported';
 
 const markdown = new Marked({
   renderer: {

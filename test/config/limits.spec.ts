@@ -151,7 +151,7 @@ const FIGURES: Record<string, string[]> = {
     `without a complete response | ${figure(limits.pendingRequests)} |`,
   ],
   'ARCHITECTURE.md': [
-    `is ${seconds(limits.deadline)} seconds after it has arrived, with its body. A use of a session that has begun by then ends within ${seconds(times.use)} seconds`,
+    `is ${seconds(limits.deadline)} seconds after it has arrived, with its body`,
     `${figure(limits.backlog)} connections | until the event loop`,
     `${figure(limits.connections)} connections | one at a time, ${limits.floodPause} ms after another flood`,
     `${figure(limits.pendingRequests)} requests, ${limits.requestsPerConnection} of a connection | ${limits.requestsPerTurn} or more in each turn`,
@@ -163,7 +163,6 @@ const FIGURES: Record<string, string[]> = {
   ],
   'docs/operations.md': [
     `finishes the requests in progress, for at most ${seconds(limits.stopTimeout)} seconds`,
-    `PostgreSQL cancels it after ${seconds(times.statement)} seconds`,
     `They have ${limits.places} places, and a request takes one for each ${limits.rowsPerPlace} rows that it asks for. If all are taken, further requests are queued. While a key has less than its share of the places, its requests are not queued, so the value can exceed ${limits.places}`,
     `set statement_timeout = '${times.statement}ms'`,
   ],

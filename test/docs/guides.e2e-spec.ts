@@ -81,23 +81,11 @@ describe('the samples of the guides', () => {
     const args = ['node_modules/typescript/bin/tsc', ...options.split(' '), ...files];
     const { stdout } = await Program.start(process.execPath, args, { cwd: folder }).outcome;
     expect(stdout).toBe('');
-    expect(files.length).toBeGreaterThan(5);
+    expect(files.length).toBeGreaterThan(1);
   });
 
   /** The first response breaks off, others are 503 with `Retry-After: 1`. Writes the seconds from the first request to the last. */
-  const OUTAGE: Record<string, string> = {
-    typescript: `
-    let clock = 0;
-    let last = 0;
-    Date.now = () => clock;
-    globalThis.setTimeout = ((done: () => void, wait: number) => ((clock += wait), setImmediate(done))) as any;
-    const cut = new ReadableStream({ start: (body) => body.error(new TypeError('terminated')) });
-    globalThis.fetch = async () => {
-      last = clock;
-      return clock === 0 ? new Response(cut) : new Response('{}', { status: 503, headers: { 'Retry-After': '1' } });
-    };
-    process.on('exit', () => console.log(last / 1000));`,
-    python: `
+  const OUTAGE = `
 import atexit, http.client, io, time, urllib.error, urllib.request
 clock = last = 0
 def sleep(seconds):
@@ -109,21 +97,16 @@ def open_url(self, request, data=None, timeout=None):
     raise http.client.IncompleteRead(b"") if clock == 0 else urllib.error.HTTPError("", 503, "", {"Retry-After": "1"}, io.BytesIO(b'{"code":"unavailable"}'))
 time.monotonic, time.sleep, urllib.request.OpenerDirector.open = lambda: clock, sleep, open_url
 atexit.register(lambda: print(last))
-`,
-  };
-  itWith('python3').each(Object.keys(OUTAGE))(
-    'of retries in %s go on for at least 30 seconds',
-    async (language) => {
-      const sample = SAMPLES.find((it) => it.guide === 'retries' && it.language === language)!;
-      const env = { BASE: 'http://127.0.0.1/v1', KEY: 'key' };
-      const { code, stdout } = await run(language, OUTAGE[language] + sample.code, env);
-      expect(code).toBe(1);
-      expect(Number(stdout)).toBeGreaterThanOrEqual(30);
-      expect(Number(stdout)).toBeLessThan(45);
-    },
-  );
+`;
+  itWith('python3')('of retries go on for at least 30 seconds', async () => {
+    const sample = SAMPLES.find((it) => it.guide === 'retries' && it.language === 'python')!;
+    const env = { BASE: 'http://127.0.0.1/v1', KEY: 'key' };
+    const { code, stdout } = await run('python', OUTAGE + sample.code, env);
+    expect(code).toBe(1);
+    expect(Number(stdout)).toBeGreaterThanOrEqual(30);
+    expect(Number(stdout)).toBeLessThan(45);
+  });
 
-  const SAMPLES_OF_CREATE = Object.keys(OUTAGE).map((language) => ['retries', language] as const);
   const NOT_PROMISED = [
     ['a redirect', 301, { Location: '/v1/pets' }, ''],
     ['a list with 200', 200, {}, '[{"id":1}]'],
@@ -132,7 +115,10 @@ atexit.register(lambda: print(last))
     ['HTML', 201, {}, '<html>'],
     ['no body', 204, {}, ''],
   ] as const;
-  itWith('python3').each([...SAMPLES_OF_CREATE, ['pagination', 'typescript'] as const])(
+  itWith('python3').each([
+    ['retries', 'python'],
+    ['pagination', 'typescript'],
+  ] as const)(
     'fail if a response is not what they expect: %s in %s',
     async (guide, language) => {
       const sample = SAMPLES.find((it) => it.guide === guide && it.language === language)!;

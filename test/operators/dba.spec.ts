@@ -364,14 +364,10 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
 
   it('has in docs/orders.md the rights and the statements of a store', async () => {
     const blocks = read('docs/orders.md').matchAll(/```sql\n(.*?)```/gs);
-    const [inserts, update, role] = Array.from(blocks, ([, sql]) => sql!) as [
-      string,
-      string,
-      string,
-    ];
+    const [statements, role] = Array.from(blocks, ([, sql]) => sql!) as [string, string];
     await asSuperuser(`${role} alter role store password 'x'; truncate orders restart identity`);
     const asStore = (sql: string) => rowsOf(urlOf('store', 'x', server), sql);
-    await asStore(inserts + update);
+    await asStore(statements);
     const statuses = await asStore('select status from orders order by id');
     expect(statuses).toEqual([['approved'], ['delivered']]);
     for (const sql of ['select from api_keys', 'delete from orders', 'delete from pets']) {

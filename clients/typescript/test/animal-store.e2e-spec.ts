@@ -32,8 +32,6 @@ const CHROMIUM = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/go
   (path) => existsSync(path),
 );
 
-const GUIDE = 'docs/guides/typescript-client.md';
-
 const PRELUDE = [
   `import { AnimalStore, type StoreErrorCode } from '@example/animal-store-client';`,
   `const store = new AnimalStore('', '');`,
@@ -101,9 +99,7 @@ describe('the package of the TypeScript client', () => {
     const archives = packages.map(({ filename }) => `./${filename}`);
     await run('npm', ['install', '--offline', '--ignore-scripts', ...archives], folder);
     await writeFile(join(folder, 'sample.ts'), codeOf('typescript'));
-    for (const [, file, code] of read(GUIDE).matchAll(/^```\w+ (\S+)\n(.+?)\n```$/gms)) {
-      await writeFile(join(folder, file!), code!);
-    }
+    await cp(join(PACKAGE, 'examples'), folder, { recursive: true });
     await writeFile(join(folder, 'mistakes.ts'), [...PRELUDE, ...MISTAKES].join('\n'));
     const compilation = run(process.execPath, [TSC, '--pretty', 'false', '-p', '.'], folder);
     errors = (await compilation.catch(({ stdout }) => stdout as string)).match(/^\S.*$/gm) ?? [];
@@ -111,13 +107,16 @@ describe('the package of the TypeScript client', () => {
   });
   beforeEach(() => service.query('truncate pets restart identity cascade'));
 
-  it('has its build, types and README, brings openapi-fetch only, and leaves no file that git would add', async () => {
+  it('has its build, types, examples and README, brings openapi-fetch only, and leaves no file that git would add', async () => {
     const { files, filename } = packages[0]!;
     expect(files).toEqual(
       expect.arrayContaining(['README.md', 'dist/index.js', 'dist/index.d.ts']),
     );
     const others = /^(?!(README\.md|package\.json|dist\/.+\.(js|d\.ts))$)/;
-    expect(files.filter((path) => others.test(path))).toEqual([]);
+    const examples = await readdir(join(PACKAGE, 'examples'));
+    expect(files.filter((path) => others.test(path)).toSorted()).toEqual(
+      examples.map((name) => `examples/${name}`).toSorted(),
+    );
     const installed = await readdir(join(folder, 'node_modules'));
     const expected = ['@example', 'openapi-fetch', 'openapi-typescript-helpers'];
     expect(installed.filter((name) => !name.startsWith('.')).toSorted()).toEqual(expected);
@@ -331,7 +330,7 @@ describe('the package of the TypeScript client', () => {
     expect(await service.query('select id from pets')).toHaveLength(1);
   });
 
-  describe('the programs of the guide', () => {
+  describe('the examples', () => {
     const ROWS = process.env['TEST_LENGTH'] === 'full' ? 20_000 : 2_000;
     let server: OtherServer;
     let cwd: string;

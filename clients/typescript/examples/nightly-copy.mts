@@ -1,0 +1,22 @@
+// Copies all pets into pets.ndjson, a page in each line. If it is interrupted, start it again: it continues after the
+// last page that it wrote.
+import { appendFileSync, existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { AnimalStore, type Page, parse, stringify } from '@example/animal-store-client';
+
+const { BASE = '', KEY = '' } = process.env;
+const store = new AnimalStore(BASE, KEY, {
+  retryFor: 600_000,
+  onRetry: ({ wait, error }) => console.warn(`${error.message} Again in ${Math.ceil(wait)} ms.`),
+});
+
+// Each line is a page. The last one may be incomplete.
+const FILE = 'pets.part';
+const lines = existsSync(FILE) ? readFileSync(FILE, 'utf8').split('\n').slice(0, -1) : [];
+writeFileSync(FILE, lines.map((line) => `${line}\n`).join(''));
+const last = lines.length > 0 ? (parse(lines.at(-1)!) as Page) : undefined;
+if (last === undefined || last.cursor !== undefined) {
+  for await (const page of store.pages({ cursor: last?.cursor })) {
+    appendFileSync(FILE, `${stringify(page)}\n`);
+  }
+}
+renameSync(FILE, 'pets.ndjson');
