@@ -93,7 +93,7 @@ async function admit(keys: ApiKeys, { name }: { name: string }): Promise<void> {
     key === PUBLIC_KEY && (NODE_ENV === 'production' || !LOOPBACK.test(PUBLISHED_HOST));
   if (isRefused || !isApiKey(key) || !(await keys.admit(key, name))) {
     const fault = isRefused
-      ? 'is public, so it is refused in production, and unless HOST is a loopback address'
+      ? 'is public, so it is refused in production, and unless HOST, or PUBLISHED_ADDRESS of Docker Compose, is a loopback address'
       : `is ${isApiKey(key) ? 'revoked or expired' : 'not a key that this service could have issued'}`;
     throw new OperatorError(
       `LOCAL_API_KEY ${fault}. Make one with animal-store keys create --name local, and put it into .env.`,

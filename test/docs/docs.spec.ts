@@ -76,9 +76,10 @@ describe('.env.example', () => {
   const EXAMPLE = read('.env.example');
   const variables = parseEnv(EXAMPLE) as Record<string, string>;
   /** Those of docker-compose.yml alone. */
-  const OF_COMPOSE = ['DATABASE_PORT', 'BALANCER_PORT', 'PROMETHEUS_PORT', 'GRAFANA_PORT'];
-  /** Compose sets its own. */
-  const NOT_OF_COMPOSE = /^DATABASE_(?:(?:READ_)?URL(?:_FILE)?|POOLER)$/;
+  const PORTS = ['DATABASE_PORT', 'BALANCER_PORT', 'PROMETHEUS_PORT', 'GRAFANA_PORT'];
+  const OF_COMPOSE = ['PUBLISHED_ADDRESS', ...PORTS];
+  /** Compose sets its own. It publishes at no name, such as localhost, and not at `*`, which HOST may be. */
+  const NOT_OF_COMPOSE = /^(?:HOST|DATABASE_(?:(?:READ_)?URL(?:_FILE)?|POOLER))$/;
   const { services } = parse(read('docker-compose.yml'), { merge: true });
 
   it('has exactly the variables that are read, explains each, and changes nothing if it is used as it is', () => {
@@ -102,6 +103,7 @@ describe('.env.example', () => {
     expect(environment.DATABASE_URL).toMatch(/@db:5432\/animals$/);
     expect(services.migrate.environment).toEqual(environment);
     expect(ports[0]).toMatch(`${environment.PUBLISHED_HOST}:`);
+    expect(read('docker-compose.yml')).not.toMatch(/\$\{?HOST\b/);
   });
 
   it('is beside a docker-compose.yml that mounts, and watches, only what exists', () => {
