@@ -353,4 +353,54 @@ describe('a migration that builds or drops an index concurrently', () => {
     expect(await revertMigration(url)).toBe(NAMES.at(-1));
     expect(await isValid(url)).toBe(true);
   });
+
+  it('shows on a terminal which phase the build is in, and how far', async () => {
+    const url = await newMigratedDatabase();
+    const hold = 'pg_advisory_xact_lock(0, 0)';
+    await query(
+      url,
+      `create function held(id bigint) returns bigint immutable language plpgsql as
+         $$ begin if id = 500 then perform ${hold}; end if; return id; end $$`,
+      `insert into pets (name, category_id) select repeat('x', 255), n from generate_series(1, 1000) as n`,
+    );
+    const HELD: Migration = {
+      ...LATER[0]!,
+      name: 'IndexHeld1800000000001',
+      up: async (session) =>
+        void session.query('create index concurrently held on pets (held(id))'),
+    };
+    (migrations as Migration[]).push(HELD);
+    Object.defineProperty(process.stderr, 'isTTY', { value: true, configurable: true });
+    let shown = '';
+    const write = jest.spyOn(process.stderr, 'write').mockImplementation((text) => {
+      shown += String(text);
+      return true;
+    });
+    const told = jest.spyOn(console, 'error').mockImplementation(() => {});
+    const holder = new Client({ connectionString: url });
+    await holder.connect();
+    try {
+      await holder.query(`begin; select ${hold}`);
+      const running = runMigrations(url);
+      const { phase, done, total } = await until('the build is held', () =>
+        ask(
+          url,
+          `select phase, blocks_done as done, blocks_total as total
+             from pg_stat_progress_create_index join pg_locks using (pid)
+            where locktype = 'advisory' and not granted and datname = current_database()`,
+        ),
+      );
+      expect(Number(done)).toBeGreaterThan(1);
+      expect(Number(done)).toBeLessThan(Number(total) - 1);
+      const line = new RegExp(`${phase} [=-]+ \\d+ % \\| ${done} of ${total} \\| \\d+/s \\| `);
+      await until(`it says ${line}`, () => line.test(shown));
+      await holder.query('commit');
+      expect(await running).toEqual([...NAMES, HELD.name]);
+    } finally {
+      Reflect.deleteProperty(process.stderr, 'isTTY');
+      [write, told].forEach((spy) => spy.mockRestore());
+      (migrations as Migration[]).pop();
+      await holder.end();
+    }
+  });
 });
