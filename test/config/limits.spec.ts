@@ -156,19 +156,18 @@ const FIGURES: Record<string, string[]> = {
     `${figure(limits.connections)} connections | one at a time, ${limits.floodPause} ms after another flood`,
     `${figure(limits.pendingRequests)} requests, ${limits.requestsPerConnection} of a connection | ${limits.requestsPerTurn} or more in each turn`,
     `${limits.bodyBytes / KIB} KiB, ${figure(limits.bodyChunks)} chunks | ${seconds(limits.requestTimeout)} seconds`,
-    `${figure(limits.admittedRequests)} requests, of one key ${figure(limits.admittedRequests / 2)}; ${limits.places} places`,
+    `${figure(limits.admittedRequests)} requests, of one key ${figure(limits.admittedRequests / 2)}; ${limits.places} places, one for each ${limits.rowsPerPlace} rows`,
     `${times.requestsPerStatement} requests, ${figure(times.rowsPerStatement)} rows; ${times.statementsPerLane} statements of a lane`,
     `${seconds(times.statement)} seconds, ${seconds(times.use)} for a use of a session`,
     `${limits.heldBytes / MIB} MiB for all | ${seconds(limits.socketTimeout)} seconds without progress`,
   ],
   'docs/operations.md': [
     `finishes the requests in progress, for at most ${seconds(limits.stopTimeout)} seconds`,
-    `They have ${limits.places} places, and a request takes one for each ${limits.rowsPerPlace} rows that it asks for. If all are taken, further requests are queued. While a key has less than its share of the places, its requests are not queued, so the value can exceed ${limits.places}`,
     `set statement_timeout = '${times.statement}ms'`,
   ],
+  '.env.example': [`Default: ${seconds(limits.keepAliveTimeout)}.`],
   'docs/reliability.md': [
-    `closes a connection after ${seconds(limits.headersTimeout)} seconds without complete headers, ${seconds(limits.requestTimeout)} without the complete body, ${seconds(limits.socketTimeout)} to ${seconds(3 * limits.socketTimeout)} without reading its response, or ${seconds(limits.keepAliveTimeout)} without a request`,
-    `If more than ${figure(limits.backlog)} connections are opened at once`,
+    `after ${seconds(limits.socketTimeout)} to ${seconds(3 * limits.socketTimeout)} seconds without reading its response`,
   ],
 };
 
