@@ -32,22 +32,19 @@ export const ERRORS = {
 export type ErrorCode = keyof typeof ERRORS;
 
 /** Why a response is 503, for the metric and the log: set where the error is made. docs/operations.md describes each. */
-export const UNAVAILABLE_CAUSES = [
-  'no_session',
-  'connection_lost',
-  'database_slow',
-  'refused',
-  'read_only',
-  'disk_full',
-  'conflict',
-  'overdue',
-  'over_share',
-  'stopping',
-  'not_ready',
-  'other',
-] as const;
-
-export type UnavailableCause = (typeof UNAVAILABLE_CAUSES)[number];
+export type UnavailableCause =
+  | 'no_session'
+  | 'connection_lost'
+  | 'database_slow'
+  | 'refused'
+  | 'read_only'
+  | 'disk_full'
+  | 'conflict'
+  | 'overdue'
+  | 'over_share'
+  | 'stopping'
+  | 'not_ready'
+  | 'other';
 
 /**
  * An error for the client, whose `message` never contains a stack trace, SQL or a message of the database driver. The

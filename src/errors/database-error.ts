@@ -36,9 +36,7 @@ export class SessionTimeoutError extends Error {
 
 /**
  * Whether the database cannot serve the request now, but may later: there is no session, its socket failed, PostgreSQL
- * ended it (FATAL), or the error has an SQLSTATE of {@link STATES} (PostgreSQL, appendix A). 42501 of these routines: a
- * policy of row-level security. 54000 of these: no transaction ids are left. XX000 of these routines of Citus: a worker was
- * lost, or reported such an error.
+ * ended it (FATAL), or the error is one of {@link UNAVAILABLE}.
  */
 export const isUnavailable = (error: unknown): boolean => unavailableCause(error) !== undefined;
 
@@ -59,31 +57,28 @@ export function unavailableCause(error: unknown): UnavailableCause | undefined {
       (error instanceof Error && DRIVER_ERRORS.test(message));
     return isLost ? 'connection_lost' : undefined;
   }
-  const [, cause] = STATES.find(([states]) => states.test(state)) ?? [];
-  const isPolicy = state === '42501' && /^(check_enable_rls|ExecWithCheckOptions)$/.test(routine);
-  const hasNoIds = state === '54000' && /^GetNew(Transaction|MultiXact)Id$/.test(routine);
-  const isLost = state === 'XX000' && LOST_WORKER.test(routine);
-  if (cause !== undefined) {
-    return cause;
-  }
-  return isLost
-    ? 'connection_lost'
-    : isPolicy || hasNoIds || severity === 'FATAL'
-      ? 'refused'
-      : undefined;
+  const [, cause] = UNAVAILABLE.find(([errors]) => errors.test(`${state} ${routine}`)) ?? [];
+  return cause ?? (severity === 'FATAL' ? 'refused' : undefined);
 }
 
-const LOST_WORKER =
-  /^(ReportResultError|FinishRemoteTransactionPrepare|MarkRemoteTransactionFailed|CheckRemoteTransactionsHealth|TransactionStateMachine|ScheduleNextPlacementExecution)$/;
-
-/** The first one counts. 57P0x: the server shuts down or recovers. 53: it lacks connections or memory. 58: a system error. */
-const STATES: readonly [RegExp, UnavailableCause][] = [
+/** By SQLSTATE (PostgreSQL, appendix A) and, where that says too little, by PostgreSQL's routine. The first one counts. */
+const UNAVAILABLE: readonly [RegExp, UnavailableCause][] = [
   [/^08/, 'connection_lost'],
   [/^25006/, 'read_only'],
   [/^53100/, 'disk_full'],
   [/^(40001|40P01|55P03)/, 'conflict'],
   [/^(57014|25P04)/, 'database_slow'],
+  // It lacks connections or memory; shuts down or recovers; has an error of the system.
   [/^(53|57P0|58)/, 'refused'],
+  // A policy of row-level security.
+  [/^42501 (check_enable_rls|ExecWithCheckOptions)$/, 'refused'],
+  // No transaction ids are left.
+  [/^54000 GetNew(Transaction|MultiXact)Id$/, 'refused'],
+  // Citus lost a worker, or a worker reported such an error.
+  [
+    /^XX000 (ReportResultError|FinishRemoteTransactionPrepare|MarkRemoteTransactionFailed|CheckRemoteTransactionsHealth|TransactionStateMachine|ScheduleNextPlacementExecution)$/,
+    'connection_lost',
+  ],
 ];
 
 const SOCKET_ERRORS = /^(ECONNRESET|ECONNABORTED|EPIPE|EPROTO|ERR_SSL|ETIMEDOUT|EHOST|ENETUNREACH)/;
