@@ -58,6 +58,7 @@ export class AppModule {
       { provide: HttpLimits, useValue: limits },
       { provide: Gate, useValue: gate },
       AccessLog,
+      ErrorFilter,
       OpenApiDocument,
       {
         provide: Standbys,
@@ -86,7 +87,6 @@ export class AppModule {
       controllers: [IndexController, ...(environment.DOCS === 'on' ? [DocsController] : [])],
       providers: [
         ...shared,
-        ErrorFilter,
         ...[BearerGuard, ...rateLimit, BodyGuard, AdmissionGuard].map((useClass) => ({
           provide: APP_GUARD,
           useClass,

@@ -7,10 +7,11 @@ import {
   type OnApplicationBootstrap,
   type OnApplicationShutdown,
 } from '@nestjs/common';
+import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
 import { collectDefaultMetrics, Gauge } from 'prom-client';
 import { Environment } from '../config/environment.js';
 import { VERSION } from '../config/project-root.js';
-import { ApiError, ERRORS } from '../errors/api-error.js';
+import { ErrorFilter } from '../errors/error.filter.js';
 import { OperatorError } from '../errors/operator-error.js';
 import type { Response } from '../http/express-classes.js';
 import { Gate } from '../gate/gate.js';
@@ -31,6 +32,7 @@ export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutd
     private readonly environment: Environment,
     @Inject(LOGGER) logger: Logger,
     httpLimits: HttpLimits,
+    errors: ErrorFilter,
   ) {
     const { registry } = metrics;
     collectDefaultMetrics({ register: registry });
@@ -46,15 +48,8 @@ export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutd
     adapter.use(adapter.rejectMalformed);
     adapter.get('/metrics', (_request: unknown, response: Response) => this.send(response));
     adapter.setNotFoundHandler();
-    adapter.setErrorHandler(
-      (error: unknown, _request: unknown, response: Response, _next: unknown) => {
-        const { code, message } =
-          error instanceof ApiError
-            ? error
-            : new ApiError('internal_error', 'The metrics could not be read.');
-        const { status } = ERRORS[code];
-        response.status(status).json({ code, message, status });
-      },
+    adapter.setErrorHandler((error: unknown, request: unknown, response: unknown, _next: unknown) =>
+      errors.catch(error, new ExecutionContextHost([request, response])),
     );
     this.server = adapter.getHttpServer();
   }
