@@ -13,7 +13,6 @@ import { ENGINE, engineOf, forEngine } from './database/engine.js';
 import { ServingPool } from './database/pool.js';
 import { Standbys } from './standbys/standbys.js';
 import { DocsController } from './docs/docs.controller.js';
-import { IndexController } from './docs/index.controller.js';
 import { ErrorFilter } from './errors/error.filter.js';
 import { AccessLog } from './access-log/access-log.js';
 import { AdmissionGuard } from './gate/admission.guard.js';
@@ -84,7 +83,7 @@ export class AppModule {
         ...(environment.METRICS_PORT === undefined ? [] : [MetricsModule]),
         ...others,
       ],
-      controllers: [IndexController, ...(environment.DOCS === 'on' ? [DocsController] : [])],
+      controllers: [DocsController],
       providers: [
         ...shared,
         ...[BearerGuard, ...rateLimit, BodyGuard, AdmissionGuard].map((useClass) => ({

@@ -238,8 +238,8 @@ const checkCitus = async (queries: Queries): Promise<Check[]> =>
 /** Reads what `serve` reads at its start: its modules and packages, the pages, and the OpenAPI document. */
 async function readProgram(environment: Environment): Promise<string> {
   await import('./serve.js');
-  const { DocsController } = await import('../docs/docs.controller.js');
-  new DocsController();
+  const { readPages } = await import('../docs/docs.controller.js');
+  readPages();
   new OpenApiDocument(environment);
   return 'has its files';
 }

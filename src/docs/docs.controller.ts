@@ -1,11 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { basename, extname, join } from 'node:path';
-import { Controller, Get, Res } from '@nestjs/common';
+import { Controller, Get, HttpStatus, Redirect, Res } from '@nestjs/common';
 import type { Response } from 'express';
+import { stringify } from 'lossless-json';
 import { Public } from '../auth/public.decorator.js';
+import { Environment } from '../config/environment.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
 import { ApiError } from '../errors/api-error.js';
+import { OpenApiDocument } from '../openapi/openapi-document.js';
 import { renderPages } from './pages.js';
 import { StaticContent } from './static-content.js';
 
@@ -22,33 +25,52 @@ const PAGE_HEADERS = {
 
 const ASSET_HEADERS = { 'Cache-Control': 'no-cache' };
 
-/** Serves the reference page, the guides, and the files that they load. No key is needed. */
-@Public()
-@Controller('docs')
-export class DocsController {
-  private readonly contents = new Map<string, StaticContent>();
+/** The reference page, the guides, and the files that they load, by path. */
+export function readPages(): Map<string, StaticContent> {
+  const contents = new Map<string, StaticContent>();
+  const ours = join(PROJECT_ROOT, 'public');
+  for (const file of [
+    ...readdirSync(ours).map((name) => join(ours, name)),
+    resolve('swagger-ui-dist/swagger-ui.css'),
+    resolve('swagger-ui-dist/swagger-ui-bundle.js'),
+  ]) {
+    const content = new StaticContent(readFileSync(file), extname(file), ASSET_HEADERS);
+    contents.set(`/docs/assets/${basename(file)}`, content);
+  }
+  for (const [path, html] of renderPages()) {
+    // After an upgrade, a page loads the files of its own version.
+    const versioned = html.replaceAll(
+      /(\/docs\/assets\/[\w.-]+)"/g,
+      (_all, asset) => `${asset}?v=${contents.get(asset)!.hash}"`,
+    );
+    contents.set(`/${path}`, new StaticContent(versioned, '.html', PAGE_HEADERS));
+  }
+  return contents;
+}
 
-  constructor() {
-    const ours = join(PROJECT_ROOT, 'public');
-    for (const file of [
-      ...readdirSync(ours).map((name) => join(ours, name)),
-      resolve('swagger-ui-dist/swagger-ui.css'),
-      resolve('swagger-ui-dist/swagger-ui-bundle.js'),
-    ]) {
-      const content = new StaticContent(readFileSync(file), extname(file), ASSET_HEADERS);
-      this.contents.set(`/docs/assets/${basename(file)}`, content);
-    }
-    for (const [path, html] of renderPages()) {
-      // After an upgrade, a page loads the files of its own version.
-      const versioned = html.replaceAll(
-        /(\/docs\/assets\/[\w.-]+)"/g,
-        (_all, asset) => `${asset}?v=${this.contents.get(asset)!.hash}"`,
-      );
-      this.contents.set(`/${path}`, new StaticContent(versioned, '.html', PAGE_HEADERS));
-    }
+/** Serves the OpenAPI document, the way to the reference and, unless DOCS is off, the pages. No key is needed. */
+@Public()
+@Controller()
+export class DocsController {
+  private readonly contents;
+  private readonly home;
+
+  constructor({ DOCS, publicRoot }: Environment, document: OpenApiDocument) {
+    this.contents = DOCS === 'on' ? readPages() : new Map<string, StaticContent>();
+    const yaml = new StaticContent(document.yaml, 'application/yaml; charset=utf-8');
+    this.contents.set('/openapi.yaml', yaml);
+    this.contents.set('/openapi.json', new StaticContent(stringify(document.content)!, '.json'));
+    const [, prefix] = /^https?:\/\/[^/]+(\/.+)$/.exec(publicRoot) ?? [];
+    this.home = { url: `${prefix ?? '.'}/${DOCS === 'on' ? 'docs' : 'openapi.json'}` };
   }
 
-  @Get(['', 'guides/:name', 'assets/:name'])
+  @Get()
+  @Redirect('', HttpStatus.SEE_OTHER)
+  getIndex() {
+    return this.home;
+  }
+
+  @Get(['openapi.json', 'openapi.yaml', 'docs', 'docs/guides/:name', 'docs/assets/:name'])
   getContent(@Res() response: Response): Promise<void> {
     const content = this.contents.get(response.req.path);
     if (content === undefined) {
