@@ -185,9 +185,16 @@ select to_regclass('pets') is not null as "isVisible",
         and not exists (select from pg_tables where schemaname = current_schema() and tablename = 'migrations');
 
 -- A start: whether the database can hold the tables.
-select current_setting('server_encoding') as encoding, current_schema() as schema,
-            current_setting('search_path') as path, current_setting('server_version') as version,
-            current_setting('server_version_num')::int as number;
+select case
+           when current_setting('server_version_num')::int < 140000
+           then format('The server of DATABASE_URL is PostgreSQL %s; the service needs 14 or later.', current_setting('server_version'))
+           when current_setting('server_encoding') <> 'UTF8'
+           then format('The database of DATABASE_URL has the encoding %s, and must have UTF8: ' ||
+                       'create database … encoding ''UTF8'' template template0.', current_setting('server_encoding'))
+           when current_schema() is null
+           then format('The role of DATABASE_URL may use no schema of its search_path, which is %s: ' ||
+                       'grant usage on schema public to it, or set its search_path.', current_setting('search_path'))
+         end as fault;
 
 -- A start: where it is, for its messages.
 select current_schema() as schema;

@@ -10,8 +10,6 @@ import { DATABASE_LIMITS } from './limits.js';
 import { serversOf } from './servers.js';
 import { requireSettings } from './settings.js';
 
-const OLDEST_VERSION = 140_000;
-
 /** Calls `work` with connections for commands, as long as it runs. @throws OperatorError if the database cannot be used. */
 export async function administer<T>(
   url: string,
@@ -85,24 +83,24 @@ export async function describe(url: string, dataSource: DataSource): Promise<str
   return `Database ${database} at ${host}:${port}, role ${user}, schema ${schema ?? 'none'}`;
 }
 
+/** What keeps the database from being used, if anything. */
+const FAULT = `
+  select case
+           when current_setting('server_version_num')::int < 140000
+           then format('The server of DATABASE_URL is PostgreSQL %s; the service needs 14 or later.', current_setting('server_version'))
+           when current_setting('server_encoding') <> 'UTF8'
+           then format('The database of DATABASE_URL has the encoding %s, and must have UTF8: ' ||
+                       'create database … encoding ''UTF8'' template template0.', current_setting('server_encoding'))
+           when current_schema() is null
+           then format('The role of DATABASE_URL may use no schema of its search_path, which is %s: ' ||
+                       'grant usage on schema public to it, or set its search_path.', current_setting('search_path'))
+         end as fault`;
+
 /** @throws OperatorError if PostgreSQL is too old or a worker, does not store all characters, or shows no schema. */
 async function requireFit(dataSource: DataSource): Promise<void> {
   await engineOf(dataSource);
-  type Row = Record<'encoding' | 'schema' | 'path' | 'version', string> & { number: number };
-  const [{ encoding, schema, path, version, number }] = await dataSource.query<[Row]>(
-    `select current_setting('server_encoding') as encoding, current_schema() as schema,
-            current_setting('search_path') as path, current_setting('server_version') as version,
-            current_setting('server_version_num')::int as number`,
-  );
-  const fault =
-    number < OLDEST_VERSION
-      ? `The server of DATABASE_URL is PostgreSQL ${version}; the service needs 14 or later.`
-      : encoding !== 'UTF8'
-        ? `The database of DATABASE_URL has the encoding ${encoding}, and must have UTF8: create database … encoding 'UTF8' template template0.`
-        : schema === null
-          ? `The role of DATABASE_URL may use no schema of its search_path, which is ${path}: grant usage on schema public to it, or set its search_path.`
-          : undefined;
-  if (fault !== undefined) {
+  const [{ fault }] = await dataSource.query<[{ fault: string | null }]>(FAULT);
+  if (fault !== null) {
     throw new OperatorError(fault);
   }
 }
