@@ -8,7 +8,6 @@ import { ApiError } from '../errors/api-error.js';
 import { unavailableCause } from '../errors/database-error.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
 import { OperatorError } from '../errors/operator-error.js';
-import { isServable } from '../schema/distribution.js';
 import { SchemaMonitor } from '../schema/schema-monitor.js';
 import { type Finding, REFUSAL } from '../schema/schema-state.js';
 import { Standbys } from '../standbys/standbys.js';
@@ -17,6 +16,14 @@ import { Standbys } from '../standbys/standbys.js';
 const CLOCK_TOLERANCE = 5;
 
 type Obstacle = Pick<Finding, 'message'> & { about: Finding['about'] | 'writes' | 'engine' };
+
+/** Whether Citus distributes the pets. It puts this trigger on each table that it distributes. */
+const IS_DISTRIBUTED = `
+  select exists (select from pg_trigger
+                  where tgrelid = to_regclass('pets') and tgfoid = to_regproc('citus_truncate_trigger')) as "isDistributed"`;
+
+/** What all nodes answer together, as a list. */
+export const ASK_ALL = 'select id from pets limit 1';
 
 /** What strangers read. The other messages are such sentences. */
 const SENTENCES: Partial<Record<Obstacle['about'], string>> & Record<Finding['about'], string> = {
@@ -66,14 +73,14 @@ export class HealthService {
       const because = obstacles.some(({ about }) => about === 'writes') ? 'read_only' : 'not_ready';
       throw new ApiError('unavailable', [...new Set(kinds)].join(' '), { cause, because });
     }
-    const standbys = this.standbys.states;
-    const { clockAhead } = this;
-    if (standbys.length === 0) {
-      return { status: 'ready', clockAhead };
-    }
-    const inUse = standbys.filter(({ reason }) => reason === undefined).length;
-    const reads = inUse === 0 ? 'primary' : 'standbys';
-    return { status: 'ready', clockAhead, reads, standbys: standbys.length, standbysInUse: inUse };
+    const { states } = this.standbys;
+    const standbysInUse = states.filter(({ reason }) => reason === undefined).length;
+    const reads = standbysInUse === 0 ? 'primary' : 'standbys';
+    return {
+      status: 'ready',
+      clockAhead: this.clockAhead,
+      ...(states.length > 0 && { reads, standbys: states.length, standbysInUse }),
+    };
   }
 
   /** What keeps the database from serving. */
@@ -86,7 +93,10 @@ export class HealthService {
       this.pool.leaveReadOnly();
       return [{ about: 'writes', message: rows[0].reason }];
     }
-    if (!(await isServable(this.engine, session))) {
+    if (this.engine === 'citus') {
+      // Rejects if a node is away.
+      await session.query(ASK_ALL);
+    } else if ((await session.query(IS_DISTRIBUTED)).rows[0].isDistributed) {
       const message = 'The tables were distributed after this process started: restart it.';
       return [{ about: 'engine', message }];
     }

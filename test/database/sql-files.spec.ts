@@ -7,7 +7,7 @@ import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { EXPIRING_KEYS } from '../../src/auth/api-key-verifier.js';
 import { APPLICATION_NAME } from '../../src/database/data-source.js';
 import { END_SESSIONS } from '../../src/database/pool.js';
-import { ASK_ALL } from '../../src/schema/distribution.js';
+import { ASK_ALL } from '../../src/health/health.service.js';
 import { BOOKKEEPING, NEEDED_RIGHTS, OTHER_RIGHTS } from '../../src/schema/schema-state.js';
 import { lineOf, partsOf } from '../../src/schema/tables.js';
 import { runMigrations } from '../../src/schema/migrations.js';
