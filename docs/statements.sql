@@ -249,8 +249,8 @@ with settings as materialized (
     select name as object, parts.*
       from tables,
            lateral (values
-             ('table', case when relkind not in ('r', 'p') then 'replaced'
-                            when relpersistence = 'p' then 'logged' else 'unlogged' end, null),
+             ('table', case when relkind in ('r', 'p') then
+                              case relpersistence when 'p' then 'logged' else 'unlogged' end end, null),
              ('partitioned', pg_get_partkeydef(oid), null)) as parts (kind, definition, repair)
     union all
     select format('%s.%I', name, attname), parts.*

@@ -14,7 +14,13 @@ import { NewPet } from '../pets/new-pet.dto.js';
 import { PostgresPetStore } from '../pets/postgres-pet-store.js';
 import { createLogger } from '../logging/logger.js';
 import { OpenApiDocument } from '../openapi/openapi-document.js';
-import { appliedMigrations, findingsOf, REFUSAL } from '../schema/schema-state.js';
+import {
+  appliedMigrations,
+  type Finding,
+  REFUSAL,
+  stateOf,
+  TABLES_WITH_ID,
+} from '../schema/schema-state.js';
 import { compareTables } from '../schema/tables.js';
 import { onCommandDatabase } from './command.js';
 import { print } from './print.js';
@@ -132,12 +138,14 @@ async function checkServer(dataSource: Queries): Promise<Check[]> {
 
 /** With a finding, the others are not sure: it may be the right to read the migrations. */
 async function checkSchema(dataSource: Queries): Promise<Check[]> {
-  // The tables have a check of their own, which waits for whoever locks them.
-  const findings = await findingsOf(dataSource, async () => ({ differences: [], additions: [] }));
+  const { findings } = await stateOf(dataSource);
   return findings.length === 0
     ? [checkOf('migrations', 'all applied'), checkOf('rights', 'all that the service needs')]
-    : findings.map((one) => checkOf(one.about, one.message, one.isError ? 'error' : 'warning'));
+    : findings.map(checkOfFinding);
 }
+
+const checkOfFinding = ({ about, message, isError }: Finding) =>
+  checkOf(about, message, isError ? 'error' : 'warning');
 
 async function checkTables(dataSource: Queries): Promise<Check[]> {
   // If it cannot be read, or none is applied, the check of migrations has said so.
@@ -148,7 +156,7 @@ async function checkTables(dataSource: Queries): Promise<Check[]> {
   const { differences, additions } = await compareTables(dataSource, applied);
   return [
     ...(differences.length === 0 ? [checkOf('tables', 'as the migrations make them')] : []),
-    ...differences.map((one) => checkOf('tables', one.message, one.isError ? 'error' : 'warning')),
+    ...differences.map(checkOfFinding),
     checkOf('additions', additions.join('; ') || 'none that may make writes fail'),
   ];
 }
@@ -210,10 +218,7 @@ const ORDER = {
   // PostgreSQL 14 lacks the column.
   collation: (queries: Queries) => checksOf(queries, COLLATION).catch(() => []),
   ...Object.fromEntries(
-    ['pets', 'api_keys', 'orders', 'migrations'].map((table) => [
-      `sequence of ${table}`,
-      sequenceCheck(table),
-    ]),
+    TABLES_WITH_ID.map((table) => [`sequence of ${table}`, sequenceCheck(table)]),
   ),
 };
 

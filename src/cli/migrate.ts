@@ -2,9 +2,14 @@ import type { Command } from 'commander';
 import type { DataSource } from 'typeorm';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { loadEnvironment } from '../config/environment.js';
-import { appliedMigrations, pendingMigrations } from '../schema/schema-state.js';
+import { appliedMigrations } from '../schema/schema-state.js';
 import { scriptOf } from '../schema/migration-script.js';
-import { lastMigration, revertMigration, runMigrations } from '../schema/migrations.js';
+import {
+  lastMigration,
+  nextMigrations,
+  revertMigration,
+  runMigrations,
+} from '../schema/migrations.js';
 import { onCommandDatabase } from './command.js';
 import { print } from './print.js';
 
@@ -30,8 +35,8 @@ export function addMigrate(program: Command): void {
 
 async function run(): Promise<void> {
   await onCommandDatabase(loadEnvironment(), async (dataSource, url) => {
-    const pending = await pendingMigrations(dataSource);
-    console.error(`Pending: ${pending.join(', ') || 'none'}.`);
+    const pending = await nextMigrations(dataSource);
+    console.error(`Pending: ${pending.map(({ name }) => name).join(', ') || 'none'}.`);
     const applied = await runMigrations(url);
     print(applied.length === 0 ? 'Nothing is pending.' : `Applied ${applied.join(', ')}.`);
   });
@@ -53,7 +58,8 @@ async function revert({ yes }: { yes?: true }): Promise<void> {
       ].join('\n'),
     );
     if (yes) {
-      print(`Reverted ${await revertMigration(url, last)}.`);
+      await revertMigration(url, last);
+      print(`Reverted ${last.name}.`);
     } else {
       console.error('Nothing was reverted. To revert it, add --yes.');
       process.exitCode = 2;
@@ -82,8 +88,8 @@ async function show({ check }: { check?: true }): Promise<void> {
     for (const name of await appliedMigrations(dataSource)) {
       print(`[X] ${name}${MIGRATION_NAMES.includes(name) ? '' : '\tnot of this version'}`);
     }
-    const pending = await pendingMigrations(dataSource);
-    pending.forEach((name) => print(`[ ] ${name}`));
+    const pending = await nextMigrations(dataSource);
+    pending.forEach(({ name }) => print(`[ ] ${name}`));
     process.exitCode = check && pending.length > 0 ? 1 : 0;
   });
 }

@@ -8,7 +8,7 @@ import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { showProgress } from '../logging/progress.js';
 import { BUSY, OUTDATED, statementsOf, UNDO } from './migration-statements.js';
-import { appliedMigrations, findingsOf, requireOneSchema } from './schema-state.js';
+import { appliedMigrations, requireOneSchema, stateOf } from './schema-state.js';
 
 /** How often a transaction is tried if a table is locked. Between two attempts, requests proceed. */
 const ATTEMPTS = 15;
@@ -74,12 +74,11 @@ async function execute(dataSource: DataSource, migration: Migration, way: 'up' |
     let looking: NodeJS.Timeout | undefined;
     try {
       const pid = await processIdOf(session);
-      const look = () => dataSource.query<{ blockers?: string }[]>(BLOCKERS, [pid]).catch(() => []);
       looking = setInterval(async () => {
-        report((await look())[0]?.blockers);
-        const [index] = await dataSource.query(INDEX_PROGRESS, [pid]).catch(() => []);
-        if (index !== undefined && looking !== undefined) {
-          progress.update(index);
+        const [seen] = await dataSource.query(OBSERVATION, [pid]).catch(() => []);
+        report(seen?.blockers);
+        if (seen?.index && looking !== undefined) {
+          progress.update(seen.index);
         }
       }, LOOK);
       return await runAll(session, statements);
@@ -129,18 +128,18 @@ async function runAll(session: QueryRunner, statements: readonly string[]): Prom
   }
 }
 
-/** The sessions for which session `$1` waits. A role does not see the state of other roles' sessions. */
-const BLOCKERS = `
-  select 'Waits for ' || string_agg(concat_ws(', ', 'pid ' || pid, nullif(application_name, ''), state), '; ') || '.' as blockers
-    from pg_stat_activity
-   where pid = any (pg_blocking_pids($1))`;
-
-/** How far `create index concurrently` is in session `$1`, in its current phase. Some phases count nothing. */
-const INDEX_PROGRESS = `
-  select phase as what, coalesce(nullif(blocks_done, 0), tuples_done)::float8 as done,
-         coalesce(nullif(blocks_total, 0), tuples_total)::float8 as total
-    from pg_stat_progress_create_index
-   where pid = $1 and blocks_total + tuples_total > 0`;
+/**
+ * For whom session `$1` waits, and how far its `create index concurrently` is in its current phase. A role does not see the
+ * state of other roles' sessions, and some phases count nothing.
+ */
+const OBSERVATION = `
+  select (select 'Waits for ' || string_agg(concat_ws(', ', 'pid ' || pid, nullif(application_name, ''), state), '; ') || '.'
+            from pg_stat_activity
+           where pid = any (pg_blocking_pids($1))) as blockers,
+         (select json_build_object('what', phase, 'done', coalesce(nullif(blocks_done, 0), tuples_done),
+                                   'total', coalesce(nullif(blocks_total, 0), tuples_total))
+            from pg_stat_progress_create_index
+           where pid = $1 and blocks_total + tuples_total > 0) as index`;
 
 /**
  * Applies the pending migrations if `MIGRATE_ON_START` is true and there is no pooler, or if the database is embedded.
@@ -152,7 +151,7 @@ export async function requireMigrated(
 ): Promise<void> {
   const { where, findings } = await administer(url, async (dataSource) => ({
     where: await describe(url, dataSource),
-    findings: await findingsOf(dataSource),
+    ...(await stateOf(dataSource)),
   }));
   const isPooled = DATABASE_POOLER !== undefined;
   const mayMigrate = DATABASE_URL === undefined || (MIGRATE_ON_START && !isPooled);
@@ -174,12 +173,6 @@ export async function requireMigrated(
   }
 }
 
-/** Reverts the migration that was applied last, if it is the one that the caller expects. @returns its name. */
-export const revertMigration = (url: string, expected?: Migration): Promise<string | undefined> =>
-  administer(url, async (dataSource) => {
-    const last = expected ?? (await lastMigration(dataSource));
-    if (last !== undefined) {
-      await execute(dataSource, last, 'down');
-    }
-    return last?.name;
-  });
+/** Reverts a migration. @throws OperatorError, also if it is not the one that was applied last. */
+export const revertMigration = (url: string, migration: Migration): Promise<void> =>
+  administer(url, (dataSource) => execute(dataSource, migration, 'down'));

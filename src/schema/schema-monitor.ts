@@ -6,16 +6,16 @@ import { ServingPool } from '../database/pool.js';
 import { withSession } from '../database/statement.js';
 import { sqlState } from '../errors/database-error.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
-import { type Finding, findingsOf } from './schema-state.js';
-import { type Comparison, compareTables } from './tables.js';
+import { type Finding, stateOf } from './schema-state.js';
+import { compareTables } from './tables.js';
 
 /** Compares the database with what this code needs, and logs what it lacks, and the remedy, once for each change. */
 @Injectable()
 export class SchemaMonitor implements OnModuleInit {
   warnings = 0;
   private logged = '';
-  private comparison: Comparison = { differences: [], additions: [] };
-  /** `performance.now()` of {@link comparison}, and what was applied then. */
+  private differences: Finding[] = [];
+  /** `performance.now()` when the tables were compared, and what was applied then. */
   private comparedAt = -Infinity;
   private applied = '';
 
@@ -38,7 +38,8 @@ export class SchemaMonitor implements OnModuleInit {
   async findings(session: PoolClient): Promise<Finding[]> {
     const query = async (sql: string, values?: unknown[]) =>
       (await session.query<any>(sql, values)).rows as any;
-    const findings = await findingsOf({ query }, (applied) => this.compare({ query }, applied));
+    const { applied, findings: others } = await stateOf({ query });
+    const findings = [...others, ...(await this.compare({ query }, applied))];
     const warnings = findings.filter(({ isError }) => !isError);
     this.warnings = warnings.length;
     const reason = findings.map(({ message }) => message).join(' ');
@@ -58,21 +59,22 @@ export class SchemaMonitor implements OnModuleInit {
 
   /** PostgreSQL needs 14 ms for it. While somebody locks a table, what was found before holds. */
   private async compare(queries: Pick<DataSource, 'query'>, applied: readonly string[]) {
-    const isWell = !this.comparison.differences.some(({ isError }) => isError);
+    const isWell = !this.differences.some(({ isError }) => isError);
     const isRecent = performance.now() < this.comparedAt + DATABASE_LIMITS.comparison;
     if (!isWell || !isRecent || String(applied) !== this.applied) {
-      const lockTimeout = DATABASE_LIMITS.comparisonLock;
-      const comparison = compareTables(queries, applied, lockTimeout).catch((error: unknown) => {
-        if (sqlState(error) !== LOCK_TIMEOUT) {
-          throw error;
-        }
-        return this.comparison;
-      });
-      this.comparison = await comparison;
+      this.differences = await compareTables(queries, applied, DATABASE_LIMITS.comparisonLock).then(
+        ({ differences }) => differences,
+        (error: unknown) => {
+          if (sqlState(error) !== LOCK_TIMEOUT) {
+            throw error;
+          }
+          return this.differences;
+        },
+      );
       this.comparedAt = performance.now();
       this.applied = String(applied);
     }
-    return this.comparison;
+    return this.differences;
   }
 }
 

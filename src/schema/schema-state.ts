@@ -2,7 +2,6 @@ import type { DataSource } from 'typeorm';
 import { MIGRATION_NAMES, migrations } from '../../migrations/index.js';
 import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
-import { compareTables } from './tables.js';
 
 /** A DataSource, or what has its way to run a statement. */
 type Queries = Pick<DataSource, 'query'>;
@@ -37,12 +36,8 @@ export async function appliedMigrations(dataSource: Queries): Promise<string[]> 
   }
 }
 
-/** @returns the names of this code's migrations that are not applied, oldest first. */
-export const pendingMigrations = async (dataSource: Queries): Promise<string[]> =>
-  notIn(await appliedMigrations(dataSource));
-
-const notIn = (applied: readonly string[]) =>
-  MIGRATION_NAMES.filter((name) => !applied.includes(name));
+/** The tables whose rows get ids from a sequence. The other one is idempotency_keys. */
+export const TABLES_WITH_ID = ['pets', 'api_keys', 'orders', 'migrations'];
 
 export const NEEDED_RIGHTS: readonly string[] = [
   'select on pets',
@@ -60,7 +55,7 @@ export const NEEDED_RIGHTS: readonly string[] = [
  */
 export const OTHER_RIGHTS: readonly string[] = [
   'select on migrations',
-  ...['pets', 'api_keys', 'orders', 'migrations'].map((table) => `select on ${table}_id_seq`),
+  ...TABLES_WITH_ID.map((table) => `select on ${table}_id_seq`),
   ...migrations.flatMap(({ rights = [] }) => rights),
   'update on api_keys',
   'delete on idempotency_keys',
@@ -86,42 +81,41 @@ export interface Finding {
   message: string;
 }
 
-/** Compares the database with what this code needs. @returns an empty list if it has everything. */
-export async function findingsOf(
+/** What the database lacks but for its tables, and what is applied: nothing if the role cannot read that. */
+export async function stateOf(
   dataSource: Queries,
-  compare = (applied: readonly string[]) => compareTables(dataSource, applied),
-): Promise<Finding[]> {
-  // Without the right to read it, nothing is pending, and the tables are not compared.
+): Promise<{ applied: string[]; findings: Finding[] }> {
   let applied: string[] | undefined;
   try {
     await requireOneSchema(dataSource, false);
     applied = await appliedMigrations(dataSource);
   } catch (error) {
     if (error instanceof OperatorError) {
-      return [{ about: 'schema', isError: true, message: error.message }];
+      return {
+        applied: [],
+        findings: [{ about: 'schema', isError: true, message: error.message }],
+      };
     }
-    // The role lacks the right, or a policy could hide rows.
+    // The role lacks the right, or a policy could hide rows. Then nothing is pending.
     if (sqlState(error) !== '42501') {
       throw error;
     }
   }
-  const pending = notIn(applied ?? MIGRATION_NAMES);
-  const { differences } = await compare(applied ?? []);
+  const pending = MIGRATION_NAMES.filter((name) => applied && !applied.includes(name));
   const lacked = await lackedRights(dataSource, pending.length > 0);
-  const states = [true, false].flatMap((isError) => {
-    const text = isError
-      ? 'The database has pending migrations'
-      : 'Migrations are pending that no pet needs';
-    const isShown = !lacked.some(({ right }) => right === 'select on migrations');
-    const names = pending.filter((name) => isShown && OPTIONAL.has(name) !== isError);
-    const all = isError ? NEEDED_RIGHTS : OTHER_RIGHTS;
-    const rights = lacked.flatMap((one) => (all.includes(one.right) ? one.message : []));
-    return [
-      ...finding('migrations', isError, text, names),
-      ...finding('rights', isError, 'The database role lacks', rights),
-    ];
-  });
-  return [...states, ...differences.map((one) => ({ about: 'tables' as const, ...one }))];
+  // A policy may hide them.
+  const isShown = !lacked.some(({ right }) => right === 'select on migrations');
+  const pendingOnes = (isOptional: boolean) =>
+    pending.filter((name) => isShown && OPTIONAL.has(name) === isOptional);
+  const rights = (all: readonly string[]) =>
+    lacked.flatMap(({ right, message }) => (all.includes(right) ? message : []));
+  const findings = [
+    finding('migrations', true, 'The database has pending migrations', pendingOnes(false)),
+    finding('rights', true, 'The database role lacks', rights(NEEDED_RIGHTS)),
+    finding('migrations', false, 'Migrations are pending that no pet needs', pendingOnes(true)),
+    finding('rights', false, 'The database role lacks', rights(OTHER_RIGHTS)),
+  ];
+  return { applied: applied ?? [], findings: findings.flat() };
 }
 
 const finding = (about: Finding['about'], isError: boolean, text: string, list: string[]) =>

@@ -1,6 +1,7 @@
 import type { DataSource } from 'typeorm';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { TABLES } from '../../migrations/tables.js';
+import { type Finding, TABLES_WITH_ID } from './schema-state.js';
 
 /** A part of a table. The object is the table, or one of its columns, as `pets.name`. */
 interface Part {
@@ -35,8 +36,8 @@ const PARTS = `
     select name as object, parts.*
       from tables,
            lateral (values
-             ('table', case when relkind not in ('r', 'p') then 'replaced'
-                            when relpersistence = 'p' then 'logged' else 'unlogged' end, null),
+             ('table', case when relkind in ('r', 'p') then
+                              case relpersistence when 'p' then 'logged' else 'unlogged' end end, null),
              ('partitioned', pg_get_partkeydef(oid), null)) as parts (kind, definition, repair)
     union all
     select format('%s.%I', name, attname), parts.*
@@ -91,10 +92,7 @@ const PARTS = `
   select * from parts where definition is not null`;
 
 export const partsOf = (dataSource: Pick<DataSource, 'query'>, lockTimeout = 0): Promise<Part[]> =>
-  dataSource.query<Part[]>(PARTS, [
-    ['pets', 'api_keys', 'idempotency_keys', 'orders', 'migrations'],
-    `${lockTimeout}`,
-  ]);
+  dataSource.query<Part[]>(PARTS, [[...TABLES_WITH_ID, 'idempotency_keys'], `${lockTimeout}`]);
 
 /** A part as a line of {@link TABLES}. */
 export const lineOf = ({ object, kind, definition }: Part) =>
@@ -121,7 +119,7 @@ function partsMadeBy(applied: readonly string[], isCitus: boolean): Map<string, 
 
 export interface Comparison {
   /** With an error, listPets, createPet or getPet fail, or an id may be stored twice. Each message has its remedy. */
-  differences: { isError: boolean; message: string }[];
+  differences: Finding[];
   /** What is no difference, but may make writes fail: triggers, rules, generated columns, further constraints. */
   additions: string[];
 }
@@ -142,7 +140,8 @@ export async function compareTables(
   const made = partsMadeBy(applied, isCitus);
   const find = (object: string, kind: string, among: Iterable<Part> = found) =>
     [...among].find((one) => one.object === object && one.kind === kind);
-  const difference = (part: Part, state: string, remedy: string, other?: Part) => ({
+  const difference = (part: Part, state: string, remedy: string, other?: Part): Finding => ({
+    about: 'tables',
     isError: isKnown && (BREAKS[part.kind]?.(part, other) ?? false),
     message: `${nameOf(part)} ${state}. As the owner, run: ${remedy};`,
   });
@@ -162,7 +161,7 @@ export async function compareTables(
     // A table may have several keys, checks and indexes.
     const other = IS_ONE.test(kind) ? find(object, kind) : undefined;
     const state = other ? `is ${other.definition}` : 'is missing';
-    return difference(part, state, statementFor(part, other), other);
+    return difference(part, state, remedyFor(part, other), other);
   });
   const others = found.filter(
     (one) => !made.has(lineOf(one)) && find(tableOf(one), 'table', made.values()),
@@ -190,7 +189,7 @@ const ADDED =
 
 /** Whether listPets, createPet or getPet need it, by its kind; the `other` one is there instead. */
 const BREAKS: Record<string, (part: Part, other?: Part) => boolean> = {
-  table: ({ object }, other) => IS_NEEDED.test(object) && other?.definition !== 'unlogged',
+  table: ({ object }, other) => IS_NEEDED.test(object) && !other,
   column: ({ object, definition }, other) =>
     IS_NEEDED.test(object) && (!other || familyOf(definition) !== familyOf(other.definition)),
   key: ({ object }) => IS_NEEDED.test(object),
@@ -210,29 +209,22 @@ const familyOf = (type: string) => FAMILIES.find((family) => family.test(type)) 
 
 const FAMILIES = [/^(character|text)/, /^(bigint|integer|numeric)/, /^timestamp/];
 
-/** The statement that makes the part, if the `other` one is there instead. */
-function statementFor({ object, kind, definition }: Part, other?: Part): string {
-  const [table, column] = object.split('.');
-  const change = `alter table ${table} `;
-  const alter = `${change}alter column ${column} `;
-  switch (kind) {
-    case 'table':
-      return other?.definition === 'unlogged'
-        ? `${change}set logged`
-        : `restore ${table} from a backup`;
-    case 'column':
-      return other ? `${alter}type ${definition}` : `${change}add column ${column} ${definition}`;
-    case 'not null':
-      return `${alter}set not null`;
-    case 'default':
-      return `${alter}set default ${definition}`;
-    case 'identity':
-      return other
-        ? `${alter}set generated ${definition}`
-        : `${alter}drop default, alter column ${column} add generated ${definition} as identity`;
-    case 'index':
-      return `create index concurrently on ${table} using ${definition}`;
-    default:
-      return `${change}add ${definition}`;
-  }
+/** The statements that make a part, `%d` of the table `%t` or its column `%c`: if it is missing, or if another is there. */
+const REMEDIES: Record<string, [missing: string, other?: string]> = {
+  table: ['restore %t from a backup', 'alter table %t set logged'],
+  column: ['alter table %t add column %c %d', 'alter table %t alter column %c type %d'],
+  'not null': ['alter table %t alter column %c set not null'],
+  default: ['alter table %t alter column %c set default %d'],
+  identity: [
+    'alter table %t alter column %c drop default, alter column %c add generated %d as identity',
+    'alter table %t alter column %c set generated %d',
+  ],
+  index: ['create index concurrently on %t using %d'],
+};
+
+function remedyFor({ object, kind, definition }: Part, other?: Part): string {
+  const [missing, changed = missing] = REMEDIES[kind] ?? ['alter table %t add %d'];
+  const [t, c] = object.split('.');
+  const values: Record<string, string | undefined> = { t, c, d: definition };
+  return (other ? changed : missing).replaceAll(/%([tcd])/g, (_all, name) => values[name]!);
 }

@@ -1,11 +1,11 @@
 import { readEnvironment } from '../../src/config/environment.js';
 import { connectToServe } from '../../src/database/connect.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
-import { revertMigration, runMigrations } from '../../src/schema/migrations.js';
+import { runMigrations } from '../../src/schema/migrations.js';
 import { ask } from '../support/ask.js';
 import { catalog } from '../support/catalog.js';
 import { describeWith } from '../support/describe-with.js';
-import { createMigratedDatabase, dropDatabase } from '../support/database.js';
+import { createMigratedDatabase, dropDatabase, revertLast } from '../support/database.js';
 import { pgBouncerBefore, setForSessions } from '../support/pooler.js';
 import { startService, type TestService } from '../support/service.js';
 
@@ -78,9 +78,9 @@ describeWith('pgbouncer')('behind PgBouncer in transaction mode', () => {
   it('migrations are refused before anything is changed', async () => {
     const refused = /migrations do not run through a pooler\. Set DATABASE_URL to /;
     const migrated = await catalog(url);
-    await expect(revertMigration(pooler.url)).rejects.toThrow(refused);
+    await expect(revertLast(pooler.url)).rejects.toThrow(refused);
     expect(await catalog(url)).toEqual(migrated);
-    while (!(await revertMigration(url))!.startsWith('CreateIdempotencyKeys'));
+    while (!(await revertLast(url)).startsWith('CreateIdempotencyKeys'));
     const reverted = await catalog(url);
     await expect(runMigrations(pooler.url)).rejects.toThrow(refused);
     expect(await catalog(url)).toEqual(reverted);

@@ -4,14 +4,14 @@ import { MIGRATION_NAMES, migrations } from '../../migrations/index.js';
 import type { Migration } from '../../migrations/migration.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { MIGRATION_LOCK } from '../../src/schema/migration-statements.js';
-import { requireMigrated, revertMigration, runMigrations } from '../../src/schema/migrations.js';
+import { requireMigrated, runMigrations } from '../../src/schema/migrations.js';
 import { ask, query } from '../support/ask.js';
 import { catalog } from '../support/catalog.js';
 import { runHere } from '../support/command.js';
 import { describeWith, itWith } from '../support/describe-with.js';
 import { Project } from '../support/project.js';
 import { CREATE_ORDERS, revertToOrders, UP_TO_ORDERS } from '../support/revert-to-orders.js';
-import { onServer } from '../support/database.js';
+import { onServer, revertLast } from '../support/database.js';
 import { until } from '../support/until.js';
 
 const project = Project.ofTests();
@@ -149,7 +149,7 @@ describeWith('psql')('the script of migrate sql, run by psql', () => {
   it('says what each migration does, leaves out those that are applied, and changes nothing once others are or a table is locked', async () => {
     const url = await newMigratedDatabase();
     await revertToOrders(url);
-    await revertMigration(url);
+    await revertLast(url);
     const script = await print(url);
     expect(script).not.toContain('create table pets');
     const head = [
@@ -181,7 +181,7 @@ describeWith('psql')('the script of migrate sql, run by psql', () => {
       const script = await print(url, 'migrate sql --revert');
       const [, head] = script.split(`-- Down migration of ${name}\n`);
       told.push(/^(?:-- .+\n)+/.exec(head!)![0].replace(/^-- Purpose: .+\n/, ''));
-      await revertMigration(url);
+      await revertLast(url);
     }
     expect(told.slice(-UP_TO_ORDERS.length)).toEqual(
       [
@@ -218,7 +218,7 @@ describeWith('psql')('the script of migrate sql, run by psql', () => {
     const first = (await runHere('migrate sql', { DATABASE_URL: asOwner })).stdout;
     expect([psql(url, first), await owners()]).toEqual([3, []]);
     expect([psql(asOwner, first), await owners()]).toEqual([0, [owner]]);
-    await revertMigration(asOwner);
+    await revertLast(asOwner);
     const next = await print(url);
     expect(next).toContain(`Run this script as the role ${owner}, with the schema public.`);
     expect(psql(url, next)).toBe(3);
@@ -296,7 +296,7 @@ describe('a migration that builds or drops an index concurrently', () => {
         const revert = await print(byScript, 'migrate sql --revert');
         expect(revert).toContain(`Down migration of ${name}`);
         expect(psql(byScript, revert)).toBe(0);
-        expect(await revertMigration(byCommand)).toBe(name);
+        expect(await revertLast(byCommand)).toBe(name);
         expect(await state(byScript)).toEqual(await state(byCommand));
       }
       expect(await print(byScript, 'migrate sql --revert')).toBe('-- No migration is applied.\n');
@@ -347,10 +347,10 @@ describe('a migration that builds or drops an index concurrently', () => {
     expect(await isValid(url)).toBe(undefined);
     // Its down migration builds the index again, also if an earlier attempt has failed.
     await query(url, 'update pets set category_id = 1');
-    await expect(revertMigration(url)).rejects.toThrow('could not create unique index');
+    await expect(revertLast(url)).rejects.toThrow('could not create unique index');
     expect(await isValid(url)).toBe(false);
     await query(url, 'update pets set category_id = id');
-    expect(await revertMigration(url)).toBe(NAMES.at(-1));
+    expect(await revertLast(url)).toBe(NAMES.at(-1));
     expect(await isValid(url)).toBe(true);
   });
 

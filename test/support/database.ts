@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { runMigrations } from '../../src/schema/migrations.js';
+import { administer } from '../../src/database/connect.js';
+import { lastMigration, revertMigration, runMigrations } from '../../src/schema/migrations.js';
 import { ask } from './ask.js';
 import { createExtension, isOnCitus, workersOf } from './citus.js';
 import { until } from './until.js';
@@ -48,6 +49,13 @@ export async function createLocalDatabase(): Promise<string> {
   const url = await createDatabase();
   await runMigrations(url);
   return url;
+}
+
+/** Reverts the migration that was applied last. @returns its name. */
+export async function revertLast(url: string): Promise<string> {
+  const last = (await administer(url, lastMigration))!;
+  await revertMigration(url, last);
+  return last.name;
 }
 
 /** Before all tests: the database that {@link createMigratedDatabase} copies, and how. On Citus, a copy would lack shards. */

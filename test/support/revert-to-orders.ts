@@ -1,6 +1,6 @@
 import { MIGRATION_NAMES } from '../../migrations/index.js';
-import { revertMigration } from '../../src/schema/migrations.js';
 import { ask } from './ask.js';
+import { revertLast } from './database.js';
 
 /** Its down migration drops a table, which is what some tests are about. */
 export const CREATE_ORDERS = 'CreateOrders1795222800000';
@@ -11,7 +11,7 @@ export const UP_TO_ORDERS = MIGRATION_NAMES.slice(0, MIGRATION_NAMES.indexOf(CRE
 /** Reverts what was applied after it, whatever later versions add. */
 export async function revertToOrders(url: string): Promise<void> {
   for (const _later of MIGRATION_NAMES.slice(UP_TO_ORDERS.length)) {
-    await revertMigration(url);
+    await revertLast(url);
   }
 }
 
@@ -20,5 +20,5 @@ export async function revertOrders(url: string): Promise<void> {
   // As if it were applied last.
   const last = 'select max(id) + 1 from migrations';
   await ask(url, `update migrations set id = (${last}) where name = '${CREATE_ORDERS}'`);
-  await revertMigration(url);
+  await revertLast(url);
 }
