@@ -7,7 +7,7 @@ import { administerKeys } from '../dist/src/auth/api-keys.js';
 import { administer } from '../dist/src/database/connect.js';
 import { EmbeddedPostgres } from '../dist/src/embedded-postgres/embedded-postgres.js';
 import { runMigrations } from '../dist/src/schema/migrations.js';
-import { Cursors } from '../dist/src/listing/cursors.js';
+import { cursorAfter } from '../dist/src/listing/cursors.js';
 import { pagesRead } from './pages-read.js';
 
 /** More than a load asks for in its time. */
@@ -93,7 +93,6 @@ export async function writeCursors(folder, client, animals) {
     [animals - 20, Math.ceil(animals / CURSORS)],
   );
   const file = join(folder, 'cursors');
-  const cursors = new Cursors('pets');
-  await writeFile(file, rows.map(({ id }) => `${cursors.after(BigInt(id))}\n`).join(''));
+  await writeFile(file, rows.map(({ id }) => `${cursorAfter('pets', BigInt(id))}\n`).join(''));
   return file;
 }

@@ -9,7 +9,7 @@ import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
-import { Cursors } from '../dist/src/listing/cursors.js';
+import { cursorAfter } from '../dist/src/listing/cursors.js';
 import { buildCommit, comparison, isKnown } from './against.js';
 import { chartOf } from './chart.js';
 import { openDatabase } from './database.js';
@@ -136,7 +136,7 @@ async function compareAnswers(servers, database) {
       peer,
       key: database.key,
       animals: database.animals,
-      cursors: new Cursors('pets'),
+      cursorAfter: (id) => cursorAfter('pets', id),
     });
     say(`${peer.name} answers ${compared} requests as ${service.name} does`);
   }

@@ -6,15 +6,13 @@ import { parse } from 'lossless-json';
 import { pino, stdTimeFunctions } from 'pino';
 import { ERRORS } from '../../dist/src/errors/api-error.js';
 import { INT64_MIN, int64FromDecimal, int64FromJson } from '../../dist/src/int64.js';
-import { Cursors } from '../../dist/src/listing/cursors.js';
+import { cursorAfter, idBefore } from '../../dist/src/listing/cursors.js';
 import { bufferedStandardOutput } from '../../dist/src/logging/logger.js';
 
 export { int64FromDecimal };
 
 /** The Error body of one of the service's codes. */
 export const errorBody = (code, message) => ({ code, message, status: ERRORS[code].status });
-
-const cursors = new Cursors('pets');
 
 /** One JSON line a request, gathered and written as the service does its own. */
 export const logger = pino(
@@ -70,7 +68,7 @@ export function startOf(cursor) {
   if (cursor === undefined) {
     return INT64_MIN;
   }
-  const id = cursors.idBefore(cursor);
+  const id = idBefore('pets', cursor);
   if (id === undefined) {
     throw Fault.invalid('cursor must be one that this service issued');
   }
@@ -91,7 +89,7 @@ export function pageRequest({ limit = '20', status, cursor }) {
 /** `Link` of a page whose last animal is `last`. */
 export function nextLink({ limit, status }, last) {
   const filter = status === undefined ? '' : `&status=${status}`;
-  return `</v1/pets?limit=${limit}${filter}&cursor=${cursors.after(BigInt(last))}>; rel="next"`;
+  return `</v1/pets?limit=${limit}${filter}&cursor=${cursorAfter('pets', BigInt(last))}>; rel="next"`;
 }
 
 /** Parses JSON whose int64s become bigints, exactly; other numbers become NaN. @throws Fault */

@@ -2,7 +2,7 @@ import { Transform } from 'class-transformer';
 import type { Response } from 'express';
 import { JsonText } from '../http/express-classes.js';
 import { AllOf, IsInt64, MayBeOmitted, WholeNumber } from '../validation/decorators.js';
-import { Cursors } from './cursors.js';
+import { idBefore } from './cursors.js';
 import { filterValue, type List, type PageQuery } from './list.js';
 import type { Page } from './pages.js';
 
@@ -12,11 +12,10 @@ export const Limit = () => WholeNumber(1, 100, ', sent once, in plain digits');
 
 /** The property is a `cursor` of the list of that name, as the id that it was made of, or omitted. */
 export function Cursor(list: string): PropertyDecorator {
-  const cursors = new Cursors(list);
   return AllOf(
     // A text that is not a cursor stays a string, which `IsInt64` rejects.
     Transform(({ value }) =>
-      typeof value === 'string' ? (cursors.idBefore(value) ?? value) : value,
+      typeof value === 'string' ? (idBefore(list, value) ?? value) : value,
     ),
     MayBeOmitted(),
     IsInt64({ message: '$property must be one that this service issued, sent once' }),

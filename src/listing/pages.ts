@@ -2,7 +2,7 @@ import type { EntityColumn } from '../database/columns.js';
 import { Lane } from '../database/lane.js';
 import type { SessionSource } from '../database/statement.js';
 import { INT64_MIN } from '../int64.js';
-import { Cursors } from './cursors.js';
+import { cursorAfter } from './cursors.js';
 import { filterValue, type List, type PageQuery } from './list.js';
 import type { PageReader } from './page-reader.js';
 
@@ -15,14 +15,12 @@ export interface Page {
 export class Pages {
   /** By the filters of their queries. */
   private readonly lanes = new Map<string, Lane<PageQuery, Page>>();
-  private readonly cursors: Cursors;
   private readonly sessions: SessionSource;
 
   constructor(
     private readonly list: List,
     private readonly reader: PageReader,
   ) {
-    this.cursors = new Cursors(list.table);
     this.sessions = reader.pool.share(list.table);
   }
 
@@ -63,6 +61,6 @@ export class Pages {
       return { json };
     }
     const [, id] = /^\{"id":(-?[0-9]+)/.exec(items[limit - 1]!)!;
-    return { json, next: this.cursors.after(BigInt(id!)) };
+    return { json, next: cursorAfter(this.list.table, BigInt(id!)) };
   }
 }

@@ -5,7 +5,7 @@ import { onDatabase } from '../../src/cli/command.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { DATABASE_LIMITS } from '../../src/database/limits.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
-import { Cursors } from '../../src/listing/cursors.js';
+import { cursorAfter } from '../../src/listing/cursors.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { PRIMARY_POSITION } from '../../src/standbys/standbys.js';
 import { expectError } from '../support/answers.js';
@@ -81,7 +81,7 @@ const create = async (service: TestService): Promise<number> =>
   (await post(service).expect(201)).body.id;
 
 async function expectListed(service: TestService, id: number): Promise<void> {
-  const cursor = new Cursors('pets').after(BigInt(id - 1));
+  const cursor = cursorAfter('pets', BigInt(id - 1));
   const paths = [
     `/v1/pets?limit=1&cursor=${cursor}`,
     `/v1/pets?limit=1&status=available&cursor=${cursor}`,
@@ -326,7 +326,7 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
       for (let i = 0; i < 20; i += 1) {
         await expectListed(service, id);
       }
-      const cursor = new Cursors('pets').after(BigInt(id));
+      const cursor = cursorAfter('pets', BigInt(id));
       await service.api.get(`/v1/pets?cursor=${cursor}`).expect(200, []);
     });
 

@@ -1,7 +1,7 @@
 /** Clients who mean harm: `node … attackers.ts NAME PORT KEY KEY` runs those of one name until it is killed. */
 import { randomInt } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
-import { Cursors } from '../../src/listing/cursors.js';
+import { cursorAfter } from '../../src/listing/cursors.js';
 import { request } from '../support/raw-http.js';
 
 /** The keys are valid, but not those of other clients. */
@@ -76,7 +76,7 @@ const PAGE = get(`${LISTS}?limit=100`, KEY);
 const differentPages =
   (count: number, method = 'GET') =>
   () =>
-    Array.from({ length: count }, () => new Cursors('pets').after(BigInt(randomInt(900))))
+    Array.from({ length: count }, () => cursorAfter('pets', BigInt(randomInt(900))))
       .map((cursor) => request(`${method} ${LISTS}?limit=100&cursor=${cursor}`, [KEY]))
       .join('');
 let next = 0;
