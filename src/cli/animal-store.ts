@@ -1,14 +1,9 @@
 import { Command } from 'commander';
 import { KEY_PREFIX } from '../api-key.js';
-import { loadEnvironment } from '../config/environment.js';
 import { isUnavailable, sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
-import { createLogger } from '../logging/logger.js';
-import { addCheck } from './check.js';
-import { addKeys } from './keys.js';
-import { addMigrate } from './migrate.js';
+import { addCommands } from './commands.js';
 import { print } from './print.js';
-import { addSeed } from './seed.js';
 
 const HELP = `
 Without a command, animal-store runs serve. .env.example documents the configuration: the environment and .env.`;
@@ -31,14 +26,7 @@ export async function animalStore(args: string[]): Promise<void> {
     .showHelpAfterError()
     .addHelpText('after', HELP)
     .addHelpText('afterAll', EXIT_CODES);
-  program
-    .command('serve')
-    .description('run the service until a signal stops it')
-    .action(async () => (await import('./serve.js')).serve(loadEnvironment()));
-  addCheck(program);
-  addMigrate(program);
-  addKeys(program);
-  addSeed(program);
+  addCommands(program);
   try {
     await program.parseAsync(args, { from: 'user' });
   } catch (error) {
@@ -46,6 +34,7 @@ export async function animalStore(args: string[]): Promise<void> {
     console.error(reason);
     const { NODE_ENV, LOG_LEVEL } = process.env;
     if (args[0] === 'serve' && NODE_ENV === 'production' && LOG_LEVEL !== 'silent') {
+      const { createLogger } = await import('../logging/logger.js');
       const logger = createLogger('fatal');
       logger.fatal({ reason }, 'stopped');
       // At the exit, the last line of a log whose reader is gone would be tried forever.

@@ -1,6 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { ConnectionOptions } from 'node:tls';
-import type { Command } from 'commander';
 import { Client } from 'pg';
 import type { DataSource } from 'typeorm';
 import { type Environment, loadEnvironment } from '../config/environment.js';
@@ -8,10 +7,6 @@ import { poolOf } from '../database/data-source.js';
 import { connectToServe, describe } from '../database/connect.js';
 import { sqlState } from '../errors/database-error.js';
 import { engineOf } from '../database/engine.js';
-import { inTransaction, withSession } from '../database/statement.js';
-import { CitusPetStore } from '../pets/citus-pet-store.js';
-import { NewPet } from '../pets/new-pet.dto.js';
-import { PostgresPetStore } from '../pets/postgres-pet-store.js';
 import { createLogger } from '../logging/logger.js';
 import { OpenApiDocument } from '../openapi/openapi-document.js';
 import {
@@ -25,28 +20,21 @@ import { compareTables } from '../schema/tables.js';
 import { onCommandDatabase } from './command.js';
 import { print } from './print.js';
 
-/** `animal-store check`: checks whether a process could serve with this configuration. It changes no table. */
-export function addCheck(program: Command): void {
-  program
-    .command('check')
-    .description('check the configuration, the database, its migrations and the rights of its role')
-    .option('--json', 'print JSON')
-    .option('--write', 'also create a pet and roll it back; this uses an id up')
-    .action(async ({ json, write }: { json?: true; write?: true }) => {
-      const checks: Check[] = [];
-      await checkAll((check) => {
-        checks.push(check);
-        if (!json) {
-          const { name, isOk: isWell, isWarning, message } = check;
-          print(`${isWarning ? 'warn' : isWell ? 'ok  ' : 'FAIL'}  ${name}: ${message}`);
-        }
-      }, write);
-      const isOk = checks.every((check) => check.isOk);
-      if (json) {
-        print(JSON.stringify({ isOk, checks }, undefined, 2));
-      }
-      process.exitCode = isOk ? 0 : 1;
-    });
+/** Checks whether a process could serve with this configuration. It changes no table. */
+export async function check({ json, write }: { json?: true; write?: true }): Promise<void> {
+  const checks: Check[] = [];
+  await checkAll((one) => {
+    checks.push(one);
+    if (!json) {
+      const { name, isOk: isWell, isWarning, message } = one;
+      print(`${isWarning ? 'warn' : isWell ? 'ok  ' : 'FAIL'}  ${name}: ${message}`);
+    }
+  }, write);
+  const isOk = checks.every((one) => one.isOk);
+  if (json) {
+    print(JSON.stringify({ isOk, checks }, undefined, 2));
+  }
+  process.exitCode = isOk ? 0 : 1;
 }
 
 /** @param level `warning` if something is missing that listPets, createPet and getPet do not need. */
@@ -70,7 +58,7 @@ async function checkAll(report: (check: Check) => void, isWriting = false): Prom
     report(checkOf(about, 'valid'));
     report(await checkThat('program', readProgram(environment)));
     about = 'database';
-    await onCommandDatabase(environment, async (dataSource, url) => {
+    await onCommandDatabase(async ({ dataSource, url }) => {
       report(checkOf(about, await describe(url, dataSource)));
       report(checkOf('TLS', tlsOf(url)));
       const queries = limited(dataSource);
@@ -80,6 +68,7 @@ async function checkAll(report: (check: Check) => void, isWriting = false): Prom
         tables: checkTables,
         ...ORDER,
         Citus: checkCitus,
+        ...(isWriting && { create: checkCreate }),
       };
       for (const [name, check] of Object.entries(checks)) {
         const late = wait(TIME_LIMIT, undefined, { ref: false });
@@ -88,13 +77,10 @@ async function checkAll(report: (check: Check) => void, isWriting = false): Prom
         results.forEach(report);
       }
       report(await checkThat('sessions', openSessions(url, environment)));
-      if (isWriting) {
-        report(await checkThat('create', createPet(url, environment)));
-      }
       if (environment.DATABASE_READ_URL !== undefined) {
         report(await checkThat('standbys', statesOfStandbys(dataSource, environment)));
       }
-    });
+    }, environment);
   } catch (error) {
     report(checkOf(about, (error as Error).message, 'error'));
   }
@@ -254,30 +240,24 @@ async function openSessions(url: string, environment: Environment): Promise<stri
   return 'have their settings';
 }
 
-/** Runs a create as the service does, with the triggers that would run at its commit, and rolls it back. */
-async function createPet(url: string, environment: Environment): Promise<string> {
-  const dataSource = await connectToServe(url, environment);
-  try {
-    const isCitus = (await engineOf(dataSource)) === 'citus';
-    // Its inserts do not use standbys.
-    const [standbys, pet] = [undefined as never, Object.assign(new NewPet(), PET)];
-    const store = new (isCitus ? CitusPetStore : PostgresPetStore)(standbys);
-    const creation = { apiKeyId: '0', key: 'check', bodyHash: '', pet };
-    await withSession(poolOf(dataSource), (session) =>
-      inTransaction(session, async () => {
-        // On Citus, a create with a key has a transaction of its own.
-        await (isCitus ? store.insert([pet], session) : store.insertOnce([creation], session));
-        await session.query('set constraints all immediate');
-        return undefined;
-      }),
-    );
-    return 'works: a pet was created and rolled back, and its id is used up';
-  } finally {
-    await dataSource.destroy();
-  }
-}
+/** SQLSTATE with which {@link CREATE} rolls back. */
+const CREATED = 'CK000';
 
-const PET = { name: 'check', categoryId: 0n };
+/** A create with an Idempotency-Key, and the triggers of its commit. */
+const CREATE = `
+  do $$ begin
+    insert into pets (id, name, category_id) values (nextval('pets_id_seq'), 'check', 0);
+    insert into idempotency_keys (api_key_id, key, body_hash, pet_id) values (0, 'check', '', currval('pets_id_seq'));
+    set constraints all immediate;
+    raise 'works: a pet was created and rolled back, and its id is used up' using errcode = '${CREATED}';
+  end $$`;
+
+const checkCreate = (queries: Queries): Promise<Check[]> =>
+  queries
+    .query(CREATE)
+    .catch((error: Error) => [
+      checkOf('create', error.message, sqlState(error) === CREATED ? null : 'error'),
+    ]);
 
 async function statesOfStandbys(dataSource: DataSource, environment: Environment): Promise<string> {
   const { Standbys } = await import('../standbys/standbys.js');

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { DataSource } from 'typeorm';
-import type { Environment } from '../config/environment.js';
+import { type Environment, loadEnvironment } from '../config/environment.js';
 import { PROJECT_ROOT } from '../config/project-root.js';
 import { administer, cannotBeUsed, describe } from '../database/connect.js';
 import { serversOf, writableOf } from '../database/servers.js';
@@ -26,10 +26,16 @@ export async function onDatabase(
   }
 }
 
-/** Calls `work` on a command's database and its URL. Prints on standard error which database it is. */
+interface CommandDatabase {
+  dataSource: DataSource;
+  url: string;
+  environment: Environment;
+}
+
+/** Calls `work` on a command's database. Prints on standard error which database it is. */
 export function onCommandDatabase(
-  environment: Environment,
-  work: (dataSource: DataSource, url: string) => Promise<void>,
+  work: (database: CommandDatabase) => Promise<void>,
+  environment = loadEnvironment(),
 ): Promise<void> {
   return onDatabase(environment, async ({ url, isEmbedded }) => {
     if (isEmbedded) {
@@ -37,7 +43,7 @@ export function onCommandDatabase(
     }
     await administer(url, async (dataSource) => {
       console.error(`${await describe(url, dataSource)}.`);
-      await work(dataSource, url);
+      await work({ dataSource, url, environment });
     });
   });
 }

@@ -1,7 +1,5 @@
-import type { Command } from 'commander';
 import type { DataSource } from 'typeorm';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
-import { loadEnvironment } from '../config/environment.js';
 import { appliedMigrations } from '../schema/schema-state.js';
 import { scriptOf } from '../schema/migration-script.js';
 import {
@@ -13,28 +11,8 @@ import {
 import { onCommandDatabase } from './command.js';
 import { print } from './print.js';
 
-export function addMigrate(program: Command): void {
-  const migrate = program.command('migrate').description('apply, revert, list or print migrations');
-  migrate.command('run').description('apply the pending migrations').action(run);
-  migrate
-    .command('revert')
-    .description('print what reverting the migration that was applied last would delete')
-    .option('--yes', 'revert it')
-    .action(revert);
-  migrate
-    .command('show')
-    .description('list the migrations of this version and later ones; [X] marks the applied ones')
-    .option('--check', 'end with exit code 1 if a migration is pending')
-    .action(show);
-  migrate
-    .command('sql')
-    .description('print the SQL of the pending migrations as a script for psql; changes nothing')
-    .option('--revert', 'print the SQL that reverts the migration that was applied last')
-    .action(sql);
-}
-
-async function run(): Promise<void> {
-  await onCommandDatabase(loadEnvironment(), async (dataSource, url) => {
+export async function run(): Promise<void> {
+  await onCommandDatabase(async ({ dataSource, url }) => {
     const pending = await nextMigrations(dataSource);
     console.error(`Pending: ${pending.map(({ name }) => name).join(', ') || 'none'}.`);
     const applied = await runMigrations(url);
@@ -42,8 +20,8 @@ async function run(): Promise<void> {
   });
 }
 
-async function revert({ yes }: { yes?: true }): Promise<void> {
-  await onCommandDatabase(loadEnvironment(), async (dataSource, url) => {
+export async function revert({ yes }: { yes?: true }): Promise<void> {
+  await onCommandDatabase(async ({ dataSource, url }) => {
     const last = await lastMigration(dataSource);
     if (last === undefined) {
       print('Nothing is applied.');
@@ -83,8 +61,8 @@ async function lossesOf(drops: readonly string[], dataSource: DataSource): Promi
   return losses;
 }
 
-async function show({ check }: { check?: true }): Promise<void> {
-  await onCommandDatabase(loadEnvironment(), async (dataSource) => {
+export async function show({ check }: { check?: true }): Promise<void> {
+  await onCommandDatabase(async ({ dataSource }) => {
     for (const name of await appliedMigrations(dataSource)) {
       print(`[X] ${name}${MIGRATION_NAMES.includes(name) ? '' : '\tnot of this version'}`);
     }
@@ -94,8 +72,8 @@ async function show({ check }: { check?: true }): Promise<void> {
   });
 }
 
-async function sql({ revert: isRevert }: { revert?: true }): Promise<void> {
-  await onCommandDatabase(loadEnvironment(), async (dataSource) => {
+export async function sql({ revert: isRevert }: { revert?: true }): Promise<void> {
+  await onCommandDatabase(async ({ dataSource }) => {
     print((await scriptOf(dataSource, isRevert ? 'down' : 'up')).trimEnd());
   });
 }

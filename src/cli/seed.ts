@@ -1,40 +1,20 @@
-import { type Command, InvalidArgumentError } from 'commander';
 import type { DataSource } from 'typeorm';
-import { loadEnvironment } from '../config/environment.js';
 import { showProgress } from '../logging/progress.js';
 import { requireMigrated } from '../schema/migrations.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { onCommandDatabase } from './command.js';
 import { print } from './print.js';
 
-const MOST = 100_000_000;
-
-export function addSeed(program: Command): void {
-  program
-    .command('seed')
-    .description('create pets for development and tests')
-    .argument('<count>', `how many: 1 to ${MOST}`, countOf)
-    .option('--yes', 'create them even if NODE_ENV is production')
-    .action(async (count: number, { yes }: { yes?: true }) => {
-      const environment = loadEnvironment();
-      await onCommandDatabase(environment, async (dataSource, url) => {
-        if (environment.NODE_ENV === 'production' && !yes) {
-          throw new OperatorError(
-            'NODE_ENV is production: nobody can delete these pets through the service. Add --yes to create them.',
-          );
-        }
-        await requireMigrated(url, environment);
-        await seed(dataSource, count);
-      });
-    });
-}
-
-function countOf(text: string): number {
-  const count = /^[1-9][0-9]{0,8}$/.test(text) ? Number(text) : Infinity;
-  if (count > MOST) {
-    throw new InvalidArgumentError(`It must be a whole number from 1 to ${MOST}.`);
-  }
-  return count;
+export async function seed(count: number, { yes }: { yes?: true }): Promise<void> {
+  await onCommandDatabase(async ({ dataSource, url, environment }) => {
+    if (environment.NODE_ENV === 'production' && !yes) {
+      throw new OperatorError(
+        'NODE_ENV is production: nobody can delete these pets through the service. Add --yes to create them.',
+      );
+    }
+    await requireMigrated(url, environment);
+    await createPets(dataSource, count);
+  });
 }
 
 /** A name is one of each list; their lengths are coprime. 90 % of the pets are available, 9.5 % sold and 0.5 % pending. */
@@ -49,7 +29,7 @@ const INSERT = `
 /** How many a transaction creates: those of a second. If the command is interrupted, they stay. */
 const STEP = 50_000;
 
-async function seed(dataSource: DataSource, count: number): Promise<void> {
+async function createPets(dataSource: DataSource, count: number): Promise<void> {
   const progress = showProgress();
   try {
     for (let first = 0; first < count; first += STEP) {

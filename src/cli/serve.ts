@@ -9,7 +9,7 @@ import { isApiKey } from '../api-key.js';
 import { createApp } from '../app.js';
 import type { Resources } from '../app.module.js';
 import { administerKeys, type ApiKeys } from '../auth/api-keys.js';
-import type { Environment } from '../config/environment.js';
+import { loadEnvironment } from '../config/environment.js';
 import { VERSION } from '../config/project-root.js';
 import { HealthService } from '../health/health.service.js';
 import { requireMigrated } from '../schema/migrations.js';
@@ -21,7 +21,8 @@ import { DATA_FOLDER, onDatabase } from './command.js';
 /** Keeps the shape of ticks alive: if V8 drops it before it compiles `nextTick`, each call takes seven times as long. */
 const keptTicks: object[] = [];
 
-export async function serve(environment: Environment): Promise<void> {
+export async function serve(): Promise<void> {
+  const environment = loadEnvironment();
   process.nextTick(() => keptTicks.push(executionAsyncResource()));
   // Earlier full collections bound the memory of a process under load, at no measurable cost.
   setFlagsFromString('--heap-growing-percent=30');

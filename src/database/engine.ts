@@ -1,5 +1,3 @@
-import type { Abstract, Provider, Type } from '@nestjs/common';
-import { ModuleRef } from '@nestjs/core';
 import type { DataSource } from 'typeorm';
 import { OperatorError } from '../errors/operator-error.js';
 
@@ -25,9 +23,3 @@ export async function engineOf(dataSource: Pick<DataSource, 'query'>): Promise<E
   }
   return 'citus';
 }
-
-export const forEngine = <T>(token: Abstract<T>, classes: Record<Engine, Type<T>>): Provider => ({
-  provide: token,
-  useFactory: (engine: Engine, module: ModuleRef) => module.create(classes[engine]),
-  inject: [ENGINE, ModuleRef],
-});

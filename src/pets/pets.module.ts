@@ -1,6 +1,6 @@
 import { Module } from '@nestjs/common';
 import { TypeOrmModule } from '@nestjs/typeorm';
-import { forEngine } from '../database/engine.js';
+import { forEngine } from '../database/for-engine.js';
 import { CitusPetStore } from './citus-pet-store.js';
 import { IdempotentCreation } from './idempotent-creation.js';
 import { Pet } from './pet.entity.js';
