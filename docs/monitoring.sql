@@ -3,6 +3,9 @@
 -- On Citus, run it on each worker too, with PGOPTIONS='-c citus.override_table_visibility=off', which shows the shards. The
 -- coordinator shows zeros for distributed tables.
 
+-- A locked table keeps only its own sizes from being shown.
+set lock_timeout = '1s';
+
 -- Sessions, with the longest transaction first. The service's application_name is animal-store. A transaction that
 -- lasts for minutes delays vacuum and migrations.
 select pid, usename, application_name, state, wait_event_type, wait_event,

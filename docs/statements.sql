@@ -49,8 +49,9 @@ select id, encode(hash, 'hex'), (extract(epoch from expires_at) - extract(epoch 
 -- For the metrics: which API keys in use expire soon. Prepared as expiring-keys.
 select id, extract(epoch from expires_at)
     from api_keys
-   where revoked_at is null and expires_at between now() and now() + interval '14 days'
-     and expires_at > created_at + interval '14 days' and last_used_at > now() - interval '30 days';
+   where revoked_at is null and expires_at between now() - interval '1 day' and now() + interval '14 days'
+     and expires_at > created_at + interval '14 days'
+     and last_used_at > case when expires_at < now() then expires_at - interval '1 hour' else now() - interval '30 days' end;
 
 -- Notes which API keys were used, to the minute. Prepared as note-key-use.
 update api_keys

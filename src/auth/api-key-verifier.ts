@@ -29,14 +29,18 @@ export const KEYS_BY_HASH = new Statement(
    where hash = any (array(select decode(sent, 'hex') from unnest($1::text[]) as sent))`,
 );
 
-/** Keys in use that expire within 14 days, and when. Those that were issued for fewer days are meant to. */
+/**
+ * Keys in use that expire within 14 days, or did in the last day, and when. Those that were issued for fewer days are
+ * meant to.
+ */
 export const EXPIRING_KEYS = new Statement(
   'expiring-keys',
   `
   select id, extract(epoch from expires_at)
     from api_keys
-   where revoked_at is null and expires_at between now() and now() + interval '14 days'
-     and expires_at > created_at + interval '14 days' and last_used_at > now() - interval '30 days'`,
+   where revoked_at is null and expires_at between now() - interval '1 day' and now() + interval '14 days'
+     and expires_at > created_at + interval '14 days'
+     and last_used_at > case when expires_at < now() then expires_at - interval '1 hour' else now() - interval '30 days' end`,
 );
 
 /** Stores when keys were last used: at most once a minute, so that the row of a busy key is not updated all the time. */
@@ -132,7 +136,7 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
     return found;
   }
 
-  /** @returns when each of the keys expires that soon will, in seconds since 1970, by its id. */
+  /** @returns when each of the keys expires that soon will, or just did, in seconds since 1970, by its id. */
   async expiring(): Promise<Record<string, number>> {
     type Row = [id: string, expiresAt: string];
     const rows = await withSession(this.sessions, (session) => run<Row>(session, EXPIRING_KEYS));

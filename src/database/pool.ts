@@ -32,7 +32,7 @@ export const END_SESSIONS = new Statement(
 );
 
 /** The sessions of statements that one lock may keep waiting. */
-interface Share extends SessionSource {
+export interface Share extends SessionSource {
   readonly name: string;
   readonly module: string;
   inUse: number;

@@ -74,11 +74,16 @@ export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutd
   }
 
   private async send(response: Response): Promise<void> {
+    this.scrape ??= this.read().finally(() => (this.scrape = undefined));
+    response.setHeader('Content-Type', this.metrics.registry.contentType).end(await this.scrape);
+  }
+
+  private async read(): Promise<Buffer> {
     const { registry } = this.metrics;
-    this.scrape ??= registry
-      .metrics()
-      .then((text) => Buffer.from(text))
-      .finally(() => (this.scrape = undefined));
-    response.setHeader('Content-Type', registry.contentType).end(await this.scrape);
+    const gauge = (name: string) => registry.getSingleMetric(name) as Gauge | undefined;
+    const most = await gauge('process_max_fds')?.get();
+    // If all are open, prom-client cannot open the folder in which it counts them, and leaves the value as it is.
+    gauge('process_open_fds')?.set(most?.values[0]?.value ?? 0);
+    return Buffer.from(await registry.metrics());
   }
 }

@@ -3,7 +3,7 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { ApiKeyVerifier } from '../auth/api-key-verifier.js';
-import { ServingPool } from '../database/pool.js';
+import { ServingPool, type Share } from '../database/pool.js';
 import { statements } from '../database/statement.js';
 import { HealthService } from '../health/health.service.js';
 import { AccessLog, type LoggedResponse } from '../access-log/access-log.js';
@@ -105,7 +105,20 @@ export class Metrics implements OnModuleInit {
     );
     gauge('http_requests_queued', 'Requests that wait for handlers.', () => gate.load.waiting);
     gauge('database_connections_max', 'DATABASE_POOL_SIZE.', () => pool.size);
-    gauge('database_connections_awaited', 'Statements without one.', () => pool.waiting.size);
+    const ofEachShare = (count: (share: Share) => number) =>
+      Object.fromEntries(Array.from(pool.shares.values(), (one) => [one.name, count(one)]));
+    gauge(
+      'database_connections_awaited',
+      'Statements without one, by group of operations.',
+      () => ofEachShare((one) => [...pool.waiting.values()].filter((it) => it === one).length),
+      'operations',
+    );
+    gauge(
+      'database_connections_taken',
+      'Connections in use, by group of operations.',
+      () => ofEachShare(({ inUse }) => inUse),
+      'operations',
+    );
     gauge(
       'database_connections',
       'Open connections to the primary, by state: in_use or idle.',
@@ -133,7 +146,7 @@ export class Metrics implements OnModuleInit {
     });
     gauge(
       'api_key_expiry_timestamp_seconds',
-      'When keys expire that were used in the last 30 days, and that expire within 14 days, by their id.',
+      'When keys in use expire that do within 14 days, or did in the last day, by their id.',
       () => inTime(verifier.expiring(), {}),
       'key',
     );

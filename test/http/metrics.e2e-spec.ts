@@ -1,3 +1,4 @@
+import fs from 'node:fs';
 import { HttpAdapterHost } from '@nestjs/core';
 import { Client } from 'pg';
 import { VERSION } from '../../src/config/project-root.js';
@@ -92,13 +93,17 @@ describe('the metrics', () => {
     const connections = 'animal_store_database_connections';
     expect(await valueOf(`${connections}{state="in_use"}`)).toBeGreaterThanOrEqual(4);
     expect(await valueOf(`${connections}{state="idle"}`)).toBeLessThanOrEqual(6);
+    const others = (what: string) => valueOf(`${connections}_${what}{operations="others"}`);
+    expect(await others('taken')).toBe(4);
     // The scrape's own question has a session within reach.
-    expect(await valueOf(`${connections}_awaited`)).toBe(0);
+    expect(await others('awaited')).toBe(0);
     const next = service.pool.connect();
-    expect(await valueOf(`${connections}_awaited`)).toBe(1);
+    expect(await others('awaited')).toBe(1);
+    expect(await valueOf(`${connections}_awaited{operations="pets"}`)).toBe(0);
     held.forEach((session) => session.release());
     (await next).release();
-    expect(await valueOf(`${connections}_awaited`)).toBe(0);
+    expect(await others('awaited')).toBe(0);
+    expect(await others('taken')).toBe(0);
     // The service has questions of its own, a few each second.
     const inUse = () => valueOf(`${connections}{state="in_use"}`);
     await until('none is in use', inUse, { holds: (count) => count === 0 });
@@ -164,22 +169,28 @@ describe('the metrics', () => {
     adapter.isStopping = false;
   });
 
-  it('say when a key expires that is in use and expires soon, but not one that was issued for a few days', async () => {
+  it('say when a key expires that is in use and expires soon, or has just expired, but not one that was issued for a few days', async () => {
     const expiry = 'animal_store_api_key_expiry_timestamp_seconds';
-    const [soon, unused, brief, later] = await Promise.all(
-      [13, 13, 13, 15].map((days) => service.keys.issue('client', days * 86_400_000)),
+    const [soon, unused, brief, later, expired, replaced] = await Promise.all(
+      [13, 13, 13, 15, 13, 13].map((days) => service.keys.issue('client', days * 86_400_000)),
+    );
+    await service.query(
+      `update api_keys set created_at = now() - interval '60 days', expires_at = now() - interval '2 hours',
+              last_used_at = now() - case id when $1 then interval '2 hours 1 minute' else interval '4 hours' end
+        where id in ($1, $2)`,
+      [expired!.id, replaced!.id],
     );
     await service.query(
       `update api_keys set created_at = now() - interval '60 days', last_used_at = now() where id in ($1, $2)`,
       [soon!.id, later!.id],
     );
     await service.query('update api_keys set last_used_at = now() where id = $1', [brief!.id]);
-    expect((await text()).match(/^animal_store_api_key_expiry.+(?= )/gm)).toEqual([
-      `${expiry}{key="${soon!.id}"}`,
-    ]);
+    const shown = [soon, expired].map((key) => `${expiry}{key="${key!.id}"}`);
+    expect((await text()).match(/^animal_store_api_key_expiry.+(?= )/gm)).toEqual(shown);
     const days = ((await valueOf(`${expiry}{key="${soon!.id}"}`)) - Date.now() / 1000) / 86_400;
     expect(Math.round(days)).toBe(13);
     await service.keys.revoke(soon!.id);
+    await service.keys.revoke(expired!.id);
     expect(await text()).not.toContain(`${expiry}{`);
     expect(unused).toBeDefined();
   });
@@ -190,6 +201,20 @@ describe('the metrics', () => {
       `animal_store_statement_requests_total{statement="${statement}"}`;
     expect(await added(sample('pets-pages'), thrice('/v1/pets'))).toBe(3);
     expect(await added(sample('pets-by-id'), thrice('/v1/pets/1'))).toBe(3);
+  });
+
+  it('say that all file descriptors are open if none is left to count them with', async () => {
+    expect(await valueOf('process_open_fds')).toBeLessThan(await valueOf('process_max_fds'));
+    const { readdirSync } = fs;
+    const read = jest.spyOn(fs, 'readdirSync').mockImplementation(((path: string, ...rest: []) => {
+      if (path === '/proc/self/fd') {
+        throw Object.assign(new Error('too many open files'), { code: 'EMFILE' });
+      }
+      return readdirSync(path, ...rest);
+    }) as typeof readdirSync);
+    expect(await valueOf('process_open_fds')).toBe(await valueOf('process_max_fds'));
+    read.mockRestore();
+    expect(await valueOf('process_open_fds')).toBeLessThan(await valueOf('process_max_fds'));
   });
 
   it('show whether the process is ready, without a probe', async () => {
