@@ -291,6 +291,48 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
     let own: Cluster;
     afterEach(() => own.stop());
 
+    it('that a lock on a standby delays name the limit that ended them, once until it was in use for a minute', async () => {
+      // Less than PostgreSQL's own limit for a statement, as in production.
+      const limit = jest.replaceProperty(DATABASE_LIMITS, 'standby', 1_200 as 250);
+      own = await Cluster.start(1);
+      await own.serve(1);
+      limit.restore();
+      const [service] = own.services as [TestService];
+      const [standby] = own.standbys as [Postgres];
+      const lines = () =>
+        service.log
+          .map((line) => JSON.parse(line))
+          .filter(({ msg, reason }) => /Reads (do not )?go/.test(msg) && !/checked/.test(reason))
+          .map(({ msg, reason }) => reason ?? msg);
+      const readWhileLocked = async () => {
+        await own.inUse(1);
+        const locker = new Client({ connectionString: own.primary.url });
+        await locker.connect();
+        await locker.query('begin; lock table pets in access exclusive mode');
+        const locks = `select count(*)::int from pg_locks where relation = to_regclass('pets') and mode = 'AccessExclusiveLock'`;
+        await until(
+          'the standby has the lock',
+          async () => (await ask(standby.url, locks)).count > 0,
+        );
+        // The primary is locked, too.
+        await service.api.get('/v1/pets').expect(503);
+        await locker.end();
+        await own.inUse(1);
+      };
+      const reason = 'The session was in use for over 1200 ms: a lock, a slow statement or server';
+      await readWhileLocked();
+      expect(lines()).toEqual([reason]);
+      await readWhileLocked();
+      expect(lines()).toEqual([reason]);
+      const now = performance.now.bind(performance);
+      const clock = jest.spyOn(performance, 'now').mockImplementation(() => now() + 60_000);
+      await until('the log has it', () => lines().length === 2);
+      clock.mockRestore();
+      expect(lines()).toEqual([reason, 'Reads go to the standby']);
+      await readWhileLocked();
+      expect(lines()).toEqual([reason, 'Reads go to the standby', reason]);
+    });
+
     it('are on the new primary after a failover, if a standby has what was lost with the old one', async () => {
       own = await Cluster.start(2);
       await own.serve(1);
