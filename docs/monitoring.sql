@@ -63,9 +63,19 @@ select slot_name, active, wal_status, age(xmin), age(catalog_xmin),
                                       restart_lsn)) as kept
   from pg_replication_slots;
 
--- The archive, if archive_mode is on. last_failed_time should be older than last_archived_time.
-select archived_count, last_archived_wal, last_archived_time, failed_count, last_failed_wal, last_failed_time
+-- The archive, if archive_mode is on. last_failed_time should be older than last_archived_time, and few files should wait.
+select archived_count, last_archived_wal, last_archived_time, failed_count, last_failed_wal, last_failed_time,
+       (select count(*) from pg_ls_archive_statusdir() where name like '%.ready') as waiting
   from pg_stat_archiver;
+
+-- Roles: when their passwords expire, which stops new sessions only, how many sessions each may have, and the settings that
+-- it brings into its sessions. None of the service's should have synchronous_commit = off.
+select rolname, rolvaliduntil, rolconnlimit, array_agg(setting) filter (where setting <> '') as settings
+  from pg_roles
+  left join pg_db_role_setting on setrole = pg_roles.oid
+  left join unnest(setconfig) as setting on true
+ where rolname !~ '^pg_'
+ group by rolname, rolvaliduntil, rolconnlimit;
 
 -- Statements that take the most time. This requires the extension pg_stat_statements. statements.sql gives the purpose
 -- of the service's statements.

@@ -1,7 +1,10 @@
 -- The roles of the animal store, each with no more rights than it needs, and the database. Run it as a superuser, with
--- psql 15 or later. If it failed, run it again: what exists stays as it is. The roles have no passwords: set them with
+-- psql 15 or later, or as the administrator of a managed service, a role with createrole and createdb: it then says what
+-- it could not do. If it failed, run it again: what exists stays as it is. The roles have no passwords: set them with
 -- \password in psql, which sends only their hashes. A password in `create role` would be in PostgreSQL's log.
 \set ON_ERROR_STOP on
+select rolsuper as is_superuser from pg_roles where rolname = current_user
+\gset
 
 begin;
 select format('create role %s %s', name, attributes)
@@ -22,8 +25,17 @@ select format('create role %s %s', name, attributes)
 \gexec
 
 -- With this, a migration can print how long the queries that block it have run.
-grant pg_read_all_stats to animals_owner;
+do $$ begin
+  grant pg_read_all_stats to animals_owner;
+exception when insufficient_privilege then
+  raise warning 'Not done, because only a role with admin option on pg_read_all_stats may: a migration that waits cannot print what blocks it.';
+end $$;
 grant animals_owner to animals_migrator;
+\if :is_superuser
+\else
+-- Others create databases only for roles whose members they are.
+grant animals_owner to current_user;
+\endif
 alter role animals_reader set default_transaction_read_only = on;
 commit;
 
@@ -47,6 +59,7 @@ grant connect on database animals to animals_migrator, animals, animals_keys, an
 
 \connect animals
 revoke all on schema public from public;
+\if :is_superuser
 -- By default, any role may fill the disk with large objects, of which the service has none.
 revoke execute on function lo_creat(integer), lo_create(oid), lo_from_bytea(oid, bytea), lo_put(oid, bigint, bytea),
   lowrite(integer, bytea), lo_truncate(integer, integer), lo_truncate64(integer, bigint) from public;
@@ -57,5 +70,9 @@ select format('revoke execute on function %s from public', oid::regprocedure)
 \gexec
 grant execute on function pg_try_advisory_xact_lock(integer, integer) to animals;
 grant execute on function pg_try_advisory_lock(bigint), pg_try_advisory_xact_lock(bigint) to animals_owner;
+\else
+\warn 'Not done, because only a superuser may: each role of this database can take all memory for locks, so that nobody can'
+\warn 'log in to the server, and fill the disk with large objects. Before PostgreSQL 15, each can also create tables.'
+\endif
 grant usage, create on schema public to animals_owner;
 grant usage on schema public to animals, animals_keys, animals_reader;

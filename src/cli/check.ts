@@ -72,13 +72,13 @@ async function checkAll(report: (check: Check) => void, isWriting = false): Prom
       };
       for (const [name, check] of Object.entries(checks)) {
         const late = wait(TIME_LIMIT, undefined, { ref: false });
-        const inTime = await Promise.race([check(queries), late]);
+        const inTime = await Promise.race([check(queries).catch(failed(name)), late]);
         const results = inTime ?? [checkOf(name, await locksOn(queries), 'error')];
-        results.forEach(report);
+        [results].flat().forEach(report);
       }
       report(await checkThat('sessions', openSessions(url, environment)));
       if (environment.DATABASE_READ_URL !== undefined) {
-        report(await checkThat('standbys', statesOfStandbys(dataSource, environment)));
+        report(await checkStandbys(dataSource, environment).catch(failed('standbys')));
       }
     }, environment);
   } catch (error) {
@@ -116,9 +116,13 @@ async function checkServer(dataSource: Queries): Promise<Check[]> {
   const show = (name: string) => dataSource.query<[Record<string, string>]>(`show ${name}`);
   const [{ server_version }] = await show('server_version');
   const [{ reason }] = await dataSource.query<[{ reason: string | null }]>(REFUSAL);
+  const [{ synchronous_commit }] = await show('synchronous_commit');
+  const lossy =
+    'synchronous_commit is off: a crash of PostgreSQL loses pets that were acknowledged';
   return [
     checkOf('server version', `PostgreSQL ${server_version}`),
     checkOf('writes', reason ?? 'accepted', reason && 'error'),
+    ...(synchronous_commit === 'off' ? [checkOf('commits', lossy, 'warning')] : []),
   ];
 }
 
@@ -134,8 +138,8 @@ const checkOfFinding = ({ about, message, isError }: Finding) =>
   checkOf(about, message, isError ? 'error' : 'warning');
 
 async function checkTables(dataSource: Queries): Promise<Check[]> {
-  // If it cannot be read, or none is applied, the check of migrations has said so.
-  const applied = await appliedMigrations(dataSource).catch(() => []);
+  // If the role may not read it, or none is applied, the check of migrations has said so.
+  const applied = await appliedMigrations(dataSource).catch(unless('42501'));
   if (applied.length === 0) {
     return [];
   }
@@ -147,11 +151,10 @@ async function checkTables(dataSource: Queries): Promise<Check[]> {
   ];
 }
 
+const failed = (name: string) => (error: Error) => checkOf(name, error.message, 'error');
+
 const checkThat = (name: string, work: Promise<string>): Promise<Check> =>
-  work.then(
-    (message) => checkOf(name, message),
-    (error: Error) => checkOf(name, error.message, 'error'),
-  );
+  work.then((message) => checkOf(name, message), failed(name));
 
 /** Whether the connection is encrypted. If pg is to encrypt or to verify and cannot, it does not connect. */
 function tlsOf(url: string): string {
@@ -193,6 +196,10 @@ type Row = { name: string; message: string; level: 'warning' | 'error' | null };
 const checksOf = async (queries: Queries, sql: string): Promise<Check[]> =>
   (await queries.query<Row[]>(sql)).map((row) => checkOf(row.name, row.message, row.level));
 
+/** With this SQLSTATE, there is nothing to report. */
+const unless = (state: string) => (error: unknown) =>
+  sqlState(error) === state ? [] : Promise.reject(error as Error);
+
 const sequenceCheck = (table: string) => (queries: Queries) =>
   checksOf(queries, sequenceOf(table)).catch((error: Error) => {
     const cannotTell = `${table}_id_seq may be behind the highest id: ${error.message}`;
@@ -201,8 +208,8 @@ const sequenceCheck = (table: string) => (queries: Queries) =>
   });
 
 const ORDER = {
-  // PostgreSQL 14 lacks the column.
-  collation: (queries: Queries) => checksOf(queries, COLLATION).catch(() => []),
+  // PostgreSQL 14 lacks the function.
+  collation: (queries: Queries) => checksOf(queries, COLLATION).catch(unless('42883')),
   ...Object.fromEntries(
     TABLES_WITH_ID.map((table) => [`sequence of ${table}`, sequenceCheck(table)]),
   ),
@@ -259,10 +266,12 @@ const checkCreate = (queries: Queries): Promise<Check[]> =>
       checkOf('create', error.message, sqlState(error) === CREATED ? null : 'error'),
     ]);
 
-async function statesOfStandbys(dataSource: DataSource, environment: Environment): Promise<string> {
+async function checkStandbys(dataSource: DataSource, environment: Environment): Promise<Check> {
   const { Standbys } = await import('../standbys/standbys.js');
   const logger = createLogger('silent', { write: () => {} });
   const standbys = new Standbys(poolOf(dataSource), environment, logger);
   await standbys.onModuleInit().finally(() => standbys.onApplicationShutdown());
-  return standbys.states.map(({ server, reason }) => `${server}: ${reason ?? 'in use'}`).join('; ');
+  const states = standbys.states.map(({ server, reason }) => `${server}: ${reason ?? 'in use'}`);
+  const areUsed = standbys.states.every(({ reason }) => reason === undefined);
+  return checkOf('standbys', states.join('; '), areUsed ? null : 'warning');
 }

@@ -37,9 +37,12 @@ export async function scriptOf(dataSource: DataSource, way: 'up' | 'down'): Prom
 /** The role that must run the script, because it owns what the script creates: the owner of the tables, if there are any. */
 const RIGHT_ROLE = `
   select format('(current_user, current_schema()) = (%L, %L)', role, current_schema()) as "isRight",
-         quote_literal(format('Run this script as the role %I, with the schema %I.', role, current_schema())) as message
+         quote_literal(format('Run this script as the role %I, with the schema %I.', role, current_schema()) ||
+                       coalesce(' Log in as ' || members || format(', and first run: set role %I;', role), '')) as message
     from (select coalesce((select tableowner from pg_tables where schemaname = current_schema() and tablename = 'migrations'),
-                          current_user) as role) as owner`;
+                          current_user) as role) as owner,
+         lateral (select string_agg(quote_ident(rolname), ' or ') as members from pg_roles
+                   where rolcanlogin and not rolsuper and pg_has_role(rolname, role, 'member')) as login`;
 
 function effectsOf(migration: Migration, way: 'up' | 'down'): string[] {
   const { purpose, locks, locksOnCitus, rewrites = {}, drops } = migration;

@@ -176,9 +176,12 @@ const findingsOf = async (dataSource: DataSource) => {
 const differences = async (dataSource: DataSource) =>
   (await findingsOf(dataSource)).filter(({ about }) => about === 'tables');
 
-/** A DataSource with settings that change how PostgreSQL shows times and intervals. */
+/** A DataSource with settings that change how PostgreSQL shows times, intervals, bytes and names. */
 const onOddSettings = <T>(work: (dataSource: DataSource) => Promise<T>) =>
-  administer(`${url}?options=-c%20timezone%3DAsia/Kolkata%20-c%20intervalstyle%3Diso_8601`, work);
+  administer(
+    `${url}?options=-c%20timezone%3DAsia/Kolkata%20-c%20intervalstyle%3Diso_8601%20-c%20bytea_output%3Descape%20-c%20quote_all_identifiers%3Don`,
+    work,
+  );
 
 it('each difference from what the migrations make is an error if it breaks an operation, and its remedy repairs it', () =>
   onOddSettings(async (dataSource) => {

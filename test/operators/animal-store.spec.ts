@@ -251,10 +251,43 @@ describe('animal-store check', () => {
     expect(stdout).toContain('ok    sequences: api_keys_id_seq');
   });
 
-  it('passes while a standby is out of reach, and says why, without its password', async () => {
+  it('passes with a warning while a standby is out of reach, and says why, without its password', async () => {
     const { failed, checks } = await check({ DATABASE_URL, DATABASE_READ_URL: AWAY });
     expect(failed).toEqual([]);
     expect(checks.at(-1).message).toMatch(/^127\.0\.0\.1:1: .*ECONNREFUSED/);
+    expect(checks.at(-1)).toMatchObject({ name: 'standbys', isWarning: true });
+  });
+
+  it.each([
+    ['pg_get_constraintdef(oid)', 'tables'],
+    ['pg_database_collation_actual_version(oid)', 'collation'],
+  ])('fails if PostgreSQL rejects %s, and reports all else', async (called, name) => {
+    const owner = await project.createMigratedDatabase();
+    const url = await createGrantedRole(owner);
+    const results = async () =>
+      Array.from((await runHere('check', { DATABASE_URL: url })).stdout.matchAll(/^.+$/gm), String);
+    const before = await results();
+    expect(before.filter((line) => !line.startsWith('ok'))).toEqual([]);
+    await query(owner, `revoke execute on function ${called} from public`);
+    const after = await results();
+    const denied = expect.stringMatching(`^FAIL  ${name}: permission denied for function`);
+    expect(after.filter((line) => line.startsWith('FAIL'))).toEqual([denied]);
+    expect(after).toEqual(expect.arrayContaining(before.slice(-5)));
+    await dropGrantedRole(owner);
+  });
+
+  it('warns if a crash could lose acknowledged pets, because of a setting of the role', async () => {
+    const owner = await project.createMigratedDatabase();
+    const url = await createGrantedRole(owner);
+    await query(owner, `alter role ${roleOf(owner)} set synchronous_commit = off`);
+    const { checks, failed } = await check({ DATABASE_URL: url });
+    expect(failed).toEqual([]);
+    const commits = {
+      isWarning: true,
+      message: expect.stringMatching(/^synchronous_commit is off/),
+    };
+    expect(checks).toContainEqual(expect.objectContaining({ name: 'commits', ...commits }));
+    await dropGrantedRole(owner);
   });
 
   it('prints the statements that repair sequences which logical replication did not advance', async () => {

@@ -1,4 +1,4 @@
-import { cp, readdir, writeFile } from 'node:fs/promises';
+import { chmod, cp, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
@@ -7,10 +7,11 @@ import { NEEDED_RIGHTS, OTHER_RIGHTS } from '../../src/schema/schema-state.js';
 import { query } from '../support/ask.js';
 import { runHere } from '../support/command.js';
 import { describeWith } from '../support/describe-with.js';
-import { read } from '../support/documents.js';
+import { DOCUMENTS, read } from '../support/documents.js';
 import { Postgres, systemBinaries } from '../support/postgres.js';
 import { Project } from '../support/project.js';
 import { startService } from '../support/service.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 import { until } from '../support/until.js';
 
 const binaries = await systemBinaries();
@@ -116,7 +117,8 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
   const rowsOf = async (url: string, sql: string) =>
     ((await query(url, sql)) ?? []).map((row) => Object.values<any>(row));
   const queryAs = (role: Role, sql: string) => rowsOf(urlOf(role, PASSWORDS[role], server), sql);
-  const asSuperuser = (sql: string, on = server) => rowsOf(urlOf('postgres', on.password, on), sql);
+  const asSuperuser = (sql: string, on = server, database = 'animals') =>
+    rowsOf(urlOf('postgres', on.password, on).replace(/\w+$/, database), sql);
   const PET = { name: 'Rex', categoryId: 1 };
   const FAILED = /^FAIL/m;
 
@@ -213,6 +215,66 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
     await asSuperuser('delete from api_keys');
   });
 
+  it('shows no password in the arguments of a program', () => {
+    const programs = DOCUMENTS.flatMap((file) =>
+      Array.from(read(file).matchAll(/\b(?:psql|pg_\w+)\b[^|\n`]*/g), ([program]) => program),
+    );
+    expect(programs.length).toBeGreaterThan(20);
+    expect(programs.filter((one) => /\$\{?\w*(URL|PASSWORD)|postgres:\/\//.test(one))).toEqual([]);
+  });
+
+  const majorOf = async (on: Postgres): Promise<number> =>
+    (
+      await asSuperuser(`select current_setting('server_version_num')::int / 10000`, on, 'postgres')
+    )[0]![0];
+
+  // As the administrator of a managed service is.
+  it.each([
+    ['installed', () => server],
+    ['embedded', () => other],
+  ])(
+    'roles.sql serves a role with createrole and createdb only on the %s PostgreSQL, and says what is left out',
+    async (_which, serverOf) => {
+      const on = serverOf();
+      // From then on, createrole has no rights on the roles of others.
+      const further =
+        (await majorOf(on)) < 16 ? [] : [expect.stringMatching(/^Not done.+pg_read_all_stats/)];
+      const renamed = (file: string) => read(file).replaceAll(/\banimals/g, 'managed');
+      await asSuperuser(`create role admin login createrole createdb password 'x'`, on, 'postgres');
+      const [roles, grants] = ['docs/roles.sql', 'docs/grants.sql'].map(renamed) as [
+        string,
+        string,
+      ];
+      await writeFile(join(project.folder, 'managed.sql'), roles);
+      const create = 'PGPASSWORD=x psql -X -U admin -d postgres -f managed.sql 2>&1';
+      for (const output of await follow([create, create], on)) {
+        const left = Array.from(output.matchAll(/Not done[^]*?\./g), ([text]) => text);
+        const locks = expect.stringMatching(/^Not done[^]+all memory for locks[^]+large objects\./);
+        expect(left).toEqual([...further, locks]);
+        expect(output).toMatch(/\nGRANT\n$/);
+      }
+      const names = Object.keys(PASSWORDS).map((role) => role.replace('animals', 'managed'));
+      const passwords = names.map((role) => `alter role ${role} password 'x'`).join(';');
+      const urlFor = (role: string, database = 'managed') =>
+        `postgres://${role}:x@127.0.0.1:${on.port}/${database}`;
+      await query(urlFor('admin', 'postgres'), passwords);
+      const [migrator, DATABASE_URL] = names.map((role) => urlFor(role)) as [string, string];
+      const migrated = await runHere('migrate run', { DATABASE_URL: migrator });
+      expect(migrated).toMatchObject({ code: 0 });
+      await query(migrator, grants);
+      const stdout = expect.not.stringMatching(/^(FAIL|warn)/m);
+      expect(await runHere('check', { DATABASE_URL })).toMatchObject({ code: 0, stdout });
+      const owners = await rowsOf(DATABASE_URL, 'select distinct tableowner from pg_tables');
+      expect(owners.flat()).toContain('managed_owner');
+      const denied = { code: '42501' };
+      await expect(rowsOf(DATABASE_URL, 'create table t ()')).rejects.toMatchObject(denied);
+      await asSuperuser('drop database managed with (force)', on, 'postgres');
+      for (const role of [...names, 'managed_owner', 'admin']) {
+        await asSuperuser(`drop owned by ${role}; drop role ${role}`, on, 'postgres');
+      }
+    },
+  );
+
   it('rolls back, and upgrades again', async () => {
     const last = MIGRATION_NAMES.at(-1)!;
     const [reverted] = await follow('Roll back', server);
@@ -278,6 +340,76 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
     await asSuperuser('drop role stranger');
   });
 
+  it('backs up only with the pg_dump of the major version of the server', async () => {
+    const folder = await temporaryFolder();
+    const backUpWith = async (version: string) => {
+      const stub = `[ "$1" = --version ] && echo "pg_dump (PostgreSQL) ${version}" || echo dumped`;
+      await writeFile(join(folder, 'pg_dump'), `#!/bin/sh\n${stub}\n`);
+      await chmod(join(folder, 'pg_dump'), 0o755);
+      const [dump] = blocksOf('Back up', 'sh');
+      return run(server, `PATH=${folder}:$PATH\n(${dump}) 2>&1 || echo failed`);
+    };
+    const major = await majorOf(server);
+    for (const version of ['18.4 (Debian 18.4-1.pgdg12+1)', '18beta1', '1.5', `${major}0.1`]) {
+      const remedy = `Nothing was dumped: use the pg_dump of PostgreSQL ${major}.\n`;
+      expect(await backUpWith(version)).toBe(`${remedy}failed\n`);
+    }
+    const own = `${major}.99`;
+    expect(await backUpWith(own)).toBe(`pg_dump (PostgreSQL) ${own}\ndumped\n`);
+  });
+
+  it('lists what a backup fails at, leaves out, and needs first, and nothing else', async () => {
+    const gaps = async () =>
+      (await queryAs('animals_migrator', read('docs/backup.sql'))).map((row) =>
+        row.filter((value) => value !== null).join(': '),
+      );
+    // What careful DBAs add.
+    await asSuperuser(
+      `set role animals_owner; create schema more; create table more.notes (id serial, note text);
+       create index on pets (lower(name)); create view more.names as select name from pets;
+       create function more.one() returns int language plpgsql as 'begin return 1; end';
+       create policy all_pets on pets using (true)`,
+    );
+    expect(await gaps()).toEqual([]);
+    await asSuperuser(
+      `create table mine (); create sequence more.numbers; create table forced ();
+       alter table forced enable row level security, force row level security, owner to animals_owner;
+       create extension citext; create extension pg_trgm; create extension postgres_fdw;
+       alter table more.notes add word citext; create index on pets using gin (name gin_trgm_ops);
+       create server elsewhere foreign data wrapper postgres_fdw;
+       create foreign table more.far (id int) server elsewhere;
+       create policy some_pets on pets to animals_reader using (true); create publication cdc for table pets;
+       create function more.noted() returns event_trigger language plpgsql as 'begin end';
+       create event trigger noted on ddl_command_end execute function more.noted()`,
+    );
+    const [fails, lacks, needs] = [
+      'the backup fails at',
+      'not in the backup',
+      'the restore needs first',
+    ];
+    expect((await gaps()).toSorted()).toEqual(
+      [
+        `${fails}: forced: row-level security could hide rows`,
+        `${fails}: mine: the migrator may not read it`,
+        `${fails}: more.numbers: the migrator may not read it`,
+        ...['citext', 'pg_trgm', 'postgres_fdw'].map((one) => `${lacks}: extension ${one}`),
+        `${lacks}: event trigger noted`,
+        `${lacks}: publication cdc`,
+        `${lacks}: server elsewhere`,
+        `${needs}: operator class gin_trgm_ops for access method gin: for index pets_name_idx`,
+        `${needs}: role animals_reader: for policy some_pets on table pets`,
+        `${needs}: server elsewhere: for foreign table more.far`,
+        `${needs}: type citext: for column word of table more.notes`,
+      ].toSorted(),
+    );
+    await asSuperuser(
+      `drop schema more cascade; drop table mine, forced; drop publication cdc; drop index pets_name_idx, pets_lower_idx;
+       drop server elsewhere cascade; drop policy some_pets on pets; drop policy all_pets on pets;
+       drop extension citext, pg_trgm, postgres_fdw`,
+    );
+    expect(await gaps()).toEqual([]);
+  });
+
   it('backs up, and restores on another server', async () => {
     const before = await serve(server);
     await before.api.post('/v1/pets').send(PET).expect(201);
@@ -299,17 +431,23 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
   it('upgrades to another major version by logical replication', async () => {
     await query(other.url, 'drop database animals');
     await run(other, ROLES);
-    const url = urlOf('animals_migrator', PASSWORDS.animals_migrator, other);
-    const [copySchema, copySequences] = blocksOf('Major upgrade of PostgreSQL', 'sh').map(
-      (block) => `export NEW_MIGRATOR_URL='${url}'\n${block}`,
+    const title = 'Major upgrade of PostgreSQL';
+    const [copySchema, copySequences] = blocksOf(title, 'sh').map(
+      (block) => `export NEW_HOST=127.0.0.1 NEW_PORT=${other.port}\n${block}`,
     ) as [string, string];
     await run(server, copySchema);
     await run(other, GRANT);
-    const [publish, subscribe] = blocksOf('Major upgrade of PostgreSQL', 'sql')[0]!.split('\n');
-    await asSuperuser(publish!);
-    const old = `host=127.0.0.1 port=${server.port}`;
-    const subscription = subscribe!.replace('host=OLD', old).replace('…', server.password);
-    await asSuperuser(subscription, other);
+    const [, publish, subscribe] = /^([^]+;\n)(create subscription .+)/.exec(
+      blocksOf(title, 'sql')[0]!,
+    )!;
+    await asSuperuser(`${publish} alter role upgrade password 'upgradepassword'`);
+    const passfile = await other.keep('.pgpass', '*:*:animals:upgrade:upgradepassword');
+    const subscription = subscribe!.replace('PATH', passfile).replace('host=OLD', 'host=127.0.0.1');
+    // PostgreSQL logs a statement that fails.
+    await expect(asSuperuser(subscription.replace('5432', '1'), other)).rejects.toThrow('connect');
+    await asSuperuser(subscription.replace('5432', String(server.port)), other);
+    expect(other.log).toContain('STATEMENT:  create subscription upgrade');
+    expect(other.log).not.toContain('upgradepassword');
     const published = await asSuperuser('select tablename from pg_publication_tables');
     await until('the tables are copied', async () => {
       const states = await asSuperuser('select srsubstate from pg_subscription_rel', other);
@@ -330,7 +468,8 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
     const { body } = await service.api.post('/v1/pets').send(PET);
     expect(BigInt(body.id)).toBe(BigInt(id) + 1n);
     await service.stop();
-    await asSuperuser('drop publication upgrade');
+    const [end] = /drop publication[^`]+/.exec(stepsOf(guide, title).at(-1)!)!;
+    await asSuperuser(end);
   });
 
   it('restores on the same server', async () => {
@@ -340,12 +479,27 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
     expect(await asSuperuser('select name from pets')).toEqual([['Rex']]);
   });
 
-  it('changes the password of the service without a failed connection', async () => {
-    const [create] = blocksOf('Change the password of the service', 'sql');
-    await asSuperuser(`${create}; alter role animals_b password 'other'`);
-    const DATABASE_URL = urlOf('animals_b', 'other', server);
-    const stdout = expect.not.stringMatching(FAILED);
-    expect(await runHere('check', { DATABASE_URL })).toMatchObject({ code: 0, stdout });
+  it('changes the password of the service without a failed connection, and first finds what the new role lacks', async () => {
+    const title = 'Change the password of the service';
+    const [[create], [check]] = [blocksOf(title, 'sql'), blocksOf(title, 'sh')];
+    expect(guide.indexOf('Export the new role')).toBeLessThan(guide.indexOf('changes the role in'));
+    const url = urlOf('animals_b', 'other', server);
+    const checked = () => run(server, `export SERVICE_URL=${url}\n${check!.trim()} || true`);
+    // Neither is inherited.
+    await asSuperuser(
+      `alter role animals bypassrls; alter table pets enable row level security; create schema first;
+       alter role animals set search_path = public; alter database animals set search_path = first;
+       grant usage on schema first to animals; ${create} alter role animals_b password 'other'`,
+    );
+    expect(await checked()).toMatch(/^FAIL .+alter role animals_b set search_path = public/m);
+    await asSuperuser('alter role animals_b set search_path = public');
+    expect(await checked()).toMatch(/^FAIL .+alter role animals_b bypassrls/m);
+    await asSuperuser('alter role animals_b bypassrls');
+    expect(await checked()).not.toMatch(FAILED);
+    await asSuperuser(
+      `alter database animals reset search_path; alter role animals reset search_path; alter role animals nobypassrls;
+       alter table pets disable row level security; drop schema first`,
+    );
   });
 
   it('deletes a pet with its orders', async () => {

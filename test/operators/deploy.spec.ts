@@ -426,6 +426,12 @@ describe('deploy/animal-store@.service', () => {
     expect(valueOf('WantedBy')).toBe('multi-user.target');
   });
 
+  it('lets journald drop no lines of a process', () => {
+    // With 0, systemd exports no limit of the unit, and journald has its own (systemd/systemd#22034).
+    expect(valueOf('LogRateLimitIntervalSec')).toBe('1s');
+    expect(Number(valueOf('LogRateLimitBurst'))).toBeGreaterThan(100_000);
+  });
+
   it('runs as the account that docs/deploy.md creates, reads the files that it writes, and writes none', () => {
     const guide = read('docs/deploy.md');
     expect(guide).toContain(`\n   useradd --system ${valueOf('User')}\n`);

@@ -223,9 +223,20 @@ describeWith('psql')('the script of migrate sql, run by psql', () => {
     expect(next).toContain(`Run this script as the role ${owner}, with the schema public.`);
     expect(psql(url, next)).toBe(3);
     expect(psql(url, `create schema elsewhere; set search_path = elsewhere; ${next}`)).toBe(3);
-    expect(psql(url, `set role ${owner};\n${next}`)).toBe(0);
+    // An owner that cannot log in.
+    const member = `${owner}_member`;
+    await query(url, `alter role ${owner} nologin`);
+    expect(await print(url)).toContain(`the role ${owner}, with the schema public.'`);
+    await query(url, `create role ${member} login password 'x' in role ${owner}`);
+    const last = await print(url);
+    expect(last).toContain(
+      `schema public. Log in as ${member}, and first run: set role ${owner};'`,
+    );
+    const asMember = Object.assign(new URL(url), { username: member, password: 'x' }).href;
+    expect(psql(asMember, last)).toBe(3);
+    expect(psql(asMember, `set role ${owner};\n${last}`)).toBe(0);
     expect(await owners()).toEqual([owner]);
-    await query(url, `drop owned by ${owner}`, `drop role ${owner}`);
+    await query(url, `drop owned by ${owner}`, `drop role ${owner}, ${member}`);
   });
 });
 

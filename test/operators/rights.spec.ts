@@ -108,6 +108,17 @@ it('a schema of its name hides no table from the service', async () => {
   await asOwner(`drop schema ${role} cascade`);
 });
 
+it('is ready again without a restart after its schema was renamed, and the search_path of its role set', async () => {
+  await asOwner('alter schema public rename to store');
+  expect((await ready())[0]).toBe(503);
+  await asOwner(`alter role ${role} set search_path = store`);
+  await until('it is ready', async () => (await ready())[0] === 200);
+  await create().expect(201);
+  await asOwner('alter schema store rename to public', `alter role ${role} reset search_path`);
+  await until('it is ready again', async () => (await ready())[0] === 200);
+  await service.api.get('/v1/pets').expect(200);
+});
+
 describe('with row-level security', () => {
   const lackOf = (table: string) =>
     `The database role lacks: select on ${table} (row-level security could hide rows; run alter role ${role} bypassrls, or alter table ${table} disable row level security).`;

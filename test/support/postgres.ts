@@ -86,6 +86,14 @@ export class Postgres {
     await promisify(execFile)(join(this.binaries, program), ['-D', this.data, ...args], options);
   }
 
+  /** @returns the path of a new file that only its account may read. */
+  async keep(name: string, content: string): Promise<string> {
+    const file = join(this.folder, name);
+    await writeFile(file, content, { mode: 0o600 });
+    await chown(file, this.ids.uid ?? -1, this.ids.gid ?? -1);
+    return file;
+  }
+
   /** Starts it again. Returns once it accepts connections. */
   async launch(): Promise<void> {
     const settings = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'fsync=off'];
