@@ -27,7 +27,7 @@ select 'not in the backup', pg_describe_object(class, object, 0), null
  where object >= 16384
    and not exists (select from pg_depend where classid = class and objid = object and deptype = 'e')
 union all
--- Before the restore, create in the new database what each uses.
+-- Before the restore, create in the new database what each uses, and grant usage on foreign servers to animals_owner.
 select 'the restore needs first', pg_describe_object(used.refclassid, used.refobjid, 0),
        'for ' || pg_describe_object(used.classid, used.objid, used.objsubid)
   from pg_depend as used
