@@ -498,7 +498,7 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
     expect(await checked()).not.toMatch(FAILED);
     await asSuperuser(
       `alter database animals reset search_path; alter role animals reset search_path; alter role animals nobypassrls;
-       alter table pets disable row level security; drop schema first`,
+       alter table public.pets disable row level security; drop schema first`,
     );
   });
 
