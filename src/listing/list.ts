@@ -17,6 +17,8 @@ export interface List {
   /** {@link andNotDeleted} */
   readonly andNotDeleted: string;
   readonly filters: readonly EntityColumn[];
+  /** Each set of the filters, which has a statement and an index of its own. */
+  readonly filterSets: readonly EntityColumn[][];
 }
 
 /**
@@ -39,8 +41,8 @@ export function listOf(entity: Function, query: Function): List {
     json: jsonOf(columns),
     andNotDeleted: andNotDeleted(columns),
     filters,
+    filterSets: Array.from({ length: 2 ** filters.length }, (_, bits) =>
+      filters.filter((_filter, i) => bits & (1 << i)),
+    ),
   };
 }
-
-export const filterValue = (query: PageQuery, { property }: EntityColumn) =>
-  query[property as keyof PageQuery];

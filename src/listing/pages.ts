@@ -3,7 +3,7 @@ import { Lane } from '../database/lane.js';
 import type { SessionSource } from '../database/statement.js';
 import { INT64_MIN } from '../int64.js';
 import { cursorAfter } from './cursors.js';
-import { filterValue, type List, type PageQuery } from './list.js';
+import type { List, PageQuery } from './list.js';
 import type { PageReader } from './page-reader.js';
 
 export interface Page {
@@ -11,10 +11,15 @@ export interface Page {
   next?: string;
 }
 
+const filterValue = (query: PageQuery, { property }: EntityColumn) =>
+  query[property as keyof PageQuery];
+
+const nameOf = (filters: EntityColumn[]) => filters.map(({ property }) => property).join();
+
 /** Reads the pages of a list. Requests that wait and have the same filters share a statement, and equal ones a page. */
 export class Pages {
   /** By the filters of their queries. */
-  private readonly lanes = new Map<string, Lane<PageQuery, Page>>();
+  private readonly lanes: ReadonlyMap<string, Lane<PageQuery, Page>>;
   private readonly sessions: SessionSource;
 
   constructor(
@@ -22,14 +27,12 @@ export class Pages {
     private readonly reader: PageReader,
   ) {
     this.sessions = reader.pool.share(list.table);
+    this.lanes = new Map(list.filterSets.map((one) => [nameOf(one), this.laneFor(one)]));
   }
 
   ask(query: PageQuery, deadline: number): Promise<Page> {
     const filters = this.list.filters.filter((filter) => filterValue(query, filter) !== undefined);
-    const name = filters.map(({ property }) => property).join();
-    const lane = this.lanes.get(name) ?? this.laneFor(filters);
-    this.lanes.set(name, lane);
-    return lane.ask(query, deadline);
+    return this.lanes.get(nameOf(filters))!.ask(query, deadline);
   }
 
   private laneFor(filters: EntityColumn[]): Lane<PageQuery, Page> {

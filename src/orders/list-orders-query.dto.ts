@@ -1,4 +1,5 @@
-import { Cursor, DEFAULT_LIMIT, Limit } from '../listing/list-query.js';
+import { Cursor } from '../listing/cursors.js';
+import { DEFAULT_LIMIT, Limit } from '../listing/list-query.js';
 import { RememberedWithout } from '../validation/decorators.js';
 
 @RememberedWithout('cursor')

@@ -4,7 +4,7 @@ import { Environment } from '../config/environment.js';
 import type { JsonText, Request } from '../http/express-classes.js';
 import { pageResponse } from '../listing/list-query.js';
 import { ListOrdersQuery } from './list-orders-query.dto.js';
-import { ORDERS, OrdersService } from './orders.service.js';
+import { OrdersService } from './orders.service.js';
 
 /** The store's orders (interface, part 4.4): experimental, so this may change without notice. */
 @Controller({ path: 'store/orders', version: '1' })
@@ -22,6 +22,6 @@ export class OrdersController {
   ): Promise<JsonText> {
     const address = `${this.environment.baseUrl}/store/orders`;
     const page = await this.orders.list(query, deadline);
-    return pageResponse(response, page, address, ORDERS, query);
+    return pageResponse(response, page, address, query);
   }
 }

@@ -1,5 +1,6 @@
 import { IsIn } from 'class-validator';
-import { Cursor, DEFAULT_LIMIT, Limit } from '../listing/list-query.js';
+import { Cursor } from '../listing/cursors.js';
+import { DEFAULT_LIMIT, Limit } from '../listing/list-query.js';
 import { MayBeOmitted, RememberedWithout } from '../validation/decorators.js';
 import { PET_STATUSES, type PetStatus } from './pet.entity.js';
 

@@ -21,7 +21,7 @@ import { IdempotentCreation } from './idempotent-creation.js';
 import { ListPetsQuery } from './list-pets-query.dto.js';
 import { NewPet } from './new-pet.dto.js';
 import type { StoredPet } from './pet-store.js';
-import { PETS, PetsService } from './pets.service.js';
+import { PetsService } from './pets.service.js';
 
 /** listPets, createPet and getPet (interface, part 4). */
 @Controller({ path: 'pets', version: '1' })
@@ -43,7 +43,7 @@ export class PetsController {
     @Res({ passthrough: true }) response: Response,
   ): Promise<JsonText> {
     const page = await this.pets.list(query, deadline);
-    return pageResponse(response, page, this.address, PETS, query);
+    return pageResponse(response, page, this.address, query);
   }
 
   @Post()

@@ -46,8 +46,12 @@ export const AllOf =
     decorators.forEach((decorate) => decorate(target, property));
 
 /** The property is a number that is sent as text: in plain decimal digits. */
-export const WholeNumber = (least: number, most: number, how = '') => {
-  const message = `$property must be a whole number from ${least} to ${most}${how}`;
+export const WholeNumber = (
+  least: number,
+  most: number,
+  reason = `must be a whole number from ${least} to ${most}`,
+) => {
+  const message = `$property ${reason}`;
   return AllOf(
     // Any other text stays a string, which `Min` and `Max` reject.
     Transform(({ value }) => (/^(?:0|[1-9][0-9]*)$/.test(value) ? Number(value) : value)),

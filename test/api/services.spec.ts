@@ -18,7 +18,8 @@ const storeWith = (methods: Partial<PetStore>) =>
 const SESSIONS = fakeSessions();
 const POOL = poolWith(SESSIONS);
 
-const readerWith = (methods: Partial<PageReader>) => ({ pool: POOL, ...methods }) as PageReader;
+const readerWith = (methods: Partial<PageReader>) =>
+  ({ pool: POOL, of: () => undefined, ...methods }) as unknown as PageReader;
 
 describe('PetsService', () => {
   it('stores the pets of requests that wait together, and gives each its own', async () => {

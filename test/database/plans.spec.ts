@@ -12,7 +12,6 @@ import { PETS } from '../../src/pets/pets.service.js';
 import { DELETE_OLD_IDEMPOTENCY_KEYS, FIND_PETS } from '../../src/pets/postgres-pet-store.js';
 import { query } from '../support/ask.js';
 import { createMigratedDatabase, dropDatabase } from '../support/database.js';
-import { filterSets } from '../support/stores.js';
 
 /** Of each table. */
 const ROWS = 50_000;
@@ -24,7 +23,7 @@ const VALUES: Record<Exclude<keyof ListPetsQuery, keyof PageQuery>, [unknown, un
 
 /** The statement for each set of a list's filters, with rare values and with common ones, by column. */
 const pagesOf = (list: List) =>
-  filterSets(list).flatMap((filters) =>
+  list.filterSets.flatMap((filters) =>
     (filters.length === 0 ? [0] : [0, 1]).map((i) => ({
       table: list.table,
       statement: pagesStatement(list, filters),

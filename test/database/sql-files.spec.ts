@@ -21,7 +21,6 @@ import { DELETE_OLD_IDEMPOTENCY_KEYS } from '../../src/pets/postgres-pet-store.j
 import { Project } from '../support/project.js';
 import { until } from '../support/until.js';
 import { read } from '../support/documents.js';
-import { filterSets } from '../support/stores.js';
 import { operations } from '../support/contract.js';
 import { describeWith } from '../support/describe-with.js';
 import { Postgres, systemBinaries } from '../support/postgres.js';
@@ -32,7 +31,7 @@ const binaries = await systemBinaries();
 
 /** The statements of a list, for each set of its filters. */
 const pagesOf = (operation: string, list: List) =>
-  filterSets(list).map((filters) => {
+  list.filterSets.map((filters) => {
     const names = filters.map(({ property }) => property).join(' and ');
     const purpose = `${operation}${names && ` with ${names}`}: pages.`;
     return { ...pagesStatement(list, filters), purpose, onCitus: pageOnCitus(list, filters) };

@@ -7,7 +7,7 @@ import { Pet } from '../../src/pets/pet.entity.js';
 import { PETS } from '../../src/pets/pets.service.js';
 import { createLocalDatabase, createMigratedDatabase, dropDatabase } from '../support/database.js';
 import { until } from '../support/until.js';
-import { filterSets, type Stores, storesOn } from '../support/stores.js';
+import { type Stores, storesOn } from '../support/stores.js';
 
 const REX: NewPet = { name: 'Rex "the" cat', categoryId: INT64_MIN, status: 'sold' };
 const MAX: NewPet = { name: 'Max', categoryId: 2n, status: 'pending' };
@@ -50,7 +50,7 @@ describe.each<Engine>(['postgresql', 'citus'])('the stores for %s', (engine) => 
     const order = `insert into orders (pet_id, placed_at) values ($1, '2026-11-21T09:30Z') returning id`;
     const { rows } = await run(order, [pet!.id]);
     const found = [(await stores.store.find([BigInt(pet!.id)]))[0]!.json];
-    for (const filters of filterSets(PETS)) {
+    for (const filters of PETS.filterSets) {
       const values = filters.map(({ property }) => REX[property as keyof NewPet]);
       const pages = await stores.read(PETS, filters, [{ start: INT64_MIN, size: 1, values }]);
       found.push(pages[0]![0]!);

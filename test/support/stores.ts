@@ -49,9 +49,3 @@ export async function storesOn(url: string, engine: Engine, sessions = 3) {
 }
 
 export type Stores = Awaited<ReturnType<typeof storesOn>>;
-
-/** Each set of a list's filters: every one has a statement and an index of its own. */
-export const filterSets = ({ filters }: List) =>
-  Array.from({ length: 2 ** filters.length }, (_, bits) =>
-    filters.filter((_filter, i) => bits & (1 << i)),
-  );
