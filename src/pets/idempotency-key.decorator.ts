@@ -18,7 +18,7 @@ export const IdempotencyKeyHeader = createParamDecorator((_data, context: Execut
   if (!/^[\x21-\x7e]{1,255}$/.test(key) || (quoted === undefined && key.startsWith('"'))) {
     throw new ApiError(
       'invalid_request',
-      'Idempotency-Key must be 1 to 255 visible ASCII characters, bare or as a quoted string, sent once.',
+      'Idempotency-Key: must be 1 to 255 visible ASCII characters, bare or quoted, sent once',
     );
   }
   return key;

@@ -1,23 +1,27 @@
-import { IsIn, Matches } from 'class-validator';
-import { IsInt64 } from '../validation/decorators.js';
+import { IsIn, IsString, Matches } from 'class-validator';
+import { AllOf, IsInt64 } from '../validation/decorators.js';
 import { NAME_LENGTH, PET_STATUSES, type PetStatus } from './pet.entity.js';
 
-/** At least one code point is not white space. PostgreSQL's text cannot hold U+0000 and lone surrogates. */
-const NAME = new RegExp(
-  `^(?=\\p{White_Space}*\\P{White_Space})[^\\0\\p{Surrogate}]{1,${NAME_LENGTH}}$`,
-  'u',
-);
+/** The property is the name of a pet. An error says the first of these rules that it breaks. */
+const IsName = () =>
+  AllOf(
+    IsString(),
+    Matches(new RegExp(`^.{1,${NAME_LENGTH}}$`, 'su'), {
+      message: `$property must be 1 to ${NAME_LENGTH} characters`,
+    }),
+    Matches(/\P{White_Space}/u, { message: '$property must not be only white space' }),
+    // PostgreSQL's text cannot hold them.
+    Matches(/^[^\0\p{Surrogate}]+$/u, {
+      message: '$property must not have U+0000 or lone surrogates',
+    }),
+  );
 
 /** NewPet (interface, part 2): the body of createPet. */
 export class NewPet {
-  @Matches(NAME, {
-    message: `$property must be a string of 1 to ${NAME_LENGTH} characters, not only white space, without U+0000 and lone surrogates`,
-  })
+  @IsName()
   name!: string;
 
-  @IsInt64({
-    message: '$property must be an integer from -9223372036854775808 to 9223372036854775807',
-  })
+  @IsInt64({ message: '$property must be an integer (int64)' })
   categoryId!: bigint;
 
   @IsIn(PET_STATUSES, { message: `$property must be ${PET_STATUSES.join(', ')}, or omitted` })

@@ -137,6 +137,10 @@ describe('the OpenAPI document', () => {
     expect({ ...OF_NEST, ...documented }).toEqual(expect.objectContaining(statusesOf(ERRORS)));
   });
 
+  /** Expects of an error a reason that a form can show beside the field. */
+  const expectReason = (field: string, status: number, body: { message?: string }) =>
+    expect(body.message ?? '').toMatch(status === 400 ? RegExp(`^${field}: [^:;]{9,50}$`) : /^$/);
+
   const QUERY = OPERATIONS.flatMap(({ operationId, path, parameters }) =>
     parameters
       .map(resolved)
@@ -151,7 +155,8 @@ describe('the OpenAPI document', () => {
       for (const value of edgesOf(schema)) {
         const status = faultsBySchema(schema, value).length === 0 ? 200 : 400;
         const text = encodeURIComponent(String(value));
-        await service.api.get(`/v1${path}?${name}=${text}`).expect(status);
+        const { body } = await service.api.get(`/v1${path}?${name}=${text}`).expect(status);
+        expectReason(name, status, body);
       }
     },
   );
@@ -162,7 +167,8 @@ describe('the OpenAPI document', () => {
       for (const value of [undefined, ...edgesOf(NEW_PET.properties[field])]) {
         const pet = { name: 'Rex', categoryId: 1, [field]: value };
         const status = faultsBySchema(NEW_PET, pet).length === 0 ? 201 : 400;
-        await service.api.post('/v1/pets').type('json').send(stringify(pet)!).expect(status);
+        const sent = service.api.post('/v1/pets').type('json').send(stringify(pet)!);
+        expectReason(field, status, (await sent.expect(status)).body);
       }
     },
   );

@@ -23,7 +23,7 @@ describe('getPet', () => {
   it.each(IDS)('returns the animal whose id is %s, and what replaces getPet', async (id) => {
     const { text, headers } = await service.api.get(`/v1/pets/${id}`).expect(200);
     expect(headers['link']).toBe(linksAt(''));
-    expect(text).toBe(`{"id":${id},"name":"pet ${id}","categoryId":${id},"status":"sold"}`);
+    expect(text).toContain(`{"id":${id},"name":"pet ${id}","categoryId":${id},"status":"sold"`);
   });
 
   it('returns to each of many requests at once its own animal, also if a double holds two ids as one', async () => {
