@@ -1,4 +1,5 @@
 import { readdir } from 'node:fs/promises';
+import { networkInterfaces } from 'node:os';
 import { administerKeys } from '../../src/auth/api-keys.js';
 import { VERSION } from '../../src/config/project-root.js';
 import { Wire } from '../support/wire.js';
@@ -55,6 +56,21 @@ describe('a process', () => {
       { level: 'info', msg: 'draining', reason: 'SIGTERM', seconds: 2 },
       { level: 'info', msg: 'stopped', reason: 'SIGTERM' },
     ]);
+  });
+
+  it('listens with HOST=* on the addresses of IPv6 and IPv4, and logs a client of IPv4 as such', async () => {
+    const { base, program } = await project.serve({ ...production, HOST: '*' });
+    const { port } = new URL(base);
+    // Without IPv6 in the kernel, on those of IPv4.
+    const own = Object.values(networkInterfaces()).flatMap((all) => all!);
+    const loopback = ['127.0.0.1', '::1'].filter((it) => own.some(({ address }) => address === it));
+    for (const address of loopback) {
+      const host = address.includes(':') ? `[${address}]` : address;
+      expect((await fetch(`http://${host}:${port}/v1/pets`)).status).toBe(401);
+    }
+    const { stdout } = await program.end('SIGTERM');
+    const requests = linesOf(stdout).filter(({ msg }) => msg === 'request');
+    expect(requests.map(({ client }) => client)).toEqual(loopback);
   });
 
   it('gets SIGTERM through npm, counts it once if both get it, and ends the drain on SIGINT', async () => {
