@@ -233,7 +233,8 @@ select case
 
 -- Of an operation.
 with settings as materialized (
-    select set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO', true), set_config('lock_timeout', $2, true)
+    select set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO', true), set_config('lock_timeout', $2, true),
+           set_config('quote_all_identifiers', 'off', true)
   ), tables as materialized (
     select oid, relname::text as name, relkind, relpersistence
       from settings, pg_class
