@@ -13,7 +13,7 @@ import { ENGINE, engineOf } from './database/engine.js';
 import { forEngine } from './database/for-engine.js';
 import { ServingPool } from './database/pool.js';
 import { Standbys } from './standbys/standbys.js';
-import { DocsController } from './docs/docs.controller.js';
+import { DocsController, IndexController } from './docs/docs.controller.js';
 import { ErrorFilter } from './errors/error.filter.js';
 import { AccessLog } from './access-log/access-log.js';
 import { AdmissionGuard } from './gate/admission.guard.js';
@@ -84,7 +84,7 @@ export class AppModule {
         ...(environment.METRICS_PORT === undefined ? [] : [MetricsModule]),
         ...others,
       ],
-      controllers: [DocsController],
+      controllers: [environment.DOCS === 'on' ? DocsController : IndexController],
       providers: [
         ...shared,
         ...[BearerGuard, ...rateLimit, BodyGuard, AdmissionGuard].map((useClass) => ({

@@ -48,18 +48,18 @@ export function readPages(): Map<string, StaticContent> {
   return contents;
 }
 
-/** Serves the OpenAPI document, the way to the reference and, unless DOCS is off, the pages. No key is needed. */
+/** Serves the OpenAPI document, and the way to it or to the reference. No key is needed. */
 @Public()
 @Controller()
-export class DocsController {
-  private readonly contents;
+export class IndexController {
+  protected readonly contents: Map<string, StaticContent>;
   private readonly home;
 
   constructor({ DOCS, publicRoot }: Environment, document: OpenApiDocument) {
-    this.contents = DOCS === 'on' ? readPages() : new Map<string, StaticContent>();
-    const yaml = new StaticContent(document.yaml, 'application/yaml; charset=utf-8');
-    this.contents.set('/openapi.yaml', yaml);
-    this.contents.set('/openapi.json', new StaticContent(stringify(document.content)!, '.json'));
+    this.contents = new Map([
+      ['/openapi.yaml', new StaticContent(document.yaml, 'application/yaml; charset=utf-8')],
+      ['/openapi.json', new StaticContent(stringify(document.content)!, '.json')],
+    ]);
     const [, prefix] = /^https?:\/\/[^/]+(\/.+)$/.exec(publicRoot) ?? [];
     this.home = { url: `${prefix ?? '.'}/${DOCS === 'on' ? 'docs' : 'openapi.json'}` };
   }
@@ -70,12 +70,27 @@ export class DocsController {
     return this.home;
   }
 
-  @Get(['openapi.json', 'openapi.yaml', 'docs', 'docs/guides/:name', 'docs/assets/:name'])
+  @Get(['openapi.json', 'openapi.yaml'])
   getContent(@Res() response: Response): Promise<void> {
     const content = this.contents.get(response.req.path);
     if (content === undefined) {
       throw new ApiError('route_not_found', 'No such path.');
     }
     return content.sendTo(response);
+  }
+}
+
+/** Also serves the pages. Unless DOCS is off, it is there in place of the other one. */
+@Public()
+@Controller()
+export class DocsController extends IndexController {
+  constructor(environment: Environment, document: OpenApiDocument) {
+    super(environment, document);
+    readPages().forEach((content, path) => this.contents.set(path, content));
+  }
+
+  @Get(['docs', 'docs/guides/:name', 'docs/assets/:name'])
+  getPage(@Res() response: Response): Promise<void> {
+    return this.getContent(response);
   }
 }

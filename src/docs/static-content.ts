@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import { pipeline, Readable } from 'node:stream';
+import { setImmediate as turn } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import type { Response } from 'express';
@@ -50,8 +51,10 @@ export class StaticContent {
 /** Bytes of a large content that are sent at a time. */
 const STEP = 64 * 1024;
 
-function* stepsOf(bytes: Buffer): Generator<Buffer> {
+async function* stepsOf(bytes: Buffer): AsyncGenerator<Buffer> {
   for (let start = 0; start < bytes.length; start += STEP) {
     yield bytes.subarray(start, start + STEP);
+    // The system takes several at once.
+    await turn();
   }
 }

@@ -187,6 +187,7 @@ describe('the pages', () => {
     const other = await startService({ DOCS: 'off' });
     for (const path of [...PAGES, '/docs/assets/docs.css', '/docs/assets/reference.js']) {
       expectError(await other.anonymous.get(path), 404, 'route_not_found');
+      expectError(await other.anonymous.post(path), 404, 'route_not_found');
     }
     await other.anonymous.get('/').expect(303).expect('Location', './openapi.json');
     await other.anonymous.get('/openapi.json').expect(200);

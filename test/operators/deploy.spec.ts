@@ -249,14 +249,14 @@ describe('docker-compose.yml', () => {
     expect(ofGrafana[dashboard]).toBe('./docs/observability/dashboard.json');
   });
 
-  it('opens ports on the loopback address alone, unless HOST says otherwise for those of the service', () => {
+  it('opens ports on the loopback address alone, unless PUBLISHED_ADDRESS says otherwise for those of the service', () => {
     const loopback = /^127\.0\.0\.1:/;
     const open = Object.entries<{ ports?: string[] }>(services).flatMap(([name, { ports = [] }]) =>
       ports.filter((port) => !loopback.test(port)).map((port) => [name, port]),
     );
     expect(open.map(([name]) => name)).toEqual(['api', 'api', 'haproxy']);
     for (const [, port] of open) {
-      expect(port).toMatch(/^\$\{HOST:-127\.0\.0\.1\}:/);
+      expect(port).toMatch(/^\$\{PUBLISHED_ADDRESS:-127\.0\.0\.1\}:/);
     }
   });
 });
