@@ -176,8 +176,16 @@ describe('the alerts on what a real process serves', () => {
     { begin?(): unknown; meanwhile?(): unknown; end?(): unknown; alerts: string[] }
   > = {
     'a table is missing': {
-      begin: () => query('alter table pets rename to pets_that_were'),
-      end: () => query('alter table pets_that_were rename to pets'),
+      begin: async () => {
+        await query('alter table pets rename to pets_that_were');
+        await until('what else lacks with it is noticed', warnings, {
+          holds: (count) => count > 0,
+        });
+      },
+      end: async () => {
+        await query('alter table pets_that_were rename to pets');
+        await until('it is noticed', warnings, { holds: (count) => count === 0 });
+      },
       alerts: ['DatabaseWarnings', 'NoneReady', 'NotReady'],
     },
     'an index is missing': {
