@@ -188,7 +188,7 @@ describe('createPet with an Idempotency-Key', () => {
       await slow.stop();
     });
 
-    // Citus does not support `for update`, and waits (stores.spec.ts).
+    // Skipped on Citus, which does not support `for update`, and waits (stores.spec.ts).
     const itOfPostgres = isOnCitus() ? it.skip : it;
 
     itOfPostgres('deletes old records every ten minutes, and waits for nobody', async () => {
