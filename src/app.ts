@@ -50,7 +50,6 @@ export async function createApp(
       preflightContinue: true,
     });
   }
-  app.use(adapter.rejectMalformed);
   await configure(app);
   return app.init().catch(async (error: unknown) => {
     await app.close();

@@ -64,10 +64,12 @@ export class AccessLog {
     next();
   };
 
-  /** Logs the response to input that is not a request. @returns its headers. */
+  /** Logs the response to input that is not handled. @returns its headers. */
   rejection({ error, socket, request, receivedAt }: Rejection): Record<string, string> {
     const id = request === undefined ? randomUUID() : requestId(request.headers);
-    this.log(fieldsOf(id, receivedAt, socket, request, ERRORS[error.code].status, error.code));
+    const { code, options } = error;
+    const { status } = ERRORS[code];
+    this.log(fieldsOf(id, receivedAt, socket, request, status, code, options.because));
     return { 'X-Request-Id': id, ...Object.fromEntries(COMMON_HEADERS) };
   }
 

@@ -1,5 +1,4 @@
 import type { Socket } from 'node:net';
-import { ApiError } from '../errors/api-error.js';
 import type { Request, Response } from './express-classes.js';
 import type { HttpLimits } from './limits.js';
 
@@ -9,9 +8,9 @@ import type { HttpLimits } from './limits.js';
  *
  * - `open`: requests are handled.
  * - `last`: a request has come after which none is handled ({@link take}, {@link stop}). Its response says
- *   `Connection: close`, and Node ends the connection with it. After more requests, the connection is not read.
- * - `ended`: input has come that is not a request ({@link end}). When the responses before it are complete, the
- *   connection ends, with an error as its last words if that was not a response's.
+ *   `Connection: close`, and Node ends the connection with it.
+ * - `ended`: input has come that is not a request, or one too many ({@link end}). When the responses before it are
+ *   complete, the connection ends, with an error as its last words if that was not a response's.
  * - `upgraded`: the socket belongs to another protocol, such as a module's WebSockets.
  */
 export class Connection {
@@ -48,13 +47,10 @@ export class Connection {
     return this.state === 'open' ? this.socket.bytesRead - this.parsed : 0;
   }
 
-  /** A request has come. One that is malformed, or beyond the limit, which gets 503, is the last. */
+  /** A request has come that is handled. */
   take(response: Response): void {
     const { req } = response;
-    if (this.open.length >= this.limits.requestsPerConnection) {
-      req.headError = new ApiError('unavailable', TOO_MANY, { because: 'over_share' });
-    }
-    if (req.headError !== undefined || endsConnection(req)) {
+    if (endsConnection(req)) {
       this.stop(response);
     }
     this.noteParsed(req.headBytes);
@@ -62,10 +58,20 @@ export class Connection {
     this.open.push(response);
   }
 
-  /** What was read together with the last request is parsed all the same. */
-  stopReading(): void {
-    // Node resumes a socket when it has sent what waited.
-    this.socket.on('resume', () => void this.socket.pause()).pause();
+  /** A request has come after the last one. What was read together with it is parsed all the same. */
+  noteExcess(): void {
+    this.excess += 1;
+    const pause = () => {
+      // What comes after the end is discarded, but of a flood: to parse it takes long.
+      if (this.socket.writable || this.excess >= this.limits.excessPerConnection) {
+        this.socket.pause();
+      }
+    };
+    if (this.excess === 1) {
+      // Node resumes a socket when it has sent what waited.
+      this.socket.on('resume', pause);
+    }
+    pause();
   }
 
   /** The response to the latest request is the last one, if it has not begun. */
@@ -121,9 +127,6 @@ export class Connection {
     }
   }
 }
-
-const TOO_MANY =
-  'The connection has too many requests without a response; wait for responses, or use more connections.';
 
 /**
  * Node's parser cannot go on after a request for another protocol, which `Connection` names (RFC 9110, section 7.8); RFC

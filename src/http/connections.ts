@@ -98,14 +98,11 @@ export class Connections {
       return;
     }
     this.excess += 1;
-    connection.excess += 1;
-    if (connection.excess === 1) {
-      connection.stopReading();
+    connection.noteExcess();
+    if (this.excess > this.limits.excess) {
+      connection.socket.destroy();
     }
     if (connection.excess === this.limits.excessPerConnection) {
-      if (this.excess > this.limits.excess) {
-        connection.socket.destroy();
-      }
       this.readers.flooded();
       // Also before the next packet of this turn is read: a thousand connections may send one at once.
       for (const other of this.bySocket.values()) {

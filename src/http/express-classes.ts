@@ -33,8 +33,6 @@ export class Request extends ExpressRequest {
   /** Bytes and chunks of its body that have arrived. */
   bodyBytes = 0;
   chunks = 0;
-  /** Why its head is rejected. */
-  headError?: ApiError = undefined;
   /** Why Node rejects its body. */
   bodyError?: ApiError = undefined;
   /** Called with {@link bodyError}, while the body is read. */

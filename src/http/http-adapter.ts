@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { ExpressAdapter } from '@nestjs/platform-express';
-import express, { type Express, type NextFunction } from 'express';
+import express, { type Express } from 'express';
 import { ApiError } from '../errors/api-error.js';
 import type { Logger } from '../logging/logger.js';
 import type { Connection } from './connection.js';
@@ -139,10 +139,6 @@ export class HttpAdapter extends ExpressAdapter {
     return undefined;
   }
 
-  /** A middleware that rejects a request whose head is malformed, or that is one too many. */
-  readonly rejectMalformed = (request: Request, _response: Response, next: NextFunction): void =>
-    next(request.headError);
-
   /** 404, or for a path with routes 405 or the response to OPTIONS (RFC 9110, sections 9.3.7 and 15.5.6). Nest calls it last. */
   override setNotFoundHandler(): void {
     const { router } = this.instance as unknown as {
@@ -192,7 +188,15 @@ export class HttpAdapter extends ExpressAdapter {
       return;
     }
     request.headBytes = headBytesOf(request);
-    request.headError = malformedHead(request, this.limits.headerFields);
+    const error =
+      connection.open.length < this.limits.requestsPerConnection
+        ? malformedHead(request, this.limits.headerFields)
+        : new ApiError('unavailable', TOO_MANY, { because: 'over_share' });
+    if (error !== undefined) {
+      this.endWith({ error, socket: request.socket, request }, connection);
+      request.resume();
+      return;
+    }
     if (this.connections.take(response, connection)) {
       // Before Express, whose router cannot parse some targets.
       request.url = pathAndQuery(request.url);
@@ -219,7 +223,7 @@ export class HttpAdapter extends ExpressAdapter {
     const error = known === undefined ? notHttp() : new ApiError(...known);
     const { arriving } = connection;
     if (arriving === undefined) {
-      this.endWith({ error, socket, receivedAt: performance.now() }, connection);
+      this.endWith({ error, socket }, connection);
     } else {
       arriving.bodyError ??= error;
       arriving.onBodyError?.(error);
@@ -237,13 +241,17 @@ export class HttpAdapter extends ExpressAdapter {
       return;
     }
     const error = new ApiError('route_not_found', 'No such path.');
-    this.endWith({ error, socket, request, receivedAt: request.receivedAt }, connection);
+    this.endWith({ error, socket, request }, connection);
   }
 
-  private endWith(rejection: Rejection, connection: Connection): void {
+  private endWith(input: Omit<Rejection, 'receivedAt'>, connection: Connection): void {
+    const rejection = { ...input, receivedAt: performance.now() };
     connection.end(() => lastWords(rejection, this.describe(rejection)));
   }
 }
+
+const TOO_MANY =
+  'The connection has too many requests without a response; wait for responses, or use more connections.';
 
 const notHttp = () =>
   new ApiError(

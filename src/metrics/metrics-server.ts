@@ -45,7 +45,6 @@ export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutd
     const limits = { ...httpLimits, connections: 100, requestsPerConnection: 4 };
     const adapter = new HttpAdapter(limits, new Gate(limits), logger);
     adapter.initHttpServer();
-    adapter.use(adapter.rejectMalformed);
     adapter.get('/metrics', (_request: unknown, response: Response) => this.send(response));
     adapter.setNotFoundHandler();
     adapter.setErrorHandler((error: unknown, request: unknown, response: unknown, _next: unknown) =>

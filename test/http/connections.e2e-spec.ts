@@ -75,6 +75,32 @@ describe('a connection', () => {
     expect(created).toHaveLength(20);
   });
 
+  it('loses no response because its client sends more after the last request, and reads late', async () => {
+    const isLogged = (text: string) => () => service.log.some((line) => line.includes(text));
+    const large = request('GET /openapi.json');
+    connection.send(large.repeat(60));
+    await until('the service has begun', isLogged('"/openapi.json"'));
+    connection.send(large.repeat(30));
+    await until('the service has sent the last response', isLogged('over_share'));
+    for (let i = 0; i < 20; i += 1) {
+      await expectStatus(200);
+    }
+    expectError(await lastAnswer(), 503, 'unavailable', ['too many requests']);
+  });
+
+  it.each([
+    ['is one too many', LIVE.repeat(20), 503],
+    ['has no valid Host', '', 400],
+  ])('has no body in the response to a HEAD that %s', async (_what, before, status) => {
+    const head = before === '' ? request('HEAD /').replace('test', 'a b') : request('HEAD /');
+    connection.send(before + head);
+    for (let i = 0; i < before.length / LIVE.length; i += 1) {
+      await expectStatus(200);
+    }
+    expect(await connection.answer('HEAD')).toMatchObject({ status });
+    expect(await connection.rest()).toBe('');
+  });
+
   it.each([1, 3, 5, 20, 21, 22, 119, 130])(
     'has the responses to %i requests before the last words to what is no request',
     async (count) => {

@@ -102,7 +102,8 @@ async function converseOn(port: number, all: Piece[], patience: number): Promise
   const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true, noDelay: true });
   const chunks: string[] = [];
   socket.setEncoding('latin1').on('data', (chunk: string) => chunks.push(chunk));
-  // The service does not read what follows the last request of a connection, so its end may be a reset.
+  // A server that closes a connection before it has read what follows its last request resets it. That is so for a
+  // response with `Connection: close`, which Node ends, and for a flood.
   let isReset = false;
   socket.on('error', () => (isReset = true));
   const ended = once(socket, 'end').then(
@@ -119,7 +120,8 @@ async function converseOn(port: number, all: Piece[], patience: number): Promise
   const flush = () => {
     if (packet !== '' && socket.writable) {
       socket.write(packet, 'latin1');
-      packets += 1;
+      // Node reads 64 KiB at once.
+      packets += Math.ceil(packet.length / 65_536);
     }
     packet = '';
   };
