@@ -1,5 +1,7 @@
 import type { Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { Gate } from '../../src/gate/gate.js';
 import type { Response } from '../../src/http/express-classes.js';
 import { HttpLimits } from '../../src/http/limits.js';
@@ -101,6 +103,23 @@ describe('a turn of the event loop', () => {
     arrive(times(10, 'any'), 'a');
     await turn();
     expect(handled).toEqual(times(10, 'any'));
+  });
+
+  it('keeps nothing of a request whose client leaves while it waits', async () => {
+    gate.crowded(true);
+    /** Not a variable of the test itself, which would keep the response. */
+    const comeAndLeave = () => {
+      const response = new FakeResponse('left');
+      gate.arrive(response as unknown as Response, 'a');
+      response.onceClosed.splice(0).forEach((act) => act());
+      return new WeakRef(response);
+    };
+    const left = comeAndLeave();
+    // A WeakRef holds until the end of its turn.
+    await turn();
+    setFlagsFromString('--expose-gc');
+    (runInNewContext('gc') as () => void)();
+    expect(left.deref()).toBeUndefined();
   });
 
   it('reads one connection that waits, of each network in turn', async () => {
@@ -317,14 +336,86 @@ function expectInOrder(present: Coming[]): void {
   expect([...states.values()].filter((each) => /waiting.* in/.test(each))).toEqual([]);
 }
 
+/** @returns what gives integers from 0, below a count. */
+function randomBelow(seed: number) {
+  let random = seed;
+  return (count: number) => {
+    random = (random * 1_103_515_245 + 12_345) % 2 ** 31;
+    return Math.floor((random / 2 ** 31) * count);
+  };
+}
+
+it.each([1, 2, 3, 4, 5])(
+  'in any order, each request that stays is handled once and in its turn, none without a remembered key amid a check (seed %i)',
+  async (seed) => {
+    const below = randomBelow(seed);
+    const faults: string[] = [];
+    const callers = ['key 1', 'key 2', 'net 1', 'net 2', 'net 3', 'net 4'];
+    /** Of each caller, in the order in which they came. */
+    const present = new Map<string, FakeResponse[]>(callers.map((caller) => [caller, []]));
+    /** How often others were handled since the caller was, or had nothing that may be handled. */
+    const others = new Map<string, number>();
+    let isCrowded = false;
+    gate.recognize = ({ keyHash }) => keyHash;
+    gate.handle = (response) => {
+      const one = response as unknown as FakeResponse;
+      const { name } = one;
+      const position = present.get(name)!.indexOf(one);
+      if (position !== 0) {
+        faults.push(`${name} had request ${position} of those that wait handled`);
+      }
+      present.get(name)!.splice(position, 1);
+      if (isCrowded && name.startsWith('net')) {
+        faults.push(`${name} had a request handled amid a check`);
+      }
+      for (const caller of callers) {
+        const waits = present.get(caller)!.length > 0 && (!isCrowded || caller.startsWith('key'));
+        const count = caller === name || !waits ? 0 : (others.get(caller) ?? 0) + 1;
+        others.set(caller, count);
+        if (count > 4 * callers.length) {
+          faults.push(`${caller} waited while others had ${count} requests handled`);
+        }
+      }
+    };
+    for (let step = 0; step < 3_000; step += 1) {
+      const caller = callers[below(callers.length)]!;
+      const own = present.get(caller)!;
+      for (let i = below(30) === 0 ? 40 : 1; i > 0; i -= 1) {
+        const keyHash = caller.startsWith('key') ? caller : undefined;
+        const one = new FakeResponse(caller, { destroyed: false }, undefined, keyHash);
+        own.push(one);
+        gate.arrive(one as unknown as Response, caller);
+      }
+      if (below(4) === 0) {
+        // Its client leaves.
+        const [one] = own.splice(below(own.length), 1);
+        one!.req.socket.destroyed = true;
+        one!.onceClosed.splice(0).forEach((act) => act());
+      }
+      if (below(10) === 0) {
+        gate.accepted();
+      }
+      if (below(25) === 0) {
+        isCrowded = !isCrowded;
+        gate.crowded(isCrowded);
+      }
+      if (below(2) === 0) {
+        await turn();
+      }
+    }
+    gate.crowded((isCrowded = false));
+    for (let turns = 0; turns < 3_000 && [...present.values()].flat().length > 0; turns += 1) {
+      await turn();
+    }
+    expect(faults).toEqual([]);
+    expect([...present.values()].flat()).toEqual([]);
+  },
+);
+
 it.each([1, 2, 3, 4, 5])(
   'in any order, no request of a modest key is refused or forgotten, and all that was taken returns (seed %i)',
   async (seed) => {
-    let random = seed;
-    const below = (count: number) => {
-      random = (random * 1_103_515_245 + 12_345) % 2 ** 31;
-      return Math.floor((random / 2 ** 31) * count);
-    };
+    const below = randomBelow(seed);
     const KEYS = 'abcdefghijklm';
     const present = new Set<Coming>();
     // Tens of thousands of calls of `expect` take most of this test's time.
