@@ -149,9 +149,10 @@ select case set_config('role', 'none', true)
            when 'none'
            then (select pg_terminate_backend(pid)
                    from pg_stat_activity
-                  where pid = given and usename = session_user and query_start < now() - interval '1 second')
+                  where pid = closed and usename = session_user
+                    and backend_start < now() - age * interval '1 millisecond')
          end
-    from unnest($1::int[]) as given;
+    from unnest($1::int[], $2::float8[]) as given (closed, age);
 
 -- Readiness: which rights the role lacks.
 select one as right, one || case when row_security_active(to_regclass(relation))
@@ -210,19 +211,11 @@ select to_regclass('pg_dist_local_group') is not null as is_citus;
 -- A start: whether sessions have their settings.
 select name, setting, quote_ident(session_user) as role from pg_settings where name = any($1);
 
--- First in each serving session: changes its settings, unless a pooler has the session.
-select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' as "isReadOnly",
-       (select count(set_config(name, value, false))
-          from (select * from unnest($2::text[], $3::text[]) union all
-                select 'search_path', relnamespace::regnamespace || ', ' || current_setting('search_path')
-                  from pg_class where oid = to_regclass('migrations')) as setting (name, value)
-         where pg_backend_pid() = $1::int) as changed;
-
 -- Readiness, if the process found no extension when it started: whether Citus distributes the pets since then.
 select exists (select from pg_trigger
                   where tgrelid = to_regclass('pets') and tgfoid = to_regproc('citus_truncate_trigger')) as "isDistributed";
 
--- Of an operation.
+-- Readiness: whether the server accepts writes, and its time.
 select case
            when current_setting('transaction_read_only') = 'on' then 'The database is read-only.'
            when max(greatest(age(datfrozenxid), mxid_age(datminmxid))) >= 2144483647
@@ -231,7 +224,7 @@ select case
          extract(epoch from clock_timestamp()) as now
     from pg_database;
 
--- Of an operation.
+-- A start, and readiness: what the tables consist of.
 with settings as materialized (
     select set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO', true), set_config('lock_timeout', $2, true),
            set_config('quote_all_identifiers', 'off', true)
@@ -305,6 +298,16 @@ with settings as materialized (
     select '', 'extension', extname, null from pg_extension where extname = 'citus'
   )
   select * from parts where definition is not null;
+
+-- First in each serving session, and when it proves that it responds: changes its settings, unless a pooler has it.
+select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' as "isReadOnly",
+       (select count(set_config(name, value, false))
+          from (select * from unnest($2::text[], $3::text[]) union all
+                select 'search_path', relnamespace::regnamespace || ', ' || current_setting('search_path')
+                  from pg_class
+                 where oid = to_regclass('migrations')
+                   and not starts_with(current_setting('search_path'), relnamespace::regnamespace || ', ')) as setting (name, value)
+         where pg_backend_pid() = $1::int) as changed;
 
 -- On Citus, these replace the statements that read pages and create pets, and those of Idempotency-Keys. They are not
 -- prepared. Gets, and creates that repeat a known key, use pets-by-id, which is prepared there too.

@@ -50,7 +50,6 @@ export class AccessLog {
   readonly middleware = (request: Request, response: Response, next: NextFunction): void => {
     const { headers } = request;
     request.id = requestId(headers);
-    headers['x-forwarded-for'] &&= `${headers['x-forwarded-for']}`.replaceAll(WITH_PORT, '$1$2');
     response.setHeader('X-Request-Id', request.id);
     for (const [name, value] of COMMON_HEADERS) {
       response.setHeader(name, value);
@@ -84,9 +83,6 @@ const COMMON_HEADERS = [
   ['X-Content-Type-Options', 'nosniff'],
   ['Cache-Control', 'no-store'],
 ] as const;
-
-/** An address as some gateways write it in `X-Forwarded-For`, with a port: `203.0.113.9:61598` or `[2001:db8::1]:443`. */
-const WITH_PORT = /\[([0-9a-f:.]{2,45})\](?::\d{1,5})?|\b((?:\d{1,3}\.){3}\d{1,3}):\d{1,5}/gi;
 
 /** The request's `X-Request-Id`, or a new id if it is malformed, or contains an API key or the 48 digits of its own. */
 function requestId({ 'x-request-id': id, authorization = '' }: IncomingHttpHeaders): string {

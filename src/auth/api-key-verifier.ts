@@ -98,6 +98,7 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
     this.lookups = new Lane(afterPause, lookUp, {
       keyOf: (hash) => hash,
       requestsPerStatement: Infinity,
+      rowsPerStatement: Infinity,
       // A second lookup is sent only if the first one has no result in time.
       statementsPerLane: 2,
     });

@@ -18,7 +18,10 @@ export interface ServingPoolConfig extends PoolConfig {
   isForWrites?: boolean;
 }
 
-/** Ends sessions by process id, unless a new one has it. Only the role that logged in may do this, not one that is set. */
+/**
+ * Ends sessions by process id, each of which was closed so many milliseconds ago, unless a new one has it. Only the role
+ * that logged in may do this, not one that is set.
+ */
 export const END_SESSIONS = new Statement(
   'end-sessions',
   `
@@ -26,9 +29,10 @@ export const END_SESSIONS = new Statement(
            when 'none'
            then (select pg_terminate_backend(pid)
                    from pg_stat_activity
-                  where pid = given and usename = session_user and query_start < now() - interval '1 second')
+                  where pid = closed and usename = session_user
+                    and backend_start < now() - age * interval '1 millisecond')
          end
-    from unnest($1::int[]) as given`,
+    from unnest($1::int[], $2::float8[]) as given (closed, age)`,
 );
 
 /** The sessions of statements that one lock may keep waiting. */
@@ -57,7 +61,7 @@ export class ServingPool extends Pool {
   readonly waiting = new Map<() => void, Share>();
   private readonly uses = new WeakMap<PoolClient, { share?: Share; timeout: NodeJS.Timeout }>();
   /** The process ids of the closed sessions that PostgreSQL may not have ended. */
-  private readonly abandoned = new Set<number>();
+  private readonly abandoned = new Map<number, number>();
 
   constructor(readonly config: ServingPoolConfig) {
     super(config);
@@ -186,7 +190,7 @@ export class ServingPool extends Pool {
       this.checkIdle();
       // A pooler reports numbers of its own.
       if (!isShared(client)) {
-        this.abandoned.add(processIdOf(client));
+        this.abandoned.set(processIdOf(client), performance.now());
         this.endAbandoned().catch(() => {});
       }
     };
@@ -207,8 +211,12 @@ export class ServingPool extends Pool {
 
   /** PostgreSQL does not notice that a client has left while its commit waits, perhaps forever, for a lost standby. */
   private async endAbandoned(): Promise<void> {
-    const ids = [...this.abandoned];
-    await withSession(this.others, (session) => run(session, END_SESSIONS, [ids]));
+    const closed = [...this.abandoned];
+    const ids = closed.map(([id]) => id);
+    await withSession(this.others, (session) => {
+      const ages = closed.map(([, at]) => performance.now() - at);
+      return run(session, END_SESSIONS, [ids, ages]);
+    });
     ids.forEach((id) => this.abandoned.delete(id));
   }
 }

@@ -11,7 +11,9 @@ const OPEN = `select pg_backend_pid() as pid, current_setting('transaction_read_
        (select count(set_config(name, value, false))
           from (select * from unnest($2::text[], $3::text[]) union all
                 select 'search_path', relnamespace::regnamespace || ', ' || current_setting('search_path')
-                  from pg_class where oid = to_regclass('migrations')) as setting (name, value)
+                  from pg_class
+                 where oid = to_regclass('migrations')
+                   and not starts_with(current_setting('search_path'), relnamespace::regnamespace || ', ')) as setting (name, value)
          where pg_backend_pid() = $1::int) as changed`;
 
 export interface Sessions {

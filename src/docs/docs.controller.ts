@@ -25,8 +25,8 @@ const PAGE_HEADERS = {
 
 const ASSET_HEADERS = { 'Cache-Control': 'no-cache' };
 
-/** The reference page, the guides, and the files that they load, by path. */
-export function readPages(): Map<string, StaticContent> {
+/** The reference page with this description, the guides, and the files that they load, by path. */
+export function readPages(description = ''): Map<string, StaticContent> {
   const contents = new Map<string, StaticContent>();
   const ours = join(PROJECT_ROOT, 'public');
   for (const file of [
@@ -37,7 +37,7 @@ export function readPages(): Map<string, StaticContent> {
     const content = new StaticContent(readFileSync(file), extname(file), ASSET_HEADERS);
     contents.set(`/docs/assets/${basename(file)}`, content);
   }
-  for (const [path, html] of renderPages()) {
+  for (const [path, html] of renderPages(description)) {
     // After an upgrade, a page loads the files of its own version.
     const versioned = html.replaceAll(
       /(\/docs\/assets\/[\w.-]+)"/g,
@@ -86,7 +86,8 @@ export class IndexController {
 export class DocsController extends IndexController {
   constructor(environment: Environment, document: OpenApiDocument) {
     super(environment, document);
-    readPages().forEach((content, path) => this.contents.set(path, content));
+    const { description } = document.content.info;
+    readPages(description).forEach((content, path) => this.contents.set(path, content));
   }
 
   @Get(['docs', 'docs/guides/:name', 'docs/assets/:name'])

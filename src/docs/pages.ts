@@ -33,7 +33,12 @@ const markdown = new Marked({
 
 const viewOf = (name: string) => readFileSync(join(PROJECT_ROOT, 'views', name), 'utf8');
 
-const REFERENCE = { path: 'docs', title: 'Reference', body: viewOf('reference.html') };
+/** @param description the OpenAPI document's, which is seen before Swagger UI has loaded. */
+function readReference(description: string) {
+  const html = markdown.parse(description, { async: false });
+  const body = viewOf('reference.html').replace('{description}', () => html);
+  return { path: 'docs', title: 'Reference', body };
+}
 
 function readGuide(name: string) {
   const folder = name === 'interface' ? 'docs' : 'docs/guides';
@@ -47,11 +52,16 @@ function readGuide(name: string) {
   };
 }
 
-/** The path and the HTML of every page. Addresses in it are relative, so that they work behind any proxy. */
-export function* renderPages(): Generator<[path: string, html: string]> {
-  const pages = [REFERENCE, ...`${GUIDES} interface`.split(' ').map(readGuide)];
+/**
+ * The path and the HTML of every page. Addresses in it are relative, so that they work behind any proxy.
+ *
+ * @param description of the service, in Markdown.
+ */
+export function* renderPages(description: string): Generator<[path: string, html: string]> {
+  const reference = readReference(description);
+  const pages = [reference, ...`${GUIDES} interface`.split(' ').map(readGuide)];
   for (const page of pages) {
-    const root = page === REFERENCE ? './' : '../../';
+    const root = page === reference ? './' : '../../';
     const links = pages.map(
       (to) =>
         `<a href="${root}${to.path}"${to === page ? ' aria-current="page"' : ''}>${to.title}</a>`,

@@ -42,6 +42,11 @@ export const isUnavailable = (error: unknown): boolean => unavailableCause(error
 
 /** @returns the cause if {@link isUnavailable}. */
 export function unavailableCause(error: unknown): UnavailableCause | undefined {
+  const { driverError } = Object(error);
+  if (driverError !== undefined) {
+    // TypeORM wraps the errors of pg's clients.
+    return unavailableCause(driverError);
+  }
   const state = sqlState(error);
   const { code, message, severity, routine } = Object(error);
   if (error instanceof NoSessionError) {

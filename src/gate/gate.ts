@@ -90,6 +90,10 @@ export class Gate implements Arrivals {
     this.readNextLater();
   }
 
+  left(socket: Socket, network: string): void {
+    this.unread.delete(network, socket);
+  }
+
   crowded(isCrowded: boolean): void {
     this.isCrowded = isCrowded;
     this.handleLater();

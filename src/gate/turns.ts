@@ -36,19 +36,17 @@ export class Turns<Name, Item> {
     return queue.shift();
   }
 
-  /** @returns whether it had this item. */
-  delete(name: Name, item: Item): boolean {
+  delete(name: Name, item: Item): void {
     const queue = this.queues.get(name) ?? [];
     const position = queue.indexOf(item);
     if (position < 0) {
-      return false;
+      return;
     }
     queue.splice(position, 1);
     if (queue.length === 0) {
       this.queues.delete(name);
     }
     this.size -= 1;
-    return true;
   }
 
   /** The queues, each with its oldest item first. */

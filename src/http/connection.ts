@@ -28,7 +28,7 @@ export class Connection {
   receivedAt = performance.now();
   /** Bytes that were read and belong to complete requests. */
   private parsed = 0;
-  private lastWords = () => '';
+  private lastWords: () => string = () => '';
 
   /** @param network the client's: {@link networkOf}. */
   constructor(
@@ -44,7 +44,13 @@ export class Connection {
 
   /** Bytes of a head or a body that has not arrived completely. Those of the framing of chunks count too. */
   get arrivingBytes(): number {
-    return this.state === 'open' ? this.socket.bytesRead - this.parsed : 0;
+    return this.state === 'open' ? this.socket.bytesRead - this.parsed - this.discarded : 0;
+  }
+
+  /** Bytes of the latest request's body, if that still arrives after its response. */
+  private get discarded(): number {
+    const { latest } = this;
+    return latest !== undefined && !this.open.includes(latest) ? bodyBytesOf(latest) : 0;
   }
 
   /** A request has come that is handled. */
@@ -53,6 +59,7 @@ export class Connection {
     if (endsConnection(req)) {
       this.stop(response);
     }
+    this.parsed += this.discarded;
     this.noteParsed(req.headBytes);
     this.latest = response;
     this.open.push(response);
@@ -61,17 +68,14 @@ export class Connection {
   /** A request has come after the last one. What was read together with it is parsed all the same. */
   noteExcess(): void {
     this.excess += 1;
-    const pause = () => {
-      // What comes after the end is discarded, but of a flood: to parse it takes long.
-      if (this.socket.writable || this.excess >= this.limits.excessPerConnection) {
-        this.socket.pause();
-      }
-    };
-    if (this.excess === 1) {
+    const { socket } = this;
+    if (this.excess === 1 && socket.writable) {
       // Node resumes a socket when it has sent what waited.
-      this.socket.on('resume', pause);
+      socket.on('resume', () => socket.writable && socket.pause()).pause();
     }
-    pause();
+    if (this.excess === this.limits.excessPerConnection) {
+      this.endFlood();
+    }
   }
 
   /** The response to the latest request is the last one, if it has not begun. */
@@ -85,12 +89,12 @@ export class Connection {
   /**
    * Ends the connection after the responses so far. Until then, nothing that comes is handled.
    *
-   * @param lastWords a whole response as text, to input that is not a request.
+   * @param lastWords a whole response as text, to input that is not handled.
    */
-  end(lastWords?: () => string): void {
+  end(lastWords = this.lastWords): void {
     if (this.state === 'open') {
       this.state = 'ended';
-      this.lastWords = lastWords ?? this.lastWords;
+      this.lastWords = lastWords;
       this.endAfterResponses();
     }
   }
@@ -98,10 +102,10 @@ export class Connection {
   /** A response is complete, or its client has left. */
   remove(response: Response): void {
     this.open.splice(this.open.indexOf(response), 1);
-    const { complete, bodyBytes } = response.req;
-    this.parsed += bodyBytes;
-    if (this.latest === response && complete) {
-      this.latest = undefined;
+    const isLatest = this.latest === response;
+    if (!isLatest || response.req.complete) {
+      this.parsed += bodyBytesOf(response);
+      this.latest = isLatest ? undefined : this.latest;
     }
     if (this.state === 'ended') {
       this.endAfterResponses();
@@ -116,9 +120,17 @@ export class Connection {
     // Discards what the client still sends: a reset might take the response from it (RFC 9112, section 9.6).
     this.socket.resume();
     setTimeout(() => this.socket.destroy(), this.limits.lingerTimeout).unref();
+    this.endFlood();
   }
 
-  /** Spaces and the framing of chunks are not parts of {@link Request.headBytes}. So few bytes are not counted. */
+  /** To parse what a flood's client still sends takes long, and what has been parsed takes memory. */
+  private endFlood(): void {
+    if (this.excess >= this.limits.excessPerConnection && !this.socket.writable) {
+      this.socket.destroySoon();
+    }
+  }
+
+  /** Spaces are not parts of {@link Request.headBytes}, nor extensions of chunks. So few bytes are not counted. */
   private noteParsed(bytes: number): void {
     this.parsed += bytes;
     const { bytesRead } = this.socket;
@@ -127,6 +139,10 @@ export class Connection {
     }
   }
 }
+
+/** With the framing of chunks: two digits, and two line ends. */
+const bodyBytesOf = ({ req: { bodyBytes, chunks, headers } }: Response) =>
+  bodyBytes + (headers['transfer-encoding'] === undefined ? 0 : 6 * chunks);
 
 /**
  * Node's parser cannot go on after a request for another protocol, which `Connection` names (RFC 9110, section 7.8); RFC

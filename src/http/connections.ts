@@ -10,6 +10,8 @@ import { networkOf } from './network.js';
 export interface Readers {
   /** Calls `resume` of a paused socket when its turn has come. */
   read(socket: Socket, network: string): void;
+  /** The connection is closed: it no longer waits for its turn. */
+  left(socket: Socket, network: string): void;
   /** Whether other connections of the network wait for their turn. */
   mustWait(network: string): boolean;
   /** A client sent far too many requests at once. */
@@ -185,7 +187,8 @@ export class Connections {
 
   /** It is closed. Called before its socket's `close` too: until then, more would be closed for its requests. */
   private forget(connection: Connection): void {
-    const { open, excess, socket } = connection;
+    const { open, excess, socket, network } = connection;
+    this.readers.left(socket, network);
     this.bySocket.delete(socket);
     this.withoutRequest.delete(connection);
     this.excess -= excess;

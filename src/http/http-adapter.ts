@@ -10,7 +10,7 @@ import { classesFor, JsonText, type Request, type Response } from './express-cla
 import { lastWords, type Rejection } from './last-words.js';
 import type { HttpLimits } from './limits.js';
 import { ListenerErrors } from './listener-errors.js';
-import { networkOf } from './network.js';
+import { addressOf, networkOf, withoutPorts } from './network.js';
 import { parseQuery, pathAndQuery } from './request-target.js';
 
 /** What decides when a connection is read, and a request that has arrived is handled. */
@@ -30,7 +30,7 @@ export class HttpAdapter extends ExpressAdapter {
   private readonly classes;
   private readonly connections: Connections;
   readonly errors: ListenerErrors;
-  /** The headers of the response to input that is not a request. */
+  /** The headers of the response to input that is not handled. */
   describe: (rejection: Rejection) => Record<string, string> = () => ({});
 
   /** Readiness is then 503, so that proxies send further requests elsewhere. */
@@ -185,8 +185,12 @@ export class HttpAdapter extends ExpressAdapter {
     const connection = this.connections.get(request.socket);
     if (connection?.state !== 'open') {
       this.connections.noteExcess(connection);
+      // Node keeps it until the connection ends.
+      Object.assign(request, { rawHeaders: [], headers: {}, url: '' }).resume();
       return;
     }
+    const { headers } = request;
+    headers['x-forwarded-for'] &&= withoutPorts(String(headers['x-forwarded-for']));
     request.headBytes = headBytesOf(request);
     const error =
       connection.open.length < this.limits.requestsPerConnection
@@ -201,8 +205,9 @@ export class HttpAdapter extends ExpressAdapter {
       // Before Express, whose router cannot parse some targets.
       request.url = pathAndQuery(request.url);
       const { network } = connection;
-      const isForwarded = network === '' && request.headers['x-forwarded-for'];
-      this.arrivals.arrive(response, isForwarded ? networkOf(request.ip ?? '') : network);
+      const isForwarded = network === '' && headers['x-forwarded-for'];
+      const address = isForwarded ? addressOf(request.ip ?? '') : undefined;
+      this.arrivals.arrive(response, address === undefined ? network : networkOf(address));
     }
   }
 
@@ -212,6 +217,10 @@ export class HttpAdapter extends ExpressAdapter {
    */
   private rejectInput({ code }: NodeJS.ErrnoException, socket: Socket): void {
     const connection = this.connections.get(socket);
+    if (connection?.state === 'ended' && code !== 'ECONNRESET') {
+      // What comes after the end is discarded. Node's parser reports its error again.
+      return;
+    }
     const isUnused =
       code === 'ERR_HTTP_REQUEST_TIMEOUT' && !connection?.arriving && !hasBegunRequest(socket);
     const mayRespond = code !== 'ECONNRESET' && socket.writable && !isUnused;
@@ -240,6 +249,9 @@ export class HttpAdapter extends ExpressAdapter {
       socket.destroy();
       return;
     }
+    // Nor do its listeners tell the responses before it that they may go on, or close it in time.
+    socket.on('drain', () => connection.open[0]?.emit('drain'));
+    socket.once('timeout', () => socket.destroy());
     const error = new ApiError('route_not_found', 'No such path.');
     this.endWith({ error, socket, request }, connection);
   }

@@ -44,7 +44,7 @@ export class HttpLimits {
   socketTimeout = 17_000;
   /** For which a connection may be idle between two requests: longer than proxies keep idle connections. */
   readonly keepAliveTimeout: number;
-  /** From the response to input that is not HTTP to the end of its connection. */
+  /** From the response to input that is not handled to the end of its connection. */
   lingerTimeout = 1_000;
   /** For requests in progress when the service stops. */
   stopTimeout = 10_000;

@@ -26,6 +26,11 @@ export function addressOf(text: string): string | undefined {
     : hostname.slice(1, -1);
 }
 
+/** @returns an `X-Forwarded-For` without the ports that some gateways write: `203.0.113.9:61598`, `[2001:db8::1]:443`. */
+export const withoutPorts = (addresses: string): string => addresses.replaceAll(WITH_PORT, '$1$2');
+
+const WITH_PORT = /\[([0-9a-f:.]{2,45})\](?::\d{1,5})?|\b((?:\d{1,3}\.){3}\d{1,3}):\d{1,5}/gi;
+
 /**
  * What identifies the client of an address: an IPv4 address, or the first 64 bits of an IPv6 address, because one host
  * may use all addresses that begin with them (RFC 4291, section 2.5.4).

@@ -14,10 +14,13 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 export function createLogger(level: LogLevel, stream = bufferedStandardOutput()): Logger {
   const formatters = { level: (name: string) => ({ level: name }) };
   const timestamp = pino.stdTimeFunctions.isoTime;
-  // PostgreSQL adds values of bodies to its messages there.
-  const secret = { detail: undefined, where: undefined };
-  const serializers = { err: (error: Error) => ({ ...pino.stdSerializers.err(error), ...secret }) };
-  return pino({ level, base: undefined, timestamp, formatters, serializers }, stream);
+  // There, PostgreSQL's errors have values of bodies, and TypeORM's the values of a statement and PostgreSQL's error again.
+  const secret = ['detail', 'where', 'parameters', 'driverError'].map((name) => [name, undefined]);
+  const err = (error: Error) => ({
+    ...pino.stdSerializers.err(error),
+    ...Object.fromEntries(secret),
+  });
+  return pino({ level, base: undefined, timestamp, formatters, serializers: { err } }, stream);
 }
 
 /** Nest's own messages, and those of modules that use its Logger, in the same log. Nest's `log` becomes `debug`. */

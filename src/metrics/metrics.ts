@@ -127,7 +127,7 @@ export class Metrics implements OnModuleInit {
     );
     gauge(
       'database_warnings',
-      'Migrations and rights that are missing, and that no operation on pets needs.',
+      'What is missing, such as a migration, a right or an index, and no operation on pets needs.',
       () => schema.warnings,
     );
     gauge(

@@ -111,9 +111,10 @@ export class Standbys implements OnModuleInit, OnApplicationShutdown {
       const standby = inUse[this.turn++ % inUse.length]!;
       try {
         const start = performance.now();
-        const position = await positionOf(primary);
+        // If the primary fails, the standby is not to blame.
+        const position = await positionOf(primary).catch(() => undefined);
         // Later, an attempt might leave the primary too little time to read.
-        if (performance.now() < start + DATABASE_LIMITS.standby) {
+        if (position !== undefined && performance.now() < start + DATABASE_LIMITS.standby) {
           const result = await standby.read(position, work);
           this.reads.standby += 1;
           return result;

@@ -1,3 +1,4 @@
+import { QueryFailedError } from 'typeorm';
 import {
   isRefusedValue,
   isUnavailable,
@@ -59,10 +60,17 @@ it.each([
   ['conflict', '40001 40P01 55P03'],
   ['database_slow', '57014 25P04'],
   ['refused', '53300 53200 57P01 57P03 58030'],
-])('the cause of a 503 is %s for %s, also while a session is opened', (cause, codes) => {
-  const errors = withCodes(codes).flatMap((error) => [error, new NoSessionError(error)]);
-  expect(errors.map(unavailableCause)).toEqual(errors.map(() => cause));
-});
+])(
+  'the cause of a 503 is %s for %s, also while a session is opened, or of TypeORM',
+  (cause, codes) => {
+    const errors = withCodes(codes).flatMap((error) => [
+      error,
+      new NoSessionError(error),
+      new QueryFailedError('select 1', [], error as Error),
+    ]);
+    expect(errors.map(unavailableCause)).toEqual(errors.map(() => cause));
+  },
+);
 
 it.each([
   [
@@ -72,7 +80,11 @@ it.each([
   ],
   ['refused', new OperatorError('There is a pooler'), withCode('28P01', { severity: 'FATAL' })],
   ['read_only', new NoSessionError('The server is read-only', 'read_only')],
-  ['database_slow', new SessionTimeoutError(250)],
+  [
+    'database_slow',
+    new SessionTimeoutError(250),
+    new QueryFailedError('select 1', [], new SessionTimeoutError(250)),
+  ],
   ['connection_lost', new Error('Connection terminated unexpectedly')],
 ])('the cause of a 503 is %s also without an SQLSTATE', (cause, ...errors) =>
   expect(errors.map(unavailableCause)).toEqual(errors.map(() => cause)),

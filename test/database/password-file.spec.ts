@@ -36,6 +36,8 @@ const FORMS: ((password: string) => string)[] = [
   (password) => `postgres://u:${password}@a:1,b:2/x?target_session_attrs=read-write\r\n`,
   (password) => `postgres://u:${password}@/x?host=/run/postgresql`,
   (password) => `postgresql://u@h/x?password=${password}`,
+  // As editors of Windows write it.
+  (password) => `\uFEFFpostgres://other:${password}@db/other\r\n`,
 ];
 
 /** A session has little time to be opened, which a busy machine may exceed. With a wrong password, none ever is. */

@@ -9,6 +9,7 @@ import { connectingTo, processIdOf } from '../../src/database/servers.js';
 import { run, type SessionSource } from '../../src/database/statement.js';
 import { NoSessionError } from '../../src/errors/database-error.js';
 import { query } from '../support/ask.js';
+import { createMigratedDatabase, dropDatabase } from '../support/database.js';
 import { until } from '../support/until.js';
 
 /** AuthenticationOk, ReadyForQuery, and the ErrorResponse to a session that is terminated (PostgreSQL, section 55.7). */
@@ -155,7 +156,8 @@ describe('ServingPool', () => {
       use: 3_000,
     });
     const [hanging, fresh] = [await pool.connect(), await pool.connect()];
-    await run(fresh, END_SESSIONS, [[processIdOf(fresh)]]);
+    // One that had its process id was closed a minute ago.
+    await run(fresh, END_SESSIONS, [[processIdOf(fresh)], [60_000]]);
     await fresh.query('select 1');
     fresh.release();
     await expect(hanging.query('select pg_sleep(20)')).rejects.toThrow('over 3000 ms');
@@ -166,6 +168,21 @@ describe('ServingPool', () => {
       holds: (count) => count === 0,
     });
     await pool.end();
+  });
+
+  it('keeps the search path of a session as it was opened, however often the session proves that it responds', async () => {
+    const url = await createMigratedDatabase();
+    const config = connectingTo({ urls: [url], timeout: 1_000, settings: {} });
+    const pool = new ServingPool(config);
+    const session = await pool.connect();
+    const path = async () => (await session.query('show search_path')).rows;
+    const opened = await path();
+    expect(opened).toEqual([{ search_path: expect.stringMatching(/^public, /) }]);
+    await Promise.resolve(config.onConnect!(session));
+    expect(await path()).toEqual(opened);
+    session.release();
+    await pool.end();
+    await dropDatabase(url);
   });
 
   it('leaves a server that refuses sessions for the next one, however many were refused at once', async () => {

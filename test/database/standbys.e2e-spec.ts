@@ -1,13 +1,13 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
-import { Client } from 'pg';
+import { Client, type PoolClient } from 'pg';
 import { onDatabase } from '../../src/cli/command.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { DATABASE_LIMITS } from '../../src/database/limits.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { cursorAfter } from '../../src/listing/cursors.js';
 import { runMigrations } from '../../src/schema/migrations.js';
-import { PRIMARY_POSITION } from '../../src/standbys/standbys.js';
+import { PRIMARY_POSITION, Standbys } from '../../src/standbys/standbys.js';
 import { expectError } from '../support/answers.js';
 import { ask } from '../support/ask.js';
 import { describeWith } from '../support/describe-with.js';
@@ -320,6 +320,14 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
         await until('the standby has it no more', async () => !(await isLocked()));
         await own.inUse(1);
       };
+      // A session of the primary that breaks says nothing about the standby.
+      const broken = { query: () => Promise.reject(new Error('terminated')) };
+      await own.inUse(1);
+      const readOn = async (session: unknown) => session;
+      expect(await service.get(Standbys).read(broken as unknown as PoolClient, readOn)).toBe(
+        broken,
+      );
+      expect(lines()).toEqual([]);
       const reason = 'The session was in use for over 1200 ms: a lock, a slow statement or server';
       await readWhileLocked();
       expect(lines()).toEqual([reason]);

@@ -141,6 +141,15 @@ describe('a turn of the event loop', () => {
     await untilRead(4);
   });
 
+  it('keeps no connection that is closed while it waits', async () => {
+    const sockets = Array.from({ length: 3 }, () => new FakeSocket());
+    sockets.forEach((socket) => gate.read(socket as unknown as Socket, 'a'));
+    sockets.forEach((socket) => gate.left(socket as unknown as Socket, 'a'));
+    expect(gate.mustWait('a')).toBe(false);
+    await turn();
+    expect(sockets.filter(({ isRead }) => isRead)).toEqual([]);
+  });
+
   it('reads none for a while after a flood', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'performance'] });
     const socket = new FakeSocket();

@@ -75,17 +75,36 @@ describe('a connection', () => {
     expect(created).toHaveLength(20);
   });
 
-  it('loses no response because its client sends more after the last request, and reads late', async () => {
-    const isLogged = (text: string) => () => service.log.some((line) => line.includes(text));
-    const large = request('GET /openapi.json');
-    connection.send(large.repeat(60));
-    await until('the service has begun', isLogged('"/openapi.json"'));
-    connection.send(large.repeat(30));
-    await until('the service has sent the last response', isLogged('over_share'));
-    for (let i = 0; i < 20; i += 1) {
-      await expectStatus(200);
-    }
-    expectError(await lastAnswer(), 503, 'unavailable', ['too many requests']);
+  const large = request('GET /openapi.json');
+
+  it.each<[string, last: string, more: string, error: Parameters<typeof expectError>[1]]>([
+    ['requests', large.repeat(40), large.repeat(30), 503],
+    ['a request with a body', LIVE, request('POST /', [], 'x'.repeat(300_000)), 503],
+    ['garbage after too many requests', LIVE, 'garbage\r\n\r\n'.repeat(9_000), 503],
+    ['garbage after garbage', 'garbage\r\n\r\n', 'garbage\r\n\r\n'.repeat(9_000), 400],
+    ['a head that is too large', `GET / HTTP/1.1\r\nX: `, 'x'.repeat(300_000), 431],
+  ])(
+    'loses no response because its client sends more, %s, and reads late',
+    async (_what, last, more, status) => {
+      service.log.length = 0;
+      const isLogged = (text: string) => () => service.log.some((line) => line.includes(text));
+      connection.send(large.repeat(20) + last);
+      await until('the service has begun', isLogged('"/openapi.json"'));
+      connection.send(more);
+      await until('the service has sent the last response', isLogged(`"status":${status}`));
+      connection.send(more);
+      for (let i = 0; i < 20; i += 1) {
+        await expectStatus(200);
+      }
+      expect((await lastAnswer()).status).toBe(status);
+    },
+  );
+
+  it('has the whole of a large response, and then 404, if CONNECT follows', async () => {
+    const bundle = request('GET /docs/assets/swagger-ui-bundle.js', ['Accept-Encoding: identity']);
+    connection.send(`${bundle}CONNECT test:443 HTTP/1.1\r\nHost: test\r\n\r\n`);
+    await expectStatus(200);
+    expectError(await lastAnswer(), 404, 'route_not_found');
   });
 
   it.each([

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { Connection } from '../../src/http/connection.js';
+import type { Response } from '../../src/http/express-classes.js';
 import { HeldBytes } from '../../src/http/held-bytes.js';
 import { HttpLimits } from '../../src/http/limits.js';
 
@@ -22,6 +23,38 @@ it('a client that has received nothing yet has its time, however long the servic
   held.check();
   expect(resetAndDestroy).toHaveBeenCalledTimes(1);
 });
+
+it.each(['content-length', 'transfer-encoding'])(
+  'bytes of a body with %s that came after its response are not held when all has come',
+  (header) => {
+    const socket = { bytesRead: 0 };
+    const connection = new Connection(socket as Socket, 'its network', new HttpLimits());
+    const come = (bodyBytes: number, chunks: number, complete: boolean) => {
+      const headers = { [header]: '' };
+      const req = { headBytes: 100, bodyBytes, chunks, headers, complete };
+      socket.bytesRead += req.headBytes;
+      connection.take({ req } as unknown as Response);
+      return req;
+    };
+    for (let i = 0; i < 3; i += 1) {
+      const req = come(0, 0, false);
+      socket.bytesRead += 20_000;
+      req.bodyBytes = 20_000;
+      expect(connection.arrivingBytes).toBeGreaterThanOrEqual(20_000);
+      connection.remove(connection.open[0]!);
+      expect(connection.arrivingBytes).toBeLessThan(1_024);
+      // The rest comes, in chunks of 100 bytes.
+      const framing = header === 'content-length' ? 0 : 6;
+      socket.bytesRead += 1_000 * (100 + framing);
+      Object.assign(req, { bodyBytes: 120_000, chunks: 1_000, complete: true });
+      expect(connection.arrivingBytes).toBeLessThan(1_024);
+      const next = come(0, 0, true);
+      expect(connection.arrivingBytes).toBeLessThan(1_024);
+      connection.remove(connection.open[0]!);
+      expect(next.complete).toBe(true);
+    }
+  },
+);
 
 it('strangers wait from the moment at which much is to be sent, and until those that do not read are reset', async () => {
   const limits = Object.assign(new HttpLimits(), { heldBytes: 8 });

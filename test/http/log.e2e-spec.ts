@@ -1,7 +1,10 @@
 import fs from 'node:fs';
+import { QueryFailedError } from 'typeorm';
 import { newApiKey } from '../../src/api-key.js';
 import { traceIdOf } from '../../src/access-log/access-log.js';
-import { bufferedStandardOutput } from '../../src/logging/logger.js';
+import { Gate } from '../../src/gate/gate.js';
+import { networkOf } from '../../src/http/network.js';
+import { bufferedStandardOutput, createLogger } from '../../src/logging/logger.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { until } from '../support/until.js';
 import { serviceOfTests } from '../support/service.js';
@@ -85,6 +88,16 @@ describe('the log', () => {
     await service.query('drop trigger fail on pets');
     expect(service.log.join('')).toContain('it failed');
     expect(service.log.join('')).not.toContain('needle');
+  });
+
+  it('holds no value of a statement of TypeORM that failed', () => {
+    const lines: string[] = [];
+    const reason = new Error('duplicate key value violates unique constraint "owners_email_key"');
+    const refused = Object.assign(reason, { code: '23505', detail: 'Key (email)=(needle) exists' });
+    const err = new QueryFailedError('insert into owners', ['needle'], refused);
+    createLogger('error', { write: (line) => void lines.push(line) }).error({ err }, 'It failed');
+    expect(lines.join('')).toContain('owners_email_key');
+    expect(lines.join('')).not.toContain('needle');
   });
 
   it('has milliseconds: those from the request to its response', async () => {
@@ -175,6 +188,7 @@ describe.each<[string, [forwardedFor: string[], client: string][]]>([
       [['::ffff:203.0.113.7'], '203.0.113.7'],
       [[`fe80::7%${'x'.repeat(64)}`], 'fe80::7'],
       [['x'.repeat(64)], '127.0.0.1'],
+      [['a:b:c:d:e:f:g:h:i'], '127.0.0.1'],
     ],
   ],
   [
@@ -190,9 +204,16 @@ describe.each<[string, [forwardedFor: string[], client: string][]]>([
 
   it.each(cases)('of X-Forwarded-For %j the log has %s', async (forwardedFor, client) => {
     service.log.length = 0;
+    const arrived = jest.spyOn(service.get(Gate), 'arrive');
     const headers = forwardedFor.map((value) => `X-Forwarded-For: ${value}`);
-    await exchange(service.port, request('GET /health/live', headers));
-    expect(service.log.map((line) => JSON.parse(line).client)).toEqual([client]);
+    const probe = request('GET /health/live', headers);
+    await exchange(service.port, probe);
+    // It takes turns with others of its network. The proxy itself has none.
+    const network = client === '127.0.0.1' && TRUST_PROXY !== '' ? '' : networkOf(client);
+    expect(arrived).toHaveBeenCalledWith(expect.anything(), network);
+    await exchange(service.port, probe.replace('Host: test', 'Host: a b'));
+    expect(service.log.map((line) => JSON.parse(line).client)).toEqual([client, client]);
+    arrived.mockRestore();
   });
 });
 

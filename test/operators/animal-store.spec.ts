@@ -368,6 +368,17 @@ describe('animal-store check', () => {
     expect(await query(url, 'select from pets')).toEqual([]);
   });
 
+  it('with --write, tries a create also before the migration that ends the check of its API key', async () => {
+    const url = await project.createMigratedDatabase();
+    await query(
+      url,
+      `insert into api_keys (name, hash) values ('a client', sha256(''))`,
+      `alter table idempotency_keys add foreign key (api_key_id) references api_keys`,
+    );
+    const { stdout } = await runHere('check --write', { DATABASE_URL: url });
+    expect(stdout).toMatch(/^ok {4}create: works: /m);
+  });
+
   it.each([
     ['increment 10 maxvalue 14', '5'],
     ['maxvalue 9223372036854775807', '9223372036854775807'],

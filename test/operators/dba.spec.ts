@@ -479,6 +479,59 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
     expect(await asSuperuser('select name from pets')).toEqual([['Rex']]);
   });
 
+  it('recovers all that was archived, or what there was at a time', async () => {
+    const archived = await Postgres.start(['archive_mode=on', 'archive_timeout=60'], binaries);
+    const archive = await archived.makeFolder('archive');
+    await query(archived.url, `alter system set archive_command = 'cp %p ${archive}/%f'`);
+    await query(archived.url, 'select pg_reload_conf()');
+    await follow(INSTALLATION, archived);
+    const insert = (name: string) =>
+      asSuperuser(`insert into pets (name, category_id) values ('${name}', 1)`, archived);
+    await insert('before the backup');
+    const [all, earlier, later] = [
+      await archived.baseBackup(),
+      await archived.baseBackup(),
+      await archived.baseBackup(),
+    ];
+    await insert('before the time');
+    const [[time]] = (await asSuperuser('select clock_timestamp()::text', archived)) as [[string]];
+    await insert('after the time');
+    const end = 'select pg_walfile_name(pg_switch_wal())';
+    const [[file]] = (await asSuperuser(end, archived)) as [[string]];
+    const isArchived = `select last_archived_wal >= '${file}' from pg_stat_archiver`;
+    await until('the last file of the log is archived', async () => {
+      return String(await asSuperuser(isArchived, archived)) === 'true';
+    });
+    const [isBehind] = blocksOf('Point-in-time recovery', 'sh') as [string];
+    expect(await run(archived, isBehind)).toBe('0\n');
+    await archived.kill();
+
+    const recover = async (server: Postgres, target?: string) => {
+      await server.setRecovery([
+        `restore_command = 'cp ${archive}/%f %p'`,
+        "recovery_target_action = 'promote'",
+        ...(target === undefined ? [] : [`recovery_target_time = '${target}'`]),
+      ]);
+      await server.launch();
+      await until('it is recovered', async () => {
+        return String(await asSuperuser('select pg_is_in_recovery()', server)) === 'false';
+      });
+      expect(await run(server, CHECK)).not.toMatch(FAILED);
+      return (await asSuperuser('select name from pets order by id', server)).flat();
+    };
+    expect(await recover(all)).toEqual(['before the backup', 'before the time', 'after the time']);
+    expect(await recover(earlier, time)).toEqual(['before the backup', 'before the time']);
+    await later.setRecovery([
+      `restore_command = 'cp ${archive}/%f %p'`,
+      "recovery_target_time = '2100-01-01'",
+    ]);
+    await later.launch();
+    const message = 'recovery ended before configured recovery target was reached';
+    await until('it has stopped', () => later.log.includes(message));
+    expect(guide).toContain(message);
+    await Promise.all([archived, all, earlier, later].map((each) => each.stop()));
+  });
+
   it('changes the password of the service without a failed connection, and first finds what the new role lacks', async () => {
     const title = 'Change the password of the service';
     const [[create], [check]] = [blocksOf(title, 'sql'), blocksOf(title, 'sh')];

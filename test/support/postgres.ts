@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { chown, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import { appendFile, chown, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { findBinaries, postgresAccount } from '../../src/embedded-postgres/embedded-postgres.js';
@@ -53,9 +53,7 @@ export class Postgres {
     const account = await postgresAccount(folder);
     const found = binaries ?? (await findBinaries(account));
     const server = new Postgres(await freePort(), folder, found, account, settings);
-    await mkdir(server.data, { mode: 0o700 });
-    // -1: as it is.
-    await chown(server.data, account.uid ?? -1, account.gid ?? -1);
+    await server.makeFolder('data');
     return server;
   }
 
@@ -75,6 +73,19 @@ export class Postgres {
     await this.launch();
   }
 
+  /** @returns a base backup of it, which is not launched. */
+  async baseBackup(): Promise<Postgres> {
+    const backup = await Postgres.inNewFolder([], this.binaries);
+    await backup.run('pg_basebackup', '--checkpoint=fast', '-d', this.url);
+    return backup;
+  }
+
+  /** Adds lines to its `postgresql.auto.conf`, and an empty `recovery.signal`. Launched next, it recovers from the archive. */
+  async setRecovery(lines: string[]): Promise<void> {
+    await appendFile(join(this.data, 'postgresql.auto.conf'), `${lines.join('\n')}\n`);
+    await writeFile(join(this.data, 'recovery.signal'), '');
+  }
+
   /** Ends the standby's recovery. Returns once it accepts writes. */
   async promote(): Promise<void> {
     await this.run('pg_ctl', 'promote');
@@ -84,6 +95,15 @@ export class Postgres {
   async run(program: string, ...args: string[]): Promise<void> {
     const options = { env: ENVIRONMENT, cwd: this.data, ...this.ids };
     await promisify(execFile)(join(this.binaries, program), ['-D', this.data, ...args], options);
+  }
+
+  /** @returns the path of a new folder of its account. */
+  async makeFolder(name: string): Promise<string> {
+    const folder = join(this.folder, name);
+    await mkdir(folder, { mode: 0o700 });
+    // -1: as it is.
+    await chown(folder, this.ids.uid ?? -1, this.ids.gid ?? -1);
+    return folder;
   }
 
   /** @returns the path of a new file that only its account may read. */
