@@ -119,7 +119,9 @@ export class Connection {
     this.socket.end(this.lastWords());
     // Discards what the client still sends: a reset might take the response from it (RFC 9112, section 9.6).
     this.socket.resume();
-    setTimeout(() => this.socket.destroy(), this.limits.lingerTimeout).unref();
+    const linger = setTimeout(() => this.socket.destroy(), this.limits.lingerTimeout).unref();
+    // It would keep the memory of a flood.
+    this.socket.once('close', () => clearTimeout(linger));
     this.endFlood();
   }
 

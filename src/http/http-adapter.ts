@@ -185,8 +185,7 @@ export class HttpAdapter extends ExpressAdapter {
     const connection = this.connections.get(request.socket);
     if (connection?.state !== 'open') {
       this.connections.noteExcess(connection);
-      // Node keeps it until the connection ends.
-      Object.assign(request, { rawHeaders: [], headers: {}, url: '' }).resume();
+      discard(request);
       return;
     }
     const { headers } = request;
@@ -260,6 +259,16 @@ export class HttpAdapter extends ExpressAdapter {
     const rejection = { ...input, receivedAt: performance.now() };
     connection.end(() => lastWords(rejection, this.describe(rejection)));
   }
+}
+
+const NO_HEAD = { rawHeaders: [], headers: {}, url: '' };
+
+/** Node keeps the request until its connection ends. */
+function discard(request: Request): void {
+  if (request.headers['content-length'] ?? request.headers['transfer-encoding']) {
+    request.resume();
+  }
+  Object.assign(request, NO_HEAD);
 }
 
 const TOO_MANY =
