@@ -1,7 +1,6 @@
 // Shows /openapi.json on the reference page. The addresses are relative to the page's: it works behind any proxy.
 
 const reference = document.querySelector('#main');
-const { SwaggerUIBundle } = window;
 
 /** What this page changes in Swagger UI. */
 const corrections = ({ React: { createElement: element, Fragment } }) => ({
@@ -144,7 +143,26 @@ followColorScheme();
 document.querySelector('.skip').addEventListener('click', () => reference.focus());
 new MutationObserver(makeAccessible).observe(reference, { subtree: true, childList: true });
 
+/** Swagger UI takes a second on a phone, so it begins when the browser has painted the text of the page. */
+async function loadSwaggerUI() {
+  await new Promise((painted) =>
+    new PerformanceObserver(() => requestAnimationFrame(painted)).observe({
+      type: 'paint',
+      buffered: true,
+    }),
+  );
+  const script = document.createElement('script');
+  const loaded = new Promise((resolve, reject) =>
+    Object.assign(script, { onload: resolve, onerror: reject }),
+  );
+  script.src = document.querySelector('link[as="script"]').href;
+  document.head.append(script);
+  await loaded;
+  return window.SwaggerUIBundle;
+}
+
 try {
+  const SwaggerUIBundle = await loadSwaggerUI();
   const response = await fetch('./openapi.json');
   const spec = JSON.parse(await response.text(), fitForPage);
   // The page may connect only to the service that it came from.
@@ -165,6 +183,5 @@ try {
     syntaxHighlight: false,
   });
 } catch {
-  reference.innerHTML =
-    '<main>The OpenAPI document could not be loaded. Load this page again.</main>';
+  reference.innerHTML = '<main>This page could not be loaded completely. Load it again.</main>';
 }

@@ -176,6 +176,16 @@ describe('the pages', () => {
     },
   );
 
+  it('show the description of the OpenAPI document before a script has run', async () => {
+    const { text } = await service.anonymous.get('/docs').expect(200);
+    const { body } = await service.anonymous.get('/openapi.json').expect(200);
+    const paragraphs: string[] = body.info.description.split('\n\n');
+    const [first = '', ...others] = paragraphs.map((one) => one.replaceAll('\n', ' '));
+    expect(text.replaceAll('\n', ' ')).toContain(`<p>${first}</p>`);
+    expect(text.match(/<p>/g)!.length).toBeGreaterThanOrEqual(1 + others.length);
+    expect(text).not.toContain('{description}');
+  });
+
   it('are where / leads behind the prefix of PUBLIC_BASE_URL', async () => {
     const url = 'https://pets.example/animals/v1';
     const other = await startService({ PUBLIC_BASE_URL: url });
