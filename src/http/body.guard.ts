@@ -63,7 +63,8 @@ export class BodyGuard implements CanActivate {
     if (Number(length) > limits.bodyBytes && !isForm) {
       throw tooLarge(limits);
     }
-    if (hasBody) {
+    // A middleware of a module, such as Express's `json`, may have read it.
+    if (hasBody && !request.readableEnded) {
       // RFC 9110, section 10.1.1. Node joins repeated headers.
       if (request.httpVersion === '1.1' && /(?:^|,) *100-continue *(?:,|$)/i.test(expect ?? '')) {
         request.res!.writeContinue();

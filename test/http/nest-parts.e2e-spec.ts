@@ -12,8 +12,10 @@ import {
   HttpCode,
   HttpException,
   Logger,
+  type MiddlewareConsumer,
   Module,
   type NestInterceptor,
+  type NestModule,
   Param,
   ParseIntPipe,
   Post,
@@ -29,7 +31,7 @@ import { FileInterceptor } from '@nestjs/platform-express';
 import { InjectRepository, TypeOrmModule } from '@nestjs/typeorm';
 import { Type } from 'class-transformer';
 import { IsInt, IsObject, IsString, Min, ValidateNested } from 'class-validator';
-import type { Response } from 'express';
+import { json, type Response } from 'express';
 import { map } from 'rxjs';
 import { Column, Entity, PrimaryGeneratedColumn, Repository } from 'typeorm';
 import { ApiError, ERRORS } from '../../src/errors/api-error.js';
@@ -202,6 +204,11 @@ class BoxesController {
     return { isBox: box instanceof NewBox, isItem, box, friends };
   }
 
+  @Post('parsed')
+  parsed(@Body() { label }: Labelled) {
+    return { label };
+  }
+
   @Delete(':id')
   @HttpCode(204)
   remove(@Param('id', ParseIntPipe) _id: number) {}
@@ -230,7 +237,11 @@ class BoxesController {
 }
 
 @Module({ imports: [TypeOrmModule.forFeature([Crate])], controllers: [BoxesController] })
-class BoxesModule {}
+class BoxesModule implements NestModule {
+  configure(consumer: MiddlewareConsumer) {
+    consumer.apply(json()).forRoutes('boxes/parsed');
+  }
+}
 
 describe('a module that is added to the application', () => {
   const service = serviceOfTests({ RATE_LIMIT_PER_MINUTE: '1000' }, undefined, {
@@ -254,6 +265,14 @@ describe('a module that is added to the application', () => {
     expect(answer.body.message).toBe('The service failed; the fault is ours.');
     expect(JSON.stringify(answer.headers)).not.toContain('secret');
     expect(logged().map(({ level }) => level)).toEqual(['error', 'info']);
+  });
+
+  it('may read bodies by a middleware of its own', async () => {
+    const post = (body: object | string) =>
+      service.api.post('/boxes/parsed').set(JSON_TYPE).send(body);
+    expect((await post({ label: 'a', more: 1 }).expect(201)).body).toEqual({ label: 'a' });
+    expectError(await post({ label: 1 }), 400, 'invalid_request', ['label: must be a string']);
+    expectError(await post('{'), 400, 'invalid_request');
   });
 
   it.each(TOLD)('responds to %p with %i %s', async (error, status, code, message = 'No.') => {
