@@ -22,7 +22,7 @@ const LASTING = {
 
 type Entities = DataSourceOptions['entities'];
 
-export interface ServingOptions {
+interface ServingOptions {
   engine?: Engine;
   entities?: Entities;
   pooler?: Environment['DATABASE_POOLER'];

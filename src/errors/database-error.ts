@@ -4,6 +4,9 @@ import { OperatorError } from './operator-error.js';
 /** SQLSTATE of a statement that writes to a server that takes no writes. */
 export const READ_ONLY = '25006';
 
+/** SQLSTATE of a statement that waited for a lock longer than `lock_timeout`. */
+export const LOCK_TIMEOUT = '55P03';
+
 /** What an error says. That of a connection to several addresses has no message, but an error for each address. */
 export function reasonOf(error: unknown): string {
   const { message, code } = Object(error);

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { PoolClient } from 'pg';
 import { inTransaction, query } from '../database/statement.js';
-import { sqlState } from '../errors/database-error.js';
+import { LOCK_TIMEOUT, sqlState } from '../errors/database-error.js';
 import type { NewPet } from './new-pet.dto.js';
 import { type CreatedPet, type Creation, NEW_PET_COLUMNS, type StoredPet } from './pet-store.js';
 import { NEW_PETS, newPetArguments, PET_JSON, PostgresPetStore } from './postgres-pet-store.js';
@@ -61,7 +61,7 @@ export class CitusPetStore extends PostgresPetStore {
       await query(session, CITUS_STATEMENTS.limitWait);
       const rows = await query(session, CITUS_STATEMENTS.recordKey, values).catch((error) => {
         // A commit that a worker has not finished keeps the record locked.
-        if (sqlState(error) === '55P03') {
+        if (sqlState(error) === LOCK_TIMEOUT) {
           return [];
         }
         throw error;

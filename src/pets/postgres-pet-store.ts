@@ -41,7 +41,7 @@ export const NEW_PETS = `
  * Inserts {@link NEW_PETS}. Returns in any order the position of each, its id, and its JSON as stored. The ids are assigned
  * before the insert, so that each row finds its request.
  */
-export const INSERT_PETS = new Statement(
+const INSERT_PETS = new Statement(
   'insert-pets',
   `
   with new as materialized (${NEW_PETS}
@@ -65,7 +65,7 @@ const IS_OLD = `created_at < now() - interval '24 hours'`;
  * another transaction records the key: the statement does not wait for it, but only tries the key's advisory lock. Of two
  * integers, it is never that of migrations, and keys with equal hashes only block each other for one API key.
  */
-export const INSERT_PETS_ONCE = new Statement(
+const INSERT_PETS_ONCE = new Statement(
   'insert-pets-once',
   `
   with new as materialized (

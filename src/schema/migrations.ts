@@ -4,7 +4,7 @@ import { migrations } from '../../migrations/index.js';
 import type { Migration } from '../../migrations/migration.js';
 import type { Environment } from '../config/environment.js';
 import { administer, describe } from '../database/connect.js';
-import { sqlState } from '../errors/database-error.js';
+import { LOCK_TIMEOUT, sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { showProgress } from '../logging/progress.js';
 import { BUSY, OUTDATED, statementsOf, UNDO } from './migration-statements.js';
@@ -89,8 +89,7 @@ async function execute(dataSource: DataSource, migration: Migration, way: 'up' |
         report('Another process migrates this database; this one waits for it.');
         continue;
       }
-      // 55P03: a statement waited for a lock longer than `lock_timeout`.
-      if (sqlState(error) !== '55P03' || migration.transaction === false) {
+      if (sqlState(error) !== LOCK_TIMEOUT || migration.transaction === false) {
         throw error;
       }
       if (attempt++ === ATTEMPTS) {

@@ -4,7 +4,7 @@ import type { DataSource } from 'typeorm';
 import { DATABASE_LIMITS } from '../database/limits.js';
 import { ServingPool } from '../database/pool.js';
 import { withSession } from '../database/statement.js';
-import { sqlState } from '../errors/database-error.js';
+import { LOCK_TIMEOUT, sqlState } from '../errors/database-error.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { type Finding, stateOf } from './schema-state.js';
 import { compareTables } from './tables.js';
@@ -77,6 +77,3 @@ export class SchemaMonitor implements OnModuleInit {
     return this.differences;
   }
 }
-
-/** SQLSTATE */
-const LOCK_TIMEOUT = '55P03';

@@ -118,7 +118,7 @@ function partsMadeBy(applied: readonly string[], isCitus: boolean): Map<string, 
   return made;
 }
 
-export interface Comparison {
+interface Comparison {
   /** With an error, listPets, createPet or getPet fail, or an id may be stored twice. Each message has its remedy. */
   differences: Finding[];
   /** What is no difference, but may make writes fail: triggers, rules, generated columns, further constraints. */
