@@ -91,8 +91,9 @@ describe.each<Engine>(['postgresql', 'citus'])('the stores for %s', (engine) => 
     const [created] = await once([key], [pet]);
     for (const { id, json } of [inserted!, created!]) {
       const expected = { ...pet, id, categoryId: `${pet.categoryId}` };
-      expect(withIntegersAsText(json)).toEqual(expected);
-      expect(await stored(Pet, id)).toEqual(expected);
+      // The server may set more.
+      expect(withIntegersAsText(json)).toMatchObject(expected);
+      expect(await stored(Pet, id)).toMatchObject(expected);
     }
   });
 
