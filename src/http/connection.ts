@@ -42,7 +42,7 @@ export class Connection {
     return this.latest?.req.complete === false ? this.latest.req : undefined;
   }
 
-  /** Bytes of a head or a body that has not arrived completely. Those of the framing of chunks count too. */
+  /** Bytes of a head or a body that has not arrived completely. */
   get arrivingBytes(): number {
     return this.state === 'open' ? this.socket.bytesRead - this.parsed - this.discarded : 0;
   }

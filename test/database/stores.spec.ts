@@ -91,9 +91,8 @@ describe.each<Engine>(['postgresql', 'citus'])('the stores for %s', (engine) => 
     const [created] = await once([key], [pet]);
     for (const { id, json } of [inserted!, created!]) {
       const expected = { ...pet, id, categoryId: `${pet.categoryId}` };
-      // The server may set more.
-      expect(withIntegersAsText(json)).toMatchObject(expected);
-      expect(await stored(Pet, id)).toMatchObject(expected);
+      expect(withIntegersAsText(json)).toEqual(expected);
+      expect(await stored(Pet, id)).toEqual(expected);
     }
   });
 
