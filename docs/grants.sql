@@ -7,9 +7,9 @@ grant usage, select on sequence pets_id_seq to animals;
 grant select, update (last_used_at) on api_keys to animals;
 grant select, insert, update, delete on idempotency_keys to animals;
 grant select on migrations to animals;
+grant select on sequence migrations_id_seq to animals;
 grant select on sequence api_keys_id_seq to animals;
 grant select on sequence orders_id_seq to animals;
-grant select on sequence migrations_id_seq to animals;
 grant select on orders to animals;
 
 grant select on migrations to animals_keys;

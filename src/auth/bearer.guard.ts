@@ -4,6 +4,7 @@ import { AuthGuard } from '@nestjs/passport';
 import { ApiError } from '../errors/api-error.js';
 import type { Request } from '../http/express-classes.js';
 import { ApiKeyVerifier, tokenOf } from './api-key-verifier.js';
+import type { BearerRequest } from './bearer.strategy.js';
 import { Public } from './public.decorator.js';
 
 /** Rejects requests without a valid API key, unless their controller is public. passport checks keys not remembered. */
@@ -28,9 +29,10 @@ export class BearerGuard extends AuthGuard('bearer') {
   }
 
   /** What passport gets: no query and no body, because it would accept a key in them. */
-  override getRequest(context: ExecutionContext) {
+  override getRequest(context: ExecutionContext): BearerRequest {
     const original = context.getArgByIndex<Request>(0);
-    return { headers: { authorization: `Bearer ${bearerToken(original)}` }, original };
+    const headers = { authorization: `Bearer ${bearerToken(original)}` };
+    return { headers, original, verifier: this.verifier };
   }
 
   override handleRequest(error: unknown, user: any, _: unknown, context: ExecutionContext) {

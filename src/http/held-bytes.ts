@@ -42,7 +42,7 @@ export class HeldBytes {
     if (this.since > this.limits.heldBytes / 4) {
       this.readers.crowded(true);
       const check = () => this.check();
-      this.due ??= setTimeout(check, this.next - performance.now()).unref();
+      this.due ??= setTimeout(check, Math.max(0, this.next - performance.now())).unref();
     }
   }
 

@@ -1,5 +1,6 @@
 import type { DataSource } from 'typeorm';
 import { MIGRATION_NAMES, migrations } from '../../migrations/index.js';
+import { TABLES } from '../../migrations/tables.js';
 import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 
@@ -36,8 +37,11 @@ export async function appliedMigrations(dataSource: Queries): Promise<string[]> 
   }
 }
 
-/** The tables whose rows get ids from a sequence. The other one is idempotency_keys. */
-export const TABLES_WITH_ID = ['pets', 'api_keys', 'orders', 'migrations'];
+/** The tables whose rows get ids from a sequence. */
+export const TABLES_WITH_ID = Array.from(
+  TABLES.matchAll(/^\+ (\w+)\.id \| (?:identity|default \| nextval)/gm),
+  ([, table]) => table!,
+);
 
 export const NEEDED_RIGHTS: readonly string[] = [
   'select on pets',

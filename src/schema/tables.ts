@@ -1,7 +1,7 @@
 import type { DataSource } from 'typeorm';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { TABLES } from '../../migrations/tables.js';
-import { type Finding, TABLES_WITH_ID } from './schema-state.js';
+import type { Finding } from './schema-state.js';
 
 /** A part of a table. The object is the table, or one of its columns, as `pets.name`. */
 interface Part {
@@ -92,8 +92,14 @@ const PARTS = `
   )
   select * from parts where definition is not null`;
 
-export const partsOf = (dataSource: Pick<DataSource, 'query'>, lockTimeout = 0): Promise<Part[]> =>
-  dataSource.query<Part[]>(PARTS, [[...TABLES_WITH_ID, 'idempotency_keys'], `${lockTimeout}`]);
+const TABLE_NAMES = Array.from(TABLES.matchAll(/^\+ (\w+) \| table/gm), ([, table]) => table!);
+
+/** The parts of the tables: those of the migrations, without others. */
+export const partsOf = (
+  dataSource: Pick<DataSource, 'query'>,
+  lockTimeout = 0,
+  tables = TABLE_NAMES,
+): Promise<Part[]> => dataSource.query<Part[]>(PARTS, [tables, `${lockTimeout}`]);
 
 /** A part as a line of {@link TABLES}. */
 export const lineOf = ({ object, kind, definition }: Part) =>

@@ -1,7 +1,7 @@
 import { newApiKey } from '../../src/api-key.js';
 import { type Answer, expectError } from '../support/answers.js';
 import { exchange, request } from '../support/raw-http.js';
-import { serviceOfTests } from '../support/service.js';
+import { serviceOfTests, startService } from '../support/service.js';
 import { until } from '../support/until.js';
 
 const CHALLENGE = 'Bearer realm="animal-store"';
@@ -185,4 +185,10 @@ describe('an API key', () => {
       expect(rows.filter(({ row }) => row.includes(text))).toEqual([]);
     }
   });
+});
+
+it('verifies new keys after another service of the same Node.js process has stopped', async () => {
+  await (await startService({}, service.databaseUrl)).stop();
+  const { key } = await service.keys.issue('new');
+  await service.api.get('/v1/pets').set('Authorization', `Bearer ${key}`).expect(200);
 });

@@ -129,7 +129,6 @@ describe('createPet with an Idempotency-Key', () => {
     await create('retry').expect(201);
   });
 
-  // Last, because a process that stopped does not verify further keys.
   describe('beside another process', () => {
     let clock: Clock;
     let other: TestService;
