@@ -143,27 +143,35 @@ followColorScheme();
 document.querySelector('.skip').addEventListener('click', () => reference.focus());
 new MutationObserver(makeAccessible).observe(reference, { subtree: true, childList: true });
 
-/** Swagger UI takes a second on a phone, so it begins when the browser has painted the text of the page. */
+/**
+ * Resolves when the end of the list of operations, in place of which Swagger UI shows them, is seen, or one of its links
+ * is followed. Swagger UI takes a second on a phone.
+ */
+const needed = new Promise((resolve) => {
+  new IntersectionObserver(
+    (entries) => entries.some(({ isIntersecting }) => isIntersecting) && resolve(),
+  ).observe(reference.querySelector('li:last-child'));
+  addEventListener('hashchange', resolve);
+  if (location.hash !== '') {
+    resolve();
+  }
+});
+
+/** Loads what Swagger UI needs. @throws if a file cannot be loaded. */
 async function loadSwaggerUI() {
-  await new Promise((painted) =>
-    new PerformanceObserver(() => requestAnimationFrame(painted)).observe({
-      type: 'paint',
-      buffered: true,
-    }),
+  const parts = [...document.querySelector('template').content.cloneNode(true).children];
+  const loaded = parts.map(
+    (part) =>
+      new Promise((resolve, reject) => Object.assign(part, { onload: resolve, onerror: reject })),
   );
-  const script = document.createElement('script');
-  const loaded = new Promise((resolve, reject) =>
-    Object.assign(script, { onload: resolve, onerror: reject }),
-  );
-  script.src = document.querySelector('link[as="script"]').href;
-  document.head.append(script);
-  await loaded;
+  document.head.append(...parts);
+  await Promise.all(loaded);
   return window.SwaggerUIBundle;
 }
 
 try {
-  const SwaggerUIBundle = await loadSwaggerUI();
-  const response = await fetch('./openapi.json');
+  await needed;
+  const [response, SwaggerUIBundle] = await Promise.all([fetch('./openapi.json'), loadSwaggerUI()]);
   const spec = JSON.parse(await response.text(), fitForPage);
   // The page may connect only to the service that it came from.
   spec.servers = [{ url: new URL('./v1', location.href).href }];

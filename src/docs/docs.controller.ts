@@ -25,8 +25,8 @@ const PAGE_HEADERS = {
 
 const ASSET_HEADERS = { 'Cache-Control': 'no-cache' };
 
-/** The reference page with this description, the guides, and the files that they load, by path. */
-export function readPages(description = ''): Map<string, StaticContent> {
+/** The reference page with this text in Markdown, the guides, and the files that they load, by path. */
+export function readPages(text = ''): Map<string, StaticContent> {
   const contents = new Map<string, StaticContent>();
   const ours = join(PROJECT_ROOT, 'public');
   for (const file of [
@@ -37,7 +37,7 @@ export function readPages(description = ''): Map<string, StaticContent> {
     const content = new StaticContent(readFileSync(file), extname(file), ASSET_HEADERS);
     contents.set(`/docs/assets/${basename(file)}`, content);
   }
-  for (const [path, html] of renderPages(description)) {
+  for (const [path, html] of renderPages(text)) {
     // After an upgrade, a page loads the files of its own version.
     const versioned = html.replaceAll(
       /(\/docs\/assets\/[\w.-]+)"/g,
@@ -86,8 +86,12 @@ export class IndexController {
 export class DocsController extends IndexController {
   constructor(environment: Environment, document: OpenApiDocument) {
     super(environment, document);
-    const { description } = document.content.info;
-    readPages(description).forEach((content, path) => this.contents.set(path, content));
+    const operations = document.operations.map(
+      ({ method, path, tags, operationId, summary }) =>
+        `- [\`${method} ${path}\`](#/${tags[0]}/${operationId}) ${summary}`,
+    );
+    const text = [document.content.info.description, '## Operations', operations.join('\n')];
+    readPages(text.join('\n\n')).forEach((content, path) => this.contents.set(path, content));
   }
 
   @Get(['docs', 'docs/guides/:name', 'docs/assets/:name'])

@@ -33,10 +33,10 @@ const markdown = new Marked({
 
 const viewOf = (name: string) => readFileSync(join(PROJECT_ROOT, 'views', name), 'utf8');
 
-/** @param description the OpenAPI document's, which is seen before Swagger UI has loaded. */
-function readReference(description: string) {
-  const html = markdown.parse(description, { async: false });
-  const body = viewOf('reference.html').replace('{description}', () => html);
+/** @param text is seen before Swagger UI has loaded. */
+function readReference(text: string) {
+  const html = markdown.parse(text, { async: false });
+  const body = viewOf('reference.html').replace('{text}', () => html);
   return { path: 'docs', title: 'Reference', body };
 }
 
@@ -55,10 +55,10 @@ function readGuide(name: string) {
 /**
  * The path and the HTML of every page. Addresses in it are relative, so that they work behind any proxy.
  *
- * @param description of the service, in Markdown.
+ * @param text of the reference page, in Markdown.
  */
-export function* renderPages(description: string): Generator<[path: string, html: string]> {
-  const reference = readReference(description);
+export function* renderPages(text: string): Generator<[path: string, html: string]> {
+  const reference = readReference(text);
   const pages = [reference, ...`${GUIDES} interface`.split(' ').map(readGuide)];
   for (const page of pages) {
     const root = page === reference ? './' : '../../';

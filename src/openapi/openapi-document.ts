@@ -9,6 +9,8 @@ export interface Operation {
   operationId: string;
   method: string;
   path: string;
+  summary: string;
+  tags: string[];
   deprecated?: boolean;
 }
 

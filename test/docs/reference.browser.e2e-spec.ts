@@ -98,7 +98,19 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
   };
 
   describe('the reference page', () => {
-    beforeEach(() => goTo('/docs'));
+    beforeEach(async () => {
+      await page.setViewportSize(DESK.size);
+      await goTo('/docs');
+    });
+
+    it('on a phone, has its text and the operations without Swagger UI, which loads when one is followed', async () => {
+      await page.setViewportSize(PHONE.size);
+      await page.reload();
+      await expectNoBarriers(PHONE);
+      expect(await page.locator('.swagger-ui').count()).toBe(0);
+      await page.getByRole('link', { name: 'GET /store/orders' }).click();
+      await operation('listOrders').locator('.response').first().waitFor();
+    });
 
     it('shows a refusal as it came, below a sample with the address that the page came from', async () => {
       const { status, body } = await execute('listPets');

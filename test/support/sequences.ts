@@ -166,8 +166,14 @@ async function converseOn(port: number, all: Piece[], patience: number): Promise
     throw new Error(`A connection is open after ${patience} ms: ${shown()}`);
   }
   try {
-    const mayLack = hasLeft || (isReset && (packets > 1 || hasUnread));
-    expectOrder(received, sent, { packets, hasLeft: mayLack, hasOpen: isOpen });
+    const mayBeReset = packets > 1 || hasUnread;
+    expectOrder(received, sent, {
+      packets,
+      mayLack: hasLeft || (isReset && mayBeReset),
+      // libuv shows a reset as an end if what came with it does not fill its buffer.
+      mayBeCut: hasLeft || mayBeReset,
+      hasOpen: isOpen,
+    });
   } catch (error) {
     throw new Error(`${(error as Error).message}: ${shown()}`);
   }
@@ -185,7 +191,12 @@ interface Sent {
 function expectOrder(
   received: string,
   sent: Sent[],
-  { packets, hasLeft, hasOpen }: { packets: number; hasLeft: boolean; hasOpen: boolean },
+  {
+    packets,
+    mayLack,
+    mayBeCut,
+    hasOpen,
+  }: { packets: number; mayLack: boolean; mayBeCut: boolean; hasOpen: boolean },
 ): void {
   let rest = received.replaceAll('HTTP/1.1 100 Continue\r\n\r\n', '');
   let next = 0;
@@ -194,7 +205,7 @@ function expectOrder(
   while (rest !== '') {
     const head = /^HTTP\/1\.1 (\d{3}) [^\r]+\r\n(.*?)\r\n\r\n/s.exec(rest);
     if (head === null) {
-      if (hasLeft) {
+      if (mayLack || (mayBeCut && !rest.includes('\r\n\r\n') && rest.startsWith('HTTP/1.1 '))) {
         return;
       }
       throw new Error('What came is no response');
@@ -239,7 +250,7 @@ function expectOrder(
     // Node sends none in HTTP/1.0 if the handler sets none: the end of the connection is that of the body.
     const length = fields['content-length'] ?? rest.length - all.length;
     const end = all.length + (hasBody ? Number(length) : 0);
-    if (rest.length < end && !hasLeft) {
+    if (rest.length < end && !mayBeCut) {
       throw new Error('A response is cut short');
     }
     rest = rest.slice(end);
@@ -247,7 +258,7 @@ function expectOrder(
   if (packets === 1 && responses > 21) {
     throw new Error(`A packet got ${responses} responses`);
   }
-  if (!hasLeft && received === '' && sent[0]?.isWhole) {
+  if (!mayLack && received === '' && sent[0]?.isWhole) {
     throw new Error('The first request got no response');
   }
 }

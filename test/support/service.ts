@@ -65,7 +65,7 @@ export async function startService(
   const log: string[] = [];
   const limits = Object.assign(
     new HttpLimits(),
-    !hasRealTimes && { deadline: PATIENCE },
+    !hasRealTimes && { deadline: PATIENCE, socketTimeout: 3 * PATIENCE },
     options.limits,
   );
   const leaks: string[] = [];
