@@ -13,8 +13,7 @@ select format('create role %s %s', name, attributes)
     ('animals_owner', 'nologin'),
     -- Applies and reverts migrations, backs up and restores.
     ('animals_migrator', 'login'),
-    -- The service. grants.sql has its rights on tables. This role and the migrator have no connection
-    -- limit, because connections grow with the processes. The limits of the other roles leave room for them.
+    -- The service. It and the migrator have no connection limit: those of the other roles leave room for them.
     ('animals', 'login'),
     -- Whoever creates and revokes API keys.
     ('animals_keys', 'login connection limit 5'),
@@ -58,6 +57,7 @@ revoke all on database animals from public;
 grant connect on database animals to animals_migrator, animals, animals_keys, animals_reader;
 
 \connect animals
+set citus.enable_ddl_propagation = off; -- Workers of Citus refuse what they would have to pass on.
 revoke all on schema public from public;
 \if :is_superuser
 -- By default, any role may fill the disk with large objects, of which the service has none.
