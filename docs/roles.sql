@@ -68,7 +68,7 @@ select format('revoke execute on function %s from public', oid::regprocedure)
   from pg_proc
  where pronamespace = 'pg_catalog'::regnamespace and proname ~ '^pg_(try_)?advisory_(xact_)?lock'
 \gexec
-grant execute on function pg_try_advisory_xact_lock(integer, integer) to animals;
+grant execute on function pg_try_advisory_xact_lock(integer, integer) to animals, animals_owner; -- who may serve too
 grant execute on function pg_try_advisory_lock(bigint), pg_try_advisory_xact_lock(bigint) to animals_owner;
 \else
 \warn 'Not done, because only a superuser may: each role of this database can take all memory for locks, so that nobody can'

@@ -155,21 +155,25 @@ select case set_config('role', 'none', true)
     from unnest($1::int[], $2::float8[]) as given (closed, age);
 
 -- Readiness: which rights the role lacks.
-select one as right, one || case when row_security_active(to_regclass(relation))
+select case when current_user = session_user then 'The database role'
+                 else format('The role %I, which the setting "role" of %I names,', current_user, session_user) end as role,
+            one as right, one || case when row_security_active(to_regclass(relation))
               then format(' (row-level security could hide rows; run alter role %I bypassrls, or alter table %s disable row level security)',
                           current_user, relation)
               else '' end as message
        from unnest($1::text[]) as one,
-            lateral (select split_part(one, ' on ', 1), split_part(one, ' on ', 2)) as parts (privilege, relation)
+            lateral (select split_part(one, ' on ', 1), substring(one from ' on (\w+)$'), substring(one from ' on function (.+)'))
+              as parts (privilege, relation, routine)
       where not coalesce(
               case privilege
+                when 'execute' then has_function_privilege(routine, privilege)
                 when 'usage' then has_sequence_privilege(to_regclass(relation), privilege)
                 -- The role may have it for some columns only.
                 when 'update' then has_any_column_privilege(to_regclass(relation), privilege)
                 else has_table_privilege(to_regclass(relation), privilege)
                      and not (privilege = 'select' and row_security_active(to_regclass(relation)))
               end, false)
-        and (to_regclass(relation) is not null or not $2);
+        and (routine is not null or to_regclass(relation) is not null or not $2);
 
 -- Readiness, and a start: which migrations are applied.
 select name, timestamp from migrations order by id;
@@ -217,7 +221,9 @@ select exists (select from pg_trigger
 
 -- Readiness: whether the server accepts writes, and its time.
 select case
-           when current_setting('transaction_read_only') = 'on' then 'The database is read-only.'
+           when pg_is_in_recovery() then 'The database is read-only.'
+           when current_setting('transaction_read_only') = 'on'
+           then 'The database is read-only: default_transaction_read_only is on.'
            when max(greatest(age(datfrozenxid), mxid_age(datminmxid))) >= 2144483647
            then 'The database has no transaction ids left for writes.'
          end as reason,
@@ -257,7 +263,8 @@ with settings as materialized (
                            nullif(attcollation, typcollation)::regcollation as comparison) as shown,
            lateral (values
              ('column', type || coalesce(' collate ' || comparison, ''), null),
-             ('not null', case when attnotnull then '' end, null),
+             ('not null', case when attnotnull and not exists (select from pg_constraint
+                where conrelid = attrelid and conkey = array[attnum] and contype = 'n' and not convalidated) then '' end, null),
              ('identity', case attidentity when 'a' then 'always' when 'd' then 'by default' end, null),
              ('default', case when attgenerated = '' then value end, null),
              ('generated', case when attgenerated <> '' then value end,

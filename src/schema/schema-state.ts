@@ -53,6 +53,9 @@ export const NEEDED_RIGHTS: readonly string[] = [
   'update on idempotency_keys',
 ];
 
+/** Of createPet with an Idempotency-Key. docs/roles.sql grants it, because only a superuser may. */
+export const LOCK_RIGHT = 'execute on function pg_try_advisory_xact_lock(integer, integer)';
+
 /**
  * What the service uses besides: to compare migrations, for `check` to read sequences, for optional migrations, to note
  * used keys, to delete old records.
@@ -71,7 +74,9 @@ export const OTHER_RIGHTS: readonly string[] = [
  */
 export const REFUSAL = `
   select case
-           when current_setting('transaction_read_only') = 'on' then 'The database is read-only.'
+           when pg_is_in_recovery() then 'The database is read-only.'
+           when current_setting('transaction_read_only') = 'on'
+           then 'The database is read-only: default_transaction_read_only is on.'
            when max(greatest(age(datfrozenxid), mxid_age(datminmxid))) >= 2144483647
            then 'The database has no transaction ids left for writes.'
          end as reason,
@@ -113,11 +118,12 @@ export async function stateOf(
     pending.filter((name) => isShown && OPTIONAL.has(name) === isOptional);
   const rights = (all: readonly string[]) =>
     lacked.flatMap(({ right, message }) => (all.includes(right) ? message : []));
+  const lacks = `${lacked[0]?.role} lacks`;
   const findings = [
     finding('migrations', true, 'The database has pending migrations', pendingOnes(false)),
-    finding('rights', true, 'The database role lacks', rights(NEEDED_RIGHTS)),
+    finding('rights', true, lacks, rights([...NEEDED_RIGHTS, LOCK_RIGHT])),
     finding('migrations', false, 'Migrations are pending that no pet needs', pendingOnes(true)),
-    finding('rights', false, 'The database role lacks', rights(OTHER_RIGHTS)),
+    finding('rights', false, lacks, rights(OTHER_RIGHTS)),
   ];
   return { applied: applied ?? [], findings: findings.flat() };
 }
@@ -132,23 +138,27 @@ const OPTIONAL = new Set(migrations.filter((one) => one.isOptional).map(({ name 
  * Policies of row-level security, also those that show all rows, take the right to select (PostgreSQL, section 5.9).
  */
 function lackedRights(dataSource: Queries, pending: boolean) {
-  return dataSource.query<{ right: string; message: string }[]>(
-    `select one as right, one || case when row_security_active(to_regclass(relation))
+  return dataSource.query<{ right: string; message: string; role: string }[]>(
+    `select case when current_user = session_user then 'The database role'
+                 else format('The role %I, which the setting "role" of %I names,', current_user, session_user) end as role,
+            one as right, one || case when row_security_active(to_regclass(relation))
               then format(' (row-level security could hide rows; run alter role %I bypassrls, or alter table %s disable row level security)',
                           current_user, relation)
               else '' end as message
        from unnest($1::text[]) as one,
-            lateral (select split_part(one, ' on ', 1), split_part(one, ' on ', 2)) as parts (privilege, relation)
+            lateral (select split_part(one, ' on ', 1), substring(one from ' on (\\w+)$'), substring(one from ' on function (.+)'))
+              as parts (privilege, relation, routine)
       where not coalesce(
               case privilege
+                when 'execute' then has_function_privilege(routine, privilege)
                 when 'usage' then has_sequence_privilege(to_regclass(relation), privilege)
                 -- The role may have it for some columns only.
                 when 'update' then has_any_column_privilege(to_regclass(relation), privilege)
                 else has_table_privilege(to_regclass(relation), privilege)
                      and not (privilege = 'select' and row_security_active(to_regclass(relation)))
               end, false)
-        and (to_regclass(relation) is not null or not $2)`,
-    [[...NEEDED_RIGHTS, ...OTHER_RIGHTS], pending],
+        and (routine is not null or to_regclass(relation) is not null or not $2)`,
+    [[...NEEDED_RIGHTS, LOCK_RIGHT, ...OTHER_RIGHTS], pending],
   );
 }
 

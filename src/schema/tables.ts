@@ -50,7 +50,8 @@ const PARTS = `
                            nullif(attcollation, typcollation)::regcollation as comparison) as shown,
            lateral (values
              ('column', type || coalesce(' collate ' || comparison, ''), null),
-             ('not null', case when attnotnull then '' end, null),
+             ('not null', case when attnotnull and not exists (select from pg_constraint
+                where conrelid = attrelid and conkey = array[attnum] and contype = 'n' and not convalidated) then '' end, null),
              ('identity', case attidentity when 'a' then 'always' when 'd' then 'by default' end, null),
              ('default', case when attgenerated = '' then value end, null),
              ('generated', case when attgenerated <> '' then value end,

@@ -99,6 +99,14 @@ const HARMLESS: Change[] = [
   ],
   ['alter table pets alter column name drop not null', 'pets.name: not null is missing'],
   [
+    `alter table pets alter column name drop not null; do $$ begin
+       if current_setting('server_version_num')::int >= 180000 then
+         execute 'alter table pets add not null name not valid';
+       end if;
+     end $$`,
+    'pets.name: not null is missing',
+  ],
+  [
     'alter table pets alter column status drop default',
     `pets.status: default 'available'::text is`,
   ],

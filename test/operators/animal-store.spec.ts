@@ -221,7 +221,7 @@ describe('animal-store check', () => {
     ['a database out of reach', /^database: .*ECONNREFUSED/, () => ({ DATABASE_URL: AWAY })],
     [
       'a database that is read-only',
-      /^writes: The database is read-only\.$/,
+      /^writes: The database is read-only: default_transaction_read_only is on\.$/,
       (url) => ({ DATABASE_URL: `${url}?options=-c%20default_transaction_read_only%3Don` }),
     ],
   ])('names %s, and no secret', async (_what, message, variables) => {

@@ -1,7 +1,7 @@
 import { administerKeys } from '../../src/auth/api-keys.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { requireMigrated, runMigrations } from '../../src/schema/migrations.js';
-import { NEEDED_RIGHTS, OTHER_RIGHTS } from '../../src/schema/schema-state.js';
+import { LOCK_RIGHT, NEEDED_RIGHTS, OTHER_RIGHTS } from '../../src/schema/schema-state.js';
 import { expectError } from '../support/answers.js';
 import { query } from '../support/ask.js';
 import { runHere } from '../support/command.js';
@@ -51,7 +51,10 @@ describe('a role with the rights of docs/grants.sql', () => {
 
   it('passes the check; without one that listPets, createPet or getPet need, it is not ready', async () => {
     expect(await check()).toEqual([0, 'ok    rights: all that the service needs']);
-    for (const right of NEEDED_RIGHTS) {
+    // As docs/roles.sql does.
+    await asOwner(`revoke ${LOCK_RIGHT} from public`);
+    await change('grant', LOCK_RIGHT);
+    for (const right of [...NEEDED_RIGHTS, LOCK_RIGHT]) {
       await change('revoke', right);
       const message = `The database role lacks: ${right}.`;
       expect(await ready()).toEqual([503, 'The database role lacks rights.']);
@@ -94,6 +97,17 @@ describe('a role with the rights of docs/grants.sql', () => {
     await runMigrations(owner);
     await asOwner(grantsTo(role), `insert into orders (pet_id) values (1)`);
   });
+});
+
+it('the check names the role that a setting makes it act as', async () => {
+  const other = `${role}_other`;
+  await asOwner(
+    `create role ${other}; grant ${other} to ${role}; alter role ${role} set role = ${other}`,
+  );
+  const lacks = `FAIL  rights: The role ${other}, which the setting "role" of ${role} names, lacks: `;
+  expect(await check()).toEqual([1, expect.stringContaining(lacks)]);
+  await asOwner(`alter role ${role} reset role; drop role ${other}`);
+  expect(await check()).toEqual([0, 'ok    rights: all that the service needs']);
 });
 
 it('a schema of its name hides no table from the service', async () => {
