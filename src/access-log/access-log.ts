@@ -66,8 +66,12 @@ export class AccessLog {
   /** Logs the response to input that is not handled. @returns its headers. */
   rejection({ error, socket, request, receivedAt }: Rejection): Record<string, string> {
     const id = request === undefined ? randomUUID() : requestId(request.headers);
-    const { code, options } = error;
+    const { code, message, options } = error;
     const { status } = ERRORS[code];
+    if (status === 503) {
+      const cause = options.because;
+      this.logger.warn({ request: id, cause, reason: message }, 'A request was rejected with 503');
+    }
     this.log(fieldsOf(id, receivedAt, socket, request, status, code, options.because));
     return { 'X-Request-Id': id, ...Object.fromEntries(COMMON_HEADERS) };
   }

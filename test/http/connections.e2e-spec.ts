@@ -71,6 +71,11 @@ describe('a connection', () => {
     const last = await lastAnswer();
     expectError(last, 503, 'unavailable', ['too many requests']);
     expect(last.headers['retry-after']).toBe('1');
+    const lines = service.log.filter((line) => line.includes(last.headers['x-request-id']!));
+    expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+      { level: 'warn', cause: 'over_share', reason: expect.stringContaining('too many requests') },
+      { msg: 'request', status: 503, cause: 'over_share' },
+    ]);
     const created = await service.query('select from pets where category_id = 1000');
     expect(created).toHaveLength(20);
   });
