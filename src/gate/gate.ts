@@ -169,12 +169,12 @@ export class Gate implements Arrivals {
     }
   }
 
-  /** While connections are accepted, which is one in a turn of the event loop, turns are short. */
+  /** While connections are accepted, which is one in a turn of the event loop, turns are short: one request of each. */
   private readonly handleSome = (): void => {
     this.isHandling = false;
     const { places, requestsPerTurn } = this.limits;
     let left = this.hasAccepted
-      ? Math.max(2 * this.queuesWithTurns, requestsPerTurn / 2)
+      ? this.queuesWithTurns
       : Math.max(requestsPerTurn, places - this.places);
     // A stranger's takes no place, and may have a large response.
     const ofStranger = this.hasAccepted ? 1 : left / requestsPerTurn;
