@@ -15,7 +15,10 @@ const corrections = ({ React: { createElement: element, Fragment } }) => ({
           original(
             path,
             method,
-            response.error && response.err.response === undefined
+            // Another error came before anything was sent, such as that of a key which no header can hold.
+            response.error &&
+              response.err.response === undefined &&
+              /Failed to fetch|Load failed|NetworkError/.test(response.err.message)
               ? { ...response, err: { name: '', message: 'The service cannot be reached.' } }
               : response,
           ),
@@ -85,7 +88,8 @@ function fitForPage(key, value) {
   const isRounded = ['minimum', 'maximum'].includes(key) && !Number.isSafeInteger(value);
   const isHeaderExample = key === 'example' && this.in === 'header';
   // Each error would repeat them: the guides describe them once.
-  const isOfError = key === 'headers' && this.content?.['application/json']?.schema?.allOf;
+  const isOfError =
+    key === 'headers' && this.content?.['application/json']?.schema?.$ref?.endsWith('Error');
   return isRounded || isHeaderExample || isOfError ? undefined : value;
 }
 

@@ -38,7 +38,7 @@ export function DatabaseUrl(target: 'one' | 'each'): PropertyDecorator {
 function faultIn(url: string, allowed: string[]): string | undefined {
   const hosts = hostsOf(url);
   // If the password contains an unencoded `/`, what follows it would be the name of the database.
-  const isUrl = /^postgres(?:ql)?:\/\/(?=.)[^/?]*[^@?]*(?:\?|$)/.test(url);
+  const isUrl = /^postgres(?:ql)?:\/\/(?=.)[^/?#]*[^@?#]*(?:\?[^#]*)?$/.test(url);
   if (!isUrl || !hosts.every((one) => URL.canParse(one))) {
     return 'be a postgres:// URL with a percent-encoded password';
   }

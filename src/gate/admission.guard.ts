@@ -22,7 +22,8 @@ export class AdmissionGuard implements CanActivate {
     if (socket.destroyed) {
       return new Promise(() => {});
     }
-    const limit = url.includes('limit=') ? Number(request.query['limit']) : 0;
+    // The name may be percent-encoded.
+    const limit = /limit=|%/.test(url) ? Number(request.query['limit']) : 0;
     const rows = limit > 0 ? Math.min(limit, MOST_ROWS) + 1 : 1;
     const response = context.getArgByIndex<Response>(1);
     return this.gate.admit(response, user.keyId, context.getHandler(), rows);

@@ -139,12 +139,22 @@ export function parseJson(bytes: Uint8Array, { jsonDepth }: HttpLimits): unknown
     throw new ApiError('invalid_json', 'The body is not JSON in UTF-8.', { cause });
   }
   if (isDeeper(value, jsonDepth)) {
-    throw new ApiError('invalid_request', `The body is nested deeper than ${jsonDepth} levels.`);
+    throw tooDeep(jsonDepth);
   }
-  return MAY_BE_ROUNDED.test(text)
-    ? parse(text, null, { parseNumber: numberFromJson, onDuplicateKey: ({ newValue }) => newValue })
-    : value;
+  if (!MAY_BE_ROUNDED.test(text)) {
+    return value;
+  }
+  const onDuplicateKey = ({ newValue }: { newValue: unknown }) => newValue;
+  try {
+    return parse(text, null, { parseNumber: numberFromJson, onDuplicateKey });
+  } catch (cause) {
+    // JSON.parse has accepted it. A value that a later one of its key replaces is too deep for the stack.
+    throw tooDeep(jsonDepth, cause);
+  }
 }
+
+const tooDeep = (levels: number, cause?: unknown) =>
+  new ApiError('invalid_request', `The body is nested deeper than ${levels} levels.`, { cause });
 
 /** In JSON without it, JSON.parse rounds no number. */
 const MAY_BE_ROUNDED = /[0-9](?:[.eE]|[0-9]{15})/;

@@ -15,7 +15,11 @@ export function createLogger(level: LogLevel, stream = bufferedStandardOutput())
   const formatters = { level: (name: string) => ({ level: name }) };
   const timestamp = pino.stdTimeFunctions.isoTime;
   // There, PostgreSQL's errors have values of bodies, and TypeORM's the values of a statement and PostgreSQL's error again.
-  const secret = ['detail', 'where', 'parameters', 'driverError'].map((name) => [name, undefined]);
+  // HttpException and ApiError keep their cause in `options`; pino shows its message and stack.
+  const secret = ['detail', 'where', 'parameters', 'driverError', 'options'].map((name) => [
+    name,
+    undefined,
+  ]);
   const err = (error: Error) => ({
     ...pino.stdSerializers.err(error),
     ...Object.fromEntries(secret),

@@ -13,15 +13,17 @@ const OPTIONS = {
 /** Shows how far long work is, how fast, and how long it takes still. Another `what` has a bar of its own. */
 export function showProgress() {
   const bar = new SingleBar(OPTIONS);
-  let [current, start] = ['', 0];
+  let [current, start, before] = ['', 0, 0];
   return {
     update({ what, done, total }: { what: string; done: number; total: number }): void {
       if (what !== current) {
         bar.stop();
-        [current, start] = [what, performance.now()];
+        [current, start, before] = [what, performance.now(), done];
         bar.start(total, 0, { what, rate: 0 });
       }
-      bar.update(done, { rate: Math.round((1_000 * done) / (performance.now() - start)) });
+      bar.update(done, {
+        rate: Math.round((1_000 * (done - before)) / (performance.now() - start)),
+      });
     },
     stop: () => bar.stop(),
   };

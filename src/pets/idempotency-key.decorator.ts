@@ -7,9 +7,10 @@ import type { Request } from '../http/express-classes.js';
  * 3.3.3). A bare key does not begin with `"`. Two headers, which the server joins with a comma and a space, are invalid.
  */
 export const IdempotencyKeyHeader = createParamDecorator((_data, context: ExecutionContext) => {
-  const { headers } = context.switchToHttp().getRequest<Request>();
+  const { headers, body } = context.switchToHttp().getRequest<Request>();
   const header = headers['idempotency-key'];
-  if (header === undefined) {
+  // A pipe rejects a missing body, after this.
+  if (header === undefined || body === undefined) {
     return undefined;
   }
   const text = String(header);

@@ -105,6 +105,11 @@ describe('createPet with an Idempotency-Key', () => {
     },
   );
 
+  it('is looked at after the body: one that is missing is reported first', async () => {
+    const request = service.api.post('/v1/pets').set('Idempotency-Key', 'a b');
+    expectError(await request, 400, 'invalid_json');
+  });
+
   it('takes a key of 255 characters, of any punctuation, and one in quotes as without them', async () => {
     for (const [key, same, other] of [
       ['x'.repeat(255), `"${'x'.repeat(255)}"`, 'x'],

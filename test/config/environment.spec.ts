@@ -111,6 +111,12 @@ describe('readEnvironment', () => {
     [{ DATABASE_READ_URL: DB }, 'DATABASE_READ_URL requires DATABASE_URL'],
     [{ DATABASE_URL: DB, DATABASE_READ_URL: SEVERAL }, undefined],
     [{ DATABASE_URL: DB, DATABASE_READ_URL: WRITABLE }, 'DATABASE_READ_URL must not have the para'],
+    ...['//animals:#pass@db:5432/animals', '//animals:12#pass@db/animals', '//db/animals#pass'].map(
+      (rest): [Record<string, string>, string] => [
+        { DATABASE_URL: `postgres:${rest}` },
+        'DATABASE_URL must be a postgres:// URL with a percent-encoded password',
+      ],
+    ),
     [
       { DATABASE_URL: `${DB}?schema=public` },
       "DATABASE_URL must not have the parameter schema, which is Prisma's: the role's search_path",

@@ -58,6 +58,8 @@ it('parseJson reads 32 levels and refuses 33, and 8,000', () => {
   expect(() => read(nested(32))).not.toThrow();
   expect(refusal(`[${nested(32)}]`)).toBe('invalid_request');
   expect(refusal(nested(8_000))).toBe('invalid_request');
+  const replaced = `[${'['.repeat(8_000)}${']'.repeat(8_000)}]`;
+  expect(refusal(`{"a":${replaced},"a":0.5}`)).toBe('invalid_request');
 });
 
 it('parseJson takes the last of repeated keys, also where it reads numbers exactly', () =>

@@ -1,4 +1,5 @@
 import fs from 'node:fs';
+import { InternalServerErrorException } from '@nestjs/common';
 import { QueryFailedError } from 'typeorm';
 import { newApiKey } from '../../src/api-key.js';
 import { traceIdOf } from '../../src/access-log/access-log.js';
@@ -232,4 +233,14 @@ it('a line of the log is written within a second, however few there are', () => 
     written.mockRestore();
     jest.useRealTimers();
   }
+});
+
+it('an error has the message of its cause in the log, and none of the values that the cause has', () => {
+  const lines: string[] = [];
+  const logger = createLogger('error', { write: (line) => void lines.push(line) });
+  const cause = Object.assign(new Error('duplicate key'), { detail: 'Key (name)=(Rex) exists.' });
+  const err = new InternalServerErrorException('It could not be stored.', { cause });
+  logger.error({ err }, 'The service failed');
+  expect(lines.join('')).toContain('duplicate key');
+  expect(lines.join('')).not.toContain('Rex');
 });

@@ -65,7 +65,13 @@ export function createGate(patience: number) {
         waiting.push(waiter);
         waiting.sort((one, other) => one.order - other.order);
         admit();
-        return () => waiting.splice(waiting.indexOf(waiter), 1);
+        return () => {
+          const place = waiting.indexOf(waiter);
+          // It may have passed.
+          if (place >= 0) {
+            waiting.splice(place, 1);
+          }
+        };
       }),
 
     /** Notes a 429 whose reset is so many milliseconds away. */
@@ -73,7 +79,7 @@ export function createGate(patience: number) {
       const now = performance.now();
       closedUntil = Math.max(closedUntil, now + wait);
       refusal = { error, since: refusal?.since ?? now };
-      pace = FIRST_PACE;
+      pace = Math.min(patience, FIRST_PACE);
       admit();
     },
 

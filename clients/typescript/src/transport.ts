@@ -117,7 +117,12 @@ export function createTransport(options: TransportOptions) {
   const attemptWithin = (limit: number, request: Request, call: Call) =>
     abortable<Response>(call.signal, (resolve, reject) => {
       const controller = new AbortController();
-      const late = () => controller.abort(new DOMException('none in time', 'TimeoutError'));
+      const late = () => {
+        const reason = new DOMException('none in time', 'TimeoutError');
+        controller.abort(reason);
+        // The function of the key may not end, nor a `fetch` that ignores the signal.
+        reject(noResponse(reason, call));
+      };
       const timer = setTimeout(late, Math.ceil(limit));
       const exchange = exchangeOnce(request, call, controller.signal);
       const over = () => clearTimeout(timer);

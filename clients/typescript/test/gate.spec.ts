@@ -119,6 +119,17 @@ describe('the gate that the calls of a client share', () => {
     expect(sent).toHaveLength(10);
   });
 
+  it('keeps no call waiting after the reset if it has retryFor: 0', async () => {
+    respond = () => refuse(1);
+    open(0);
+    expect(await send(0)).toMatchObject({ status: 429 });
+    await clock.tickAsync(2_000);
+    respond = () => new Response('[]');
+    const start = performance.now();
+    expect(await send(1)).toMatchObject({ status: 200 });
+    expect(performance.now() - start).toBe(0);
+  });
+
   it('loses the place of a call that is cancelled, and no other', async () => {
     respond = () => (sent.length <= 3 ? refuse(60) : new Response('[]', { headers: headersOf(9, 10) })); // prettier-ignore
     open();

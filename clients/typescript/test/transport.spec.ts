@@ -128,6 +128,14 @@ describe('the retries of the TypeScript client', () => {
     },
   );
 
+  it('give an attempt 20 seconds, also if the function of the key, or fetch, does not end', async () => {
+    const endless: Attempt = () => new Promise(() => {});
+    const { result, took } = await send(() => endless, 0);
+    expect(result).toMatchObject({ code: 'no_response', status: 0 });
+    expect(took).toBeGreaterThanOrEqual(20_000);
+    expect(took).toBeLessThanOrEqual(21_001);
+  });
+
   it.each([
     ['and is followed by another', 60_000, 201, 2],
     ['also if it is the only one', 0, 0, 1],
