@@ -51,6 +51,15 @@ describe('the rate limit', () => {
     expect(left(await send())).toEqual([LIMIT - 1, 60]);
   });
 
+  it('says to wait only for what is left of the minute', async () => {
+    await useUp();
+    const now = performance.now();
+    jest.spyOn(performance, 'now').mockImplementation(() => now + 45_000);
+    const answer = await send();
+    expectRefusal(answer);
+    expect(left(answer)[1]).toBeLessThanOrEqual(15);
+  });
+
   it.each([-7_200_000, 7_200_000])(
     'keeps its window if the clock is set by %i ms',
     async (milliseconds) => {

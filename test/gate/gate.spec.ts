@@ -295,6 +295,18 @@ describe('handlers', () => {
     expect(are('in')).toContain('a6');
     jest.useRealTimers();
   });
+
+  it('are not waited for beyond the deadline either after a while in which no request waited', async () => {
+    jest.useFakeTimers({ doNotFake: ['setImmediate'] });
+    await come('a1 a2 a3 a4 a5');
+    await end('a1');
+    jest.advanceTimersByTime(1_000);
+    all.set('a6', new Coming('a6', 1, undefined, performance.now() + 1_000));
+    jest.advanceTimersByTime(1_000);
+    await turn();
+    jest.useRealTimers();
+    expect(are('refused')).toEqual(['a6']);
+  });
 });
 
 describe('a share', () => {

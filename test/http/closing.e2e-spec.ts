@@ -115,6 +115,18 @@ it('clients that send far too many requests at once keep nobody waiting for long
   await service.stop();
 });
 
+it('clients that sent far too many requests leave nothing behind for those that come when they are closed', async () => {
+  const service = await startService({}, undefined, { limits: { excess: 1_000 } });
+  for (let i = 0; i < 5; i += 1) {
+    const flood = await RawConnection.open(service.port);
+    flood.send(LIVE.repeat(300));
+    // 20 responses, and a 503.
+    expect((await flood.rest()).split('HTTP/1.1 ')).toHaveLength(22);
+    await until('it is closed', async () => (await service.connections()) === 0);
+  }
+  await service.stop();
+});
+
 it('clients that flood on new connections, again and again, leave the turns of their own address to others', async () => {
   const service = await startService();
   let isOver = false;

@@ -4,13 +4,15 @@ import type { Response } from '../../src/http/express-classes.js';
 import { HeldBytes } from '../../src/http/held-bytes.js';
 import { HttpLimits } from '../../src/http/limits.js';
 
+afterEach(() => jest.useRealTimers());
+
 /** A connection with a response that waits for the one before it, so that its client has received nothing. */
 function waitingConnection(limits: HttpLimits) {
   const resetAndDestroy = jest.fn();
   const socket = { bytesRead: 0, bytesWritten: 0, writableLength: 0, resetAndDestroy };
   const connection = new Connection(socket as unknown as Socket, 'its network', limits);
   connection.open.push({ writableLength: 10, req: { headBytes: 0 } } as never);
-  return { connection, resetAndDestroy };
+  return { connection, socket, resetAndDestroy };
 }
 
 it('a client that has received nothing yet has its time, however long the service has run', () => {
@@ -21,6 +23,25 @@ it('a client that has received nothing yet has its time, however long the servic
   expect(resetAndDestroy).not.toHaveBeenCalled();
   limits.socketTimeout = 0;
   held.check();
+  expect(resetAndDestroy).toHaveBeenCalledTimes(1);
+});
+
+it('a client that reads slowly has the whole time again whenever it has received something', () => {
+  jest.useFakeTimers();
+  const limits = new HttpLimits();
+  const { connection, socket, resetAndDestroy } = waitingConnection(limits);
+  const held = new HeldBytes(limits, () => [connection], { crowded: () => {} });
+  const checkAfter = (milliseconds: number) => {
+    jest.advanceTimersByTime(milliseconds);
+    held.check();
+  };
+  for (let i = 0; i < 3; i += 1) {
+    socket.bytesWritten += 1;
+    checkAfter(0);
+    checkAfter(limits.socketTimeout - 1);
+  }
+  expect(resetAndDestroy).not.toHaveBeenCalled();
+  checkAfter(2);
   expect(resetAndDestroy).toHaveBeenCalledTimes(1);
 });
 

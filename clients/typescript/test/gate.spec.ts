@@ -142,5 +142,7 @@ describe('the gate that the calls of a client share', () => {
     await clock.tickAsync(60_000);
     expect(await Promise.all([calls[0], calls[2]])).toMatchObject([{ status: 200 }, { status: 200 }]); // prettier-ignore
     expect(sent.map(([call]) => call)).toEqual([0, 1, 2, 0, 2]);
+    // A second apart: the place of the cancelled call is not left empty.
+    expect(sent[4]![1] - sent[3]![1]).toBeLessThan(1_500);
   });
 });
