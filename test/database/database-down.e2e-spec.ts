@@ -185,6 +185,9 @@ describe('with a server of its own', () => {
         const { api, pool } = service;
         const list = async () => (await api.get('/v1/pets')).status;
         expect(await list()).toBe(200);
+        // The pool closes further ones when they have been idle for a while: not from here on.
+        await until('it has its least sessions', () => pool.totalCount <= 4);
+        const idle = jest.replaceProperty(pool.options, 'idleTimeoutMillis', 0);
         const sessions = await hold(4);
         sessions.forEach((session) => session.release());
         const hanging = sessions.slice(first).map(processIdOf);
@@ -201,6 +204,7 @@ describe('with a server of its own', () => {
           hanging.forEach((pid) => process.kill(pid, 'SIGCONT'));
           pool.off('remove', onRemove);
           proof.restore();
+          idle.restore();
         }
       },
     );
