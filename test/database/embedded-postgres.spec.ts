@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { chown, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { EmbeddedPostgres } from '../../src/embedded-postgres/embedded-postgres.js';
@@ -32,6 +33,20 @@ describe('EmbeddedPostgres', () => {
     );
     const file = readFile(join(folder, 'postgres/postmaster.pid'));
     await expect(file).rejects.toThrow('ENOENT');
+  });
+
+  it('serves a copy of its folder that was made while it ran, beside the original', async () => {
+    const [folder, copy] = await Promise.all([temporaryFolder(), temporaryFolder()]);
+    const original = await EmbeddedPostgres.start(folder);
+    // Nothing is written while it is copied.
+    await ask(original.url, 'checkpoint');
+    execFileSync('cp', ['-a', `${folder}/.`, copy]);
+    const other = await EmbeddedPostgres.start(copy);
+    expect(other.url).not.toBe(original.url);
+    for (const server of [original, other]) {
+      expect(await ask(server.url, 'select 1 as one')).toEqual({ one: 1 });
+      await server.stop();
+    }
   });
 
   // Skipped for others: only root may give a folder to another account, and reads what it must not.

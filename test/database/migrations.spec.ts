@@ -81,6 +81,19 @@ describe('the migrations', () => {
     await dropDatabase(url);
   });
 
+  it.each(['pets', 'orders', 'idempotency_keys'])(
+    'that distribute the tables cannot be reverted while %s alone is distributed',
+    async (table) => {
+      const url = await createDatabase();
+      await query(url, SEEMING_CITUS);
+      await runMigrations(url);
+      const others = ['pets', 'orders', 'idempotency_keys'].filter((one) => one !== table);
+      await query(url, ...others.map((one) => `drop trigger seeming on ${one}`));
+      await expect(revertTo(url, 'DistributeTables')).rejects.toThrow(/cannot be made local/);
+      await dropDatabase(url);
+    },
+  );
+
   it('keep the tables and their grants if the extension was created afterwards, reverted and applied', async () => {
     const url = await createMigratedDatabase();
     const grants = () =>

@@ -5,7 +5,7 @@ import { readEnvironment } from '../../src/config/environment.js';
 import { connectToServe } from '../../src/database/connect.js';
 import { poolOf, servingDataSource, standbyPool } from '../../src/database/data-source.js';
 import { END_SESSIONS, ServingPool } from '../../src/database/pool.js';
-import { connectingTo, processIdOf } from '../../src/database/servers.js';
+import { connectingTo, processIdOf, writableOf } from '../../src/database/servers.js';
 import { run, type SessionSource } from '../../src/database/statement.js';
 import { NoSessionError } from '../../src/errors/database-error.js';
 import { query } from '../support/ask.js';
@@ -220,6 +220,20 @@ describe('ServingPool', () => {
       keepAlive.mockRestore();
     },
   );
+});
+
+describe('writableOf', () => {
+  it('leaves no session open, which a command would wait for at its end', async () => {
+    const url = await createMigratedDatabase();
+    expect(await writableOf([url])).toBe(url);
+    const { pathname } = new URL(url);
+    const open = `select from pg_stat_activity where datname = '${pathname.slice(1)}'`;
+    const admin = process.env['TEST_DATABASE_URL']!;
+    // The pool would keep it for ten.
+    const isClosed = async () => (await query(admin, open)).length === 0;
+    await until('no session is open', isClosed, { seconds: 5 });
+    await dropDatabase(url);
+  });
 });
 
 describe('connectToServe', () => {

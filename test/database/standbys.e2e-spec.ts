@@ -135,13 +135,19 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
   it('are refused at the start if a standby has another database, or may not say what it receives', async () => {
     // Of a standby that does not respond in time, nothing is known, and the service starts.
     const time = jest.replaceProperty(DATABASE_LIMITS, 'standby', 20_000 as 250);
-    await ask(cluster.primary.url, `create role reader login password 'reader'`);
+    await ask(
+      cluster.primary.url,
+      `create role reader login password 'reader'`,
+      `create role member login noinherit password 'reader' in role pg_read_all_stats`,
+    );
     const standbys = cluster.at(...cluster.standbys.map(({ port }) => port));
     const other = standbys.replace(/postgres$/, 'template1');
     const restricted = standbys.replace(/\/\/postgres:[^@]*@/, '//reader:reader@');
     for (const [url, message] of [
       [other, 'another database'],
       [restricted, 'grant pg_read_all_stats to reader;'],
+      // It has the rights of the other role only after `set role`.
+      [restricted.replaceAll('//reader', '//member'), 'grant pg_read_all_stats to member;'],
     ] as const) {
       const start = startService({ DATABASE_READ_URL: url }, cluster.primary.url);
       await expect(start).rejects.toBeInstanceOf(OperatorError);

@@ -167,6 +167,7 @@ const ADDITIONS = [
    create trigger audit before insert on pets for each row execute function noted()`,
   'alter table pets add upper_name text generated always as (upper(name)) stored',
   'create unique index on pets (name) where category_id = 7',
+  'alter table pets add exclude (name with =) where (category_id = 8)',
   'create rule noted as on delete to pets do also notify pets',
   'create table old_pets () inherits (pets)',
 ];
@@ -230,6 +231,7 @@ it('what a DBA adds is no difference, and check names what may make writes fail'
     expect((await compareTables(dataSource, MIGRATION_NAMES)).additions.toSorted()).toEqual([
       'pets.upper_name: generated upper((name)::text)',
       'pets: check CHECK ((name IS NOT NULL))',
+      'pets: exclusion EXCLUDE USING btree (name WITH =) WHERE ((category_id = 8))',
       'pets: inherited by old_pets',
       'pets: rule noted',
       'pets: trigger audit',

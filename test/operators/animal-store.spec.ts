@@ -15,6 +15,7 @@ import type { Outcome } from '../support/program.js';
 import { Project } from '../support/project.js';
 import { createGrantedRole, dropGrantedRole, roleOf } from '../support/granted-role.js';
 import { createDatabase } from '../support/database.js';
+import { until } from '../support/until.js';
 
 /** Those that docs/operations.md lists. */
 const COMMANDS = Array.from(
@@ -235,15 +236,22 @@ describe('animal-store check', () => {
     await locker.connect();
     await locker.query('begin; lock table pets in access exclusive mode');
     const [{ pid }] = (await locker.query('select pg_backend_pid() as pid')).rows;
+    // The check waits for this one too, which waits for the other one itself.
+    const waiting = query(url, 'begin', 'lock table pets in access exclusive mode');
+    await until('it waits', async () => {
+      const locks = `select from pg_locks where not granted and relation = 'pets'::regclass`;
+      return (await query(url, locks)).length === 1;
+    });
     const { code, stdout } = await runHere('check', { DATABASE_URL: url });
     await locker.end();
+    await waiting;
     expect(code).toBe(1);
     expect(stdout).toContain('ok    migrations: all applied\n');
     const [tables, sequence, ...others] = stdout.match(/^FAIL.+$/gm)!;
     expect(tables).toMatch(`FAIL  tables: no result in 4 seconds. Session ${pid} `);
     expect(sequence).toMatch(
       new RegExp(
-        `^FAIL  sequence of pets: no result in 4 seconds. Session ${pid} \\(role \\w+, program 'a migration'\\) blocks \\d+\\. ` +
+        `^FAIL  sequence of pets: no result in 4 seconds. Session ${pid} \\(role \\w+, program 'a migration'\\) blocks \\d+, \\d+\\. ` +
           `To end it, run: select pg_terminate_backend\\(${pid}\\);$`,
       ),
     );

@@ -1,5 +1,6 @@
 import { chmod, cp, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Client } from 'pg';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { requiredSettings } from '../../src/database/settings.js';
@@ -375,7 +376,7 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
     );
     expect(await gaps()).toEqual([]);
     await asSuperuser(
-      `create table mine (); create sequence more.numbers; create table forced ();
+      `create table mine (); create table parts (id int) partition by range (id); create sequence more.numbers; create table forced ();
        alter table forced enable row level security, force row level security, owner to animals_owner;
        create extension citext; create extension pg_trgm; create extension postgres_fdw;
        alter table more.notes add word citext; create index on pets using gin (name gin_trgm_ops);
@@ -395,6 +396,7 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
         `${fails}: forced: row-level security could hide rows`,
         `${fails}: mine: the migrator may not read it`,
         `${fails}: more.numbers: the migrator may not read it`,
+        `${fails}: parts: the migrator may not read it`,
         ...['citext', 'pg_trgm', 'postgres_fdw'].map((one) => `${lacks}: extension ${one}`),
         `${lacks}: event trigger noted`,
         `${lacks}: publication cdc`,
@@ -406,7 +408,7 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
       ].toSorted(),
     );
     await asSuperuser(
-      `drop schema more cascade; drop table mine, forced; drop publication cdc; drop index pets_name_idx, pets_lower_idx;
+      `drop schema more cascade; drop table mine, parts, forced; drop publication cdc; drop index pets_name_idx, pets_lower_idx;
        drop server elsewhere cascade; drop policy some_pets on pets; drop policy all_pets on pets;
        drop extension citext, pg_trgm, postgres_fdw`,
     );
@@ -571,6 +573,28 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
     asSuperuser(
       `create extension if not exists pg_stat_statements; ${read('docs/monitoring.sql')}`,
     ));
+
+  it('shows in docs/monitoring.sql the longest transaction first, and how many files wait for the archive', async () => {
+    const of = (from: string) =>
+      read('docs/monitoring.sql')
+        .split(/;\n/)
+        .find((one) => one.includes(from))!;
+    const clients = ['longer', 'shorter'].map(
+      (application_name) => new Client({ connectionString: asKeys(server), application_name }),
+    );
+    for (const client of clients) {
+      await client.connect();
+      await client.query('begin');
+    }
+    const sessions = (await asSuperuser(of('pg_stat_activity'))).map(([, , name]) => name);
+    await Promise.all(clients.map((client) => client.end()));
+    expect(sessions.filter((name) => /^(long|short)er$/.test(name))).toEqual(['longer', 'shorter']);
+    await asSuperuser(
+      `do $$ begin execute format('copy (select) to %L',
+         current_setting('data_directory') || '/pg_wal/archive_status/00000001000000000000000F.ready'); end $$`,
+    );
+    expect((await asSuperuser(of('pg_stat_archiver')))[0]!.at(-1)).toBe('1');
+  });
 
   it('has in docs/orders.md the rights and the statements of a store', async () => {
     const blocks = read('docs/orders.md').matchAll(/```sql\n(.*?)```/gs);

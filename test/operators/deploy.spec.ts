@@ -155,6 +155,17 @@ describe('deploy/kubernetes', () => {
     ]);
   });
 
+  it('has Prometheus scrape the metrics of each pod, in the job that the alerts expect', () => {
+    const [job] = parse(read('deploy/kubernetes/prometheus.yml')).scrape_configs;
+    expect(read('docs/observability/alerts.yaml')).toContain(`job="${job.job_name}"`);
+    const [{ source_labels, regex, action }] = job.relabel_configs;
+    expect([source_labels, regex, action]).toEqual([
+      ['__meta_kubernetes_service_name', '__meta_kubernetes_endpoint_port_name'],
+      `${service.metadata.name};metrics`,
+      'keep',
+    ]);
+  });
+
   it('gives each container the memory that docs/operations.md gives it, and no rights', () => {
     expect(serving.resources.limits).toEqual({ memory: `${MEMORY}Mi` });
     for (const { spec } of [deployment.spec.template, job.spec.template]) {
@@ -231,7 +242,7 @@ describe('docker-compose.yml', () => {
       );
     const file = '/etc/prometheus/prometheus.yml';
     const ofPrometheus = filesOf(services.prometheus.volumes);
-    const { rule_files, scrape_configs } = parse(read(ofPrometheus[file]!));
+    const { global, rule_files, scrape_configs } = parse(read(ofPrometheus[file]!));
     // Their names are relative to the folder of the file.
     const rules = rule_files.map((name: string) => ofPrometheus[join(file, '..', name)]);
     expect(rules).toEqual(['./docs/observability/alerts.yaml']);
@@ -244,6 +255,8 @@ describe('docker-compose.yml', () => {
     const [source] = contentOf('datasources/animal-store.yaml').datasources;
     const [, published] = /:(\d+)$/.exec(services.prometheus.ports[0])!;
     expect(source.url).toBe(`http://prometheus:${published}`);
+    // Grafana's rates would otherwise be of fewer samples than they need.
+    expect(source.jsonData.timeInterval).toBe(global.scrape_interval);
     const [{ options }] = contentOf('dashboards/animal-store.yaml').providers;
     const dashboard = `${options.path}/dashboard.json`;
     expect(ofGrafana[dashboard]).toBe('./docs/observability/dashboard.json');

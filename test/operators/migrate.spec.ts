@@ -200,6 +200,11 @@ describeWith('psql')('the script of migrate sql, run by psql', () => {
     expect(told.slice(0, -UP_TO_ORDERS.length).join('')).toContain(
       'until the end: SHARE ROW EXCLUSIVE on idempotency_keys, SHARE ROW EXCLUSIVE on api_keys.\n',
     );
+    const distribution = MIGRATION_NAMES.findIndex((name) => name.startsWith('DistributeTables'));
+    const none = 'ocks until the end: none on tables that exist.\n';
+    expect(told.toReversed()[distribution]).toBe(
+      `-- L${none}-- On Citus, l${none}-- Drops, with all data and grants: nothing.\n`,
+    );
   });
 
   it('changes nothing if another role runs it than the owner of the tables, or in another schema', async () => {

@@ -58,6 +58,17 @@ describe('deploy/', () => {
     expect(server['proxy_read_timeout']).toBeGreaterThan(RESPONSE);
   });
 
+  it("both have the service's 503, with Retry-After, for a process that does not respond in time", () => {
+    const errors = read('deploy/haproxy.cfg').match(/^ +http-error status 50\d .+$/gm)!;
+    expect(errors.map((line) => /status (\d+)/.exec(line)![1])).toEqual(['502', '503', '504']);
+    const body =
+      '{"code":"unavailable","message":"The service cannot be reached; try again.","status":503}';
+    for (const error of errors) {
+      expect(error.endsWith(` string '${body}' hdr Retry-After 1`)).toBe(true);
+    }
+    expect(read('deploy/nginx.conf')).toMatch(/^ +error_page 502 504 = @unavailable;$/m);
+  });
+
   it('both try another process soon if one accepts no connection', () => {
     for (const time of [haproxy['connect'], server['proxy_connect_timeout']]) {
       expect(time).toBeGreaterThanOrEqual(1_000);

@@ -6,7 +6,7 @@ import { expectError } from '../support/answers.js';
 import { query } from '../support/ask.js';
 import { runHere } from '../support/command.js';
 import { createGrantedRole, dropGrantedRole, grantsTo, roleOf } from '../support/granted-role.js';
-import { revertOrders } from '../support/revert-to-orders.js';
+import { revertOrders, revertToOrders } from '../support/revert-to-orders.js';
 import { createMigratedDatabase, dropDatabase } from '../support/database.js';
 import { startService, type TestService } from '../support/service.js';
 import { until } from '../support/until.js';
@@ -97,6 +97,15 @@ describe('a role with the rights of docs/grants.sql', () => {
     await runMigrations(owner);
     await asOwner(grantsTo(role), `insert into orders (pet_id) values (1)`);
   });
+});
+
+it('is ready while all migrations are reverted that came after those of the tables', async () => {
+  await revertToOrders(owner);
+  expect(await ready()).toEqual(READY);
+  await create().set('Idempotency-Key', 'reverted').expect(201);
+  expect(await check('migrations')).toEqual([0, expect.stringMatching(/^warn/)]);
+  await runMigrations(owner);
+  expect(await ready()).toEqual(READY);
 });
 
 it('the check names the role that a setting makes it act as', async () => {
