@@ -1,7 +1,16 @@
+/** Taken items are removed so many at once: to move all others for each would take long in a long queue. */
+const REMOVED_AT_ONCE = 1024;
+
+/** The items from `first` on wait. */
+interface Queue<Item> {
+  items: (Item | undefined)[];
+  first: number;
+}
+
 /** Queues that take turns, so that none waits longer because another one is long. */
 export class Turns<Name, Item> {
   /** None is empty. The next turn is that of the first one. */
-  private readonly queues = new Map<Name, Item[]>();
+  private readonly queues = new Map<Name, Queue<Item>>();
   size = 0;
 
   get queueCount(): number {
@@ -15,9 +24,9 @@ export class Turns<Name, Item> {
   add(name: Name, item: Item): void {
     const queue = this.queues.get(name);
     if (queue === undefined) {
-      this.queues.set(name, [item]);
+      this.queues.set(name, { items: [item], first: 0 });
     } else {
-      queue.push(item);
+      queue.items.push(item);
     }
     this.size += 1;
   }
@@ -28,29 +37,39 @@ export class Turns<Name, Item> {
     if (queue === undefined) {
       return undefined;
     }
+    const { items, first } = queue;
+    const item = items[first];
+    items[first] = undefined;
+    queue.first += 1;
+    if (queue.first === REMOVED_AT_ONCE) {
+      items.splice(0, REMOVED_AT_ONCE);
+      queue.first = 0;
+    }
     this.queues.delete(name!);
-    if (queue.length > 1) {
+    if (items.length > queue.first) {
       this.queues.set(name!, queue);
     }
     this.size -= 1;
-    return queue.shift();
+    return item;
   }
 
   delete(name: Name, item: Item): void {
-    const queue = this.queues.get(name) ?? [];
-    const position = queue.indexOf(item);
+    const { items, first } = this.queues.get(name) ?? { items: [], first: 0 };
+    const position = items.indexOf(item);
     if (position < 0) {
       return;
     }
-    queue.splice(position, 1);
-    if (queue.length === 0) {
+    items.splice(position, 1);
+    if (items.length === first) {
       this.queues.delete(name);
     }
     this.size -= 1;
   }
 
-  /** The queues, each with its oldest item first. */
-  values(): Iterable<readonly Item[]> {
-    return this.queues.values();
+  /** The waiting items of each queue, the oldest first. */
+  *values(): Iterable<readonly Item[]> {
+    for (const { items, first } of this.queues.values()) {
+      yield items.slice(first) as Item[];
+    }
   }
 }

@@ -35,6 +35,8 @@ export class Connections {
   private pending = 0;
   /** Requests that are not handled, of open connections. */
   private excess = 0;
+  /** `performance.now()` when a search found no idle connection. */
+  private noneIdleAt = -Infinity;
   private watching?: NodeJS.Timeout;
   readonly held: HeldBytes;
   isStopping = false;
@@ -169,6 +171,10 @@ export class Connections {
 
   /** Closes the idlest connection that has at least so many requests. @returns whether there was one. */
   private makeRoom(requests: number): boolean {
+    const now = performance.now();
+    if (requests > 0 && now < this.noneIdleAt + this.limits.searchPause) {
+      return false;
+    }
     const isIdle = ({ open, state }: Connection) =>
       open.length >= requests &&
       open.every((one) => one.writableEnded || one.writableNeedDrain) &&
@@ -182,6 +188,7 @@ export class Connections {
         }
       }
     }
+    this.noneIdleAt = now;
     return false;
   }
 

@@ -14,6 +14,8 @@ export class HttpLimits {
   floodPause = 15;
   /** Requests without a complete response. For one more, the idlest such connection is closed, or its own if it has two. */
   pendingRequests = 12_000;
+  /** Between a search in vain for such a connection and the next, because a search takes 70 µs. */
+  searchPause = 5;
   /** Bytes that are held for clients: of heads, of bodies that are arriving, and of responses that they have not read. */
   heldBytes = 128 * 1024 * 1024;
   /** Requests with a valid API key that are in handlers or wait for them. One key alone may have half of them. */

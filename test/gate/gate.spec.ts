@@ -5,6 +5,7 @@ import { runInNewContext } from 'node:vm';
 import { Gate } from '../../src/gate/gate.js';
 import type { Response } from '../../src/http/express-classes.js';
 import { HttpLimits } from '../../src/http/limits.js';
+import { Turns } from '../../src/gate/turns.js';
 import { FakeResponse, FakeSocket } from '../support/fake-response.js';
 
 const limits = new HttpLimits();
@@ -481,5 +482,47 @@ it.each([1, 2, 3, 4, 5])(
     expect(gate.load).toEqual({ inHandlers: 0, waiting: 0 });
     expect(new Coming('z').state).toBe('in');
     expect(gate.load).toEqual({ inHandlers: 1, waiting: 0 });
+  },
+);
+
+it.each([1, 2, 3])(
+  'in any order, queues of thousands of items take turns, each with its oldest item (seed %i)',
+  (seed) => {
+    const below = randomBelow(seed);
+    const turns = new Turns<string, number>();
+    const queues = new Map<string, number[]>();
+    /** Also the turn after which a queue has its next one. */
+    const rest = (name: string, queue: number[]) => {
+      queues.delete(name);
+      if (queue.length > 0) {
+        queues.set(name, queue);
+      }
+    };
+    for (let item = 1; item <= 9_000; item++) {
+      // It grows to thousands, and ends.
+      const isGrowing = item < 4_000;
+      const name = 'abc'[Math.floor(below(9) / 4)]!;
+      const queue = queues.get(name) ?? [];
+      const act = below(10);
+      if (act < (isGrowing ? 8 : 1)) {
+        turns.add(name, item);
+        queues.set(name, [...queue, item]);
+      } else if (act < 9) {
+        const [first] = act === 8 ? [name] : queues.keys();
+        const expected = queues.get(first!)?.shift();
+        rest(first!, queues.get(first!) ?? []);
+        expect(act === 8 ? turns.next(name) : turns.next()).toBe(expected);
+      } else {
+        const position = below(queue.length + 1);
+        turns.delete(name, queue[position] ?? -1);
+        queue.splice(position, 1);
+        if (queue.length === 0) {
+          queues.delete(name);
+        }
+      }
+      expect(turns.queueCount).toBe(queues.size);
+      expect(turns.size).toBe([...queues.values()].reduce((sum, { length }) => sum + length, 0));
+    }
+    expect([...turns.values()]).toEqual([...queues.values()]);
   },
 );
