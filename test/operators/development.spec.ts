@@ -1,4 +1,11 @@
+import { spawnSync } from 'node:child_process';
+import { cp, mkdir, readdir, utimes, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { Project } from '../support/project.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
+
+const SCRIPT = 'scripts/build-when-needed.mjs';
 
 describe('before a command that runs the build', () => {
   const project = Project.ofTests();
@@ -10,9 +17,82 @@ describe('before a command that runs the build', () => {
     ...['20.19.0', '22.13.0', '24.11.0', '25.0.0'].map((node) => [node, true] as const),
   ])('Node %s is accepted: %j', async (node, isAccepted) => {
     const simulated = `data:text/javascript,Object.defineProperty(process.versions, 'node', { value: '${node}' })`;
-    const args = [`--import=${simulated}`, 'scripts/build-when-needed.mjs'];
+    const args = [`--import=${simulated}`, SCRIPT];
     const { code, stdout, stderr } = await project.start(process.execPath, args, {}).outcome;
     const refusal = expect.stringMatching(`^This is Node ${node}; the service needs `);
     expect([code, stdout, stderr]).toEqual(isAccepted ? [0, '', ''] : [1, '', refusal]);
+  });
+
+  describe('in a checkout', () => {
+    const COMPILER = 'node_modules/@nestjs/cli/bin/nest.js';
+    const LATER = new Date(Date.now() + 60_000);
+    const packages = (versions: object) => JSON.stringify({ packages: versions });
+    let folder: string;
+
+    async function write(file: string, content = '') {
+      await mkdir(dirname(join(folder, file)), { recursive: true });
+      await writeFile(join(folder, file), content);
+    }
+
+    function run() {
+      const { status, stderr } = spawnSync(process.execPath, [join(folder, SCRIPT)]);
+      return [status, String(stderr)];
+    }
+
+    beforeEach(async () => {
+      folder = await temporaryFolder();
+      for (const file of ['package.json', SCRIPT]) {
+        await cp(join(PROJECT_ROOT, file), join(folder, file));
+      }
+      await write('package-lock.json', packages({}));
+      await write('node_modules/.package-lock.json', packages({}));
+      for (const file of ['nest-cli.json', 'tsconfig.json', 'tsconfig.build.json', 'src/main.ts']) {
+        await write(file);
+      }
+      await write('migrations/1-kept.ts');
+      await write('dist/src/main.js');
+    });
+
+    it('builds if a source is newer than the build, and nothing stays of a migration that is gone', async () => {
+      const kept = ['1-kept.d.ts', '1-kept.js', '1-kept.js.map'];
+      for (const file of [...kept, '2-gone.d.ts', '2-gone.js', '2-gone.js.map']) {
+        await write(`dist/migrations/${file}`);
+      }
+      await write(COMPILER);
+      await utimes(join(folder, 'migrations/1-kept.ts'), LATER, LATER);
+      expect(run()).toEqual([0, 'Building…\n']);
+      expect((await readdir(join(folder, 'dist/migrations'))).toSorted()).toEqual(kept);
+    });
+
+    it.each(['dev', 'devOptional', 'optional'])(
+      'may lack a package that the lock file marks as %s, but not another, and none in another version',
+      async (mark) => {
+        const [used, other] = ['node_modules/used', 'node_modules/other'];
+        await write(
+          'package-lock.json',
+          packages({
+            '': {},
+            [used]: { version: '1.0.0' },
+            [other]: { version: '2.0.0', [mark]: true },
+          }),
+        );
+        await utimes(join(folder, 'package-lock.json'), LATER, LATER);
+        const refusal = [1, expect.stringMatching('^The packages .* are not installed')];
+        for (const [installed, outcome] of [
+          [{ [used]: { version: '1.0.0' } }, [0, '']],
+          [{ [used]: { version: '1.0.0' }, [other]: { version: '2.0.0' } }, [0, '']],
+          [{ [other]: { version: '2.0.0' } }, refusal],
+          [{ [used]: { version: '1.0.1' } }, refusal],
+          [{ [used]: { version: '1.0.0' }, [other]: { version: '2.0.1' } }, refusal],
+        ]) {
+          await write('node_modules/.package-lock.json', packages(installed!));
+          expect(run()).toEqual(outcome);
+        }
+        // With the compiler, it is an installation for development.
+        await write(COMPILER);
+        await write('node_modules/.package-lock.json', packages({ [used]: { version: '1.0.0' } }));
+        expect(run()).toEqual(mark === 'optional' ? [0, ''] : refusal);
+      },
+    );
   });
 });
