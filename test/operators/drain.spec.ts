@@ -109,6 +109,21 @@ describe('a process', () => {
     },
   );
 
+  it.each([
+    ['warns once', 'in production without a rate limit', 'production', '', 1],
+    ['does not warn', 'with one', 'production', '600', 0],
+    ['does not warn', 'in development', 'development', '', 0],
+  ])(
+    '%s that a key may fill the disk: %s',
+    async (_what, _when, NODE_ENV, RATE_LIMIT_PER_MINUTE, count) => {
+      const variables = { ...production, NODE_ENV, RATE_LIMIT_PER_MINUTE, LOG_LEVEL: 'info' };
+      const { program } = await project.serve(variables);
+      const { stdout } = await program.end('SIGTERM');
+      expect(stdout).toContain('"started"');
+      expect(stdout.match(/RATE_LIMIT_PER_MINUTE is not set/g) ?? []).toHaveLength(count);
+    },
+  );
+
   it('logs which error ended it', async () => {
     const raise = `process.on('SIGUSR2', () => { throw new Error('unforeseen'); })`;
     const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(raise)}`;
