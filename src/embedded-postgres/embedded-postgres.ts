@@ -251,8 +251,8 @@ async function runServer(data: string, binaries: string, account: Account): Prom
     { cwd: data, env: ENVIRONMENT, ...account, detached: true, stdio: ['ignore', log.fd, log.fd] },
   );
   server.unref();
-  await log.close();
-  const [code] = await once(server, 'exit');
+  // At once, as `once` also rejects if the program cannot be started.
+  const [[code]] = await Promise.all([once(server, 'exit'), log.close()]);
   const logged = (await fs.readFile(logFile)).subarray(start).toString();
   if (logged.includes('create any Unix-domain sockets') && sockets !== '') {
     sockets = '';
@@ -287,7 +287,10 @@ function remedyFor(message: string, folder: string): string {
   const remedies: [RegExp, string][] = [
     [/^Cannot find/, 'On Linux with glibc and on macOS, run npm ci --include=optional. '],
     [/^spawn .* ENOENT/, 'It needs glibc. '],
-    [/^spawn .* EACCES/, 'It needs a folder in which programs may run (not noexec). '],
+    [
+      /^spawn .* EACCES/,
+      'It needs a folder in which programs may run (not noexec), and access to its data. ',
+    ],
     [/^the path of/, 'Move the project: PostgreSQL would start a shell with this path. '],
     [
       /could not look up/,

@@ -4,7 +4,7 @@ import { migrations } from '../../migrations/index.js';
 import type { Migration } from '../../migrations/migration.js';
 import type { Environment } from '../config/environment.js';
 import { administer, describe } from '../database/connect.js';
-import { LOCK_TIMEOUT, sqlState } from '../errors/database-error.js';
+import { LOCK_TIMEOUT, reasonOf, sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { showProgress } from '../logging/progress.js';
 import { BUSY, OUTDATED, statementsOf, UNDO } from './migration-statements.js';
@@ -37,7 +37,7 @@ export async function lastMigration(dataSource: DataSource): Promise<Migration |
   return found;
 }
 
-/** Applies the pending migrations. @returns their names. @throws OperatorError, also if a table stays locked. */
+/** Applies the pending migrations. @returns their names. @throws OperatorError that says which ones, if a later one fails. */
 export async function runMigrations(url: string): Promise<string[]> {
   return administer(url, async (dataSource) => {
     const applied: string[] = [];
@@ -52,7 +52,9 @@ export async function runMigrations(url: string): Promise<string[]> {
       } catch (error) {
         // If it is outdated, another process has applied the migration.
         if (sqlState(error) !== OUTDATED) {
-          throw error;
+          const before = applied.length === 0 ? '' : `Applied ${applied.join(', ')}. `;
+          const message = `${before}${next.name} failed: ${reasonOf(error)}`;
+          throw new OperatorError(message, { cause: error });
         }
       }
     }
