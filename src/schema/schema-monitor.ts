@@ -1,12 +1,11 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import type { PoolClient } from 'pg';
-import type { DataSource } from 'typeorm';
 import { DATABASE_LIMITS } from '../database/limits.js';
 import { ServingPool } from '../database/pool.js';
 import { withSession } from '../database/statement.js';
 import { LOCK_TIMEOUT, sqlState } from '../errors/database-error.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
-import { type Finding, stateOf } from './schema-state.js';
+import { type Finding, type Queries, stateOf } from './schema-state.js';
 import { compareTables } from './tables.js';
 
 /** Compares the database with what this code needs, and logs what it lacks, and the remedy, once for each change. */
@@ -58,7 +57,7 @@ export class SchemaMonitor implements OnModuleInit {
   }
 
   /** PostgreSQL needs 14 ms for it. While somebody locks a table, what was found before holds. */
-  private async compare(queries: Pick<DataSource, 'query'>, applied: readonly string[]) {
+  private async compare(queries: Queries, applied: readonly string[]) {
     const isWell = !this.differences.some(({ isError }) => isError);
     const isRecent = performance.now() < this.comparedAt + DATABASE_LIMITS.comparison;
     if (!isWell || !isRecent || String(applied) !== this.applied) {

@@ -5,7 +5,7 @@ import { sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 
 /** A DataSource, or what has its way to run a statement. */
-type Queries = Pick<DataSource, 'query'>;
+export type Queries = Pick<DataSource, 'query'>;
 
 export const BOOKKEEPING = `create table if not exists migrations (
   id serial not null,
@@ -17,8 +17,12 @@ export const BOOKKEEPING = `create table if not exists migrations (
 const NOT_OURS =
   "The table migrations is another program's. Create a database for the service, and set DATABASE_URL to it";
 
-/** @returns what is applied, in order, later versions' too. @throws OperatorError if the table is another program's. */
-export async function appliedMigrations(dataSource: Queries): Promise<string[]> {
+/**
+ * @returns what is applied, in order, later versions' too.
+ * @throws OperatorError if the table is another program's, or as {@link requireOneSchema}.
+ */
+export async function appliedMigrations(dataSource: Queries, mayMigrate = true): Promise<string[]> {
+  await requireOneSchema(dataSource, mayMigrate);
   try {
     const sql = 'select name, timestamp from migrations order by id';
     const rows = await dataSource.query<{ name: string }[]>(sql);
@@ -96,8 +100,7 @@ export async function stateOf(
 ): Promise<{ applied: string[]; findings: Finding[] }> {
   let applied: string[] | undefined;
   try {
-    await requireOneSchema(dataSource, false);
-    applied = await appliedMigrations(dataSource);
+    applied = await appliedMigrations(dataSource, false);
   } catch (error) {
     if (error instanceof OperatorError) {
       return {
@@ -110,12 +113,12 @@ export async function stateOf(
       throw error;
     }
   }
-  const pending = MIGRATION_NAMES.filter((name) => applied && !applied.includes(name));
+  const pending = migrations.filter(({ name }) => applied && !applied.includes(name));
   const lacked = await lackedRights(dataSource, pending.length > 0);
   // A policy may hide them.
   const isShown = !lacked.some(({ right }) => right === 'select on migrations');
   const pendingOnes = (isOptional: boolean) =>
-    pending.filter((name) => isShown && OPTIONAL.has(name) === isOptional);
+    pending.flatMap((one) => (isShown && !!one.isOptional === isOptional ? one.name : []));
   const rights = (all: readonly string[]) =>
     lacked.flatMap(({ right, message }) => (all.includes(right) ? message : []));
   const lacks = `${lacked[0]?.role} lacks`;
@@ -130,8 +133,6 @@ export async function stateOf(
 
 const finding = (about: Finding['about'], isError: boolean, text: string, list: string[]) =>
   list.length === 0 ? [] : [{ about, isError, message: `${text}: ${list.join(', ')}.` }];
-
-const OPTIONAL = new Set(migrations.filter((one) => one.isOptional).map(({ name }) => name));
 
 /**
  * The rights that the role lacks; if migrations are `pending`, which create relations, only those on relations that exist.
@@ -163,7 +164,7 @@ function lackedRights(dataSource: Queries, pending: boolean) {
 }
 
 /** @throws OperatorError if the tables are not in the role's first schema, and it `mayMigrate` or does not see them. */
-export async function requireOneSchema(dataSource: Queries, mayMigrate = true): Promise<void> {
+async function requireOneSchema(dataSource: Queries, mayMigrate: boolean): Promise<void> {
   const [found] = await dataSource.query<{ isVisible: boolean; message: string }[]>(
     `select to_regclass('pets') is not null as "isVisible",
             format('The tables are in the schema %1$I, which is not first in the search_path of the role %2$I, or on which it lacks usage: ' ||

@@ -1,7 +1,6 @@
-import type { DataSource } from 'typeorm';
 import { MIGRATION_NAMES } from '../../migrations/index.js';
 import { TABLES } from '../../migrations/tables.js';
-import type { Finding } from './schema-state.js';
+import type { Finding, Queries } from './schema-state.js';
 
 /** A part of a table. The object is the table, or one of its columns, as `pets.name`. */
 interface Part {
@@ -97,7 +96,7 @@ const TABLE_NAMES = Array.from(TABLES.matchAll(/^\+ (\w+) \| table/gm), ([, tabl
 
 /** The parts of the tables: those of the migrations, without others. */
 export const partsOf = (
-  dataSource: Pick<DataSource, 'query'>,
+  dataSource: Queries,
   lockTimeout = 0,
   tables = TABLE_NAMES,
 ): Promise<Part[]> => dataSource.query<Part[]>(PARTS, [tables, `${lockTimeout}`]);
@@ -138,7 +137,7 @@ interface Comparison {
  * @param lockTimeout milliseconds for which to wait for a table that somebody locks, for ever if 0; then an error 55P03.
  */
 export async function compareTables(
-  dataSource: Pick<DataSource, 'query'>,
+  dataSource: Queries,
   applied: readonly string[],
   lockTimeout = 0,
 ): Promise<Comparison> {

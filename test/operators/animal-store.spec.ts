@@ -162,9 +162,23 @@ describe('the program says in one clear message why it does not start', () => {
       'revoke create on schema public from public',
     );
     const url = Object.assign(new URL(DATABASE_URL), { username: role, password: PASSWORD });
-    const why = /^Database .+\n.+\nPostgreSQL reports: permission denied for schema public\n$/;
+    const why = /^Database .+\n.+\nCreatePets\d+ failed: permission denied for schema public\n$/;
     expectRefusal(await runHere('migrate run', { DATABASE_URL: url.href }), why);
     await query(DATABASE_URL, `drop role ${role}`);
+  });
+
+  it.each([
+    ['EACCES', 'A port below 1024 needs root or CAP_NET_BIND_SERVICE. Set PORT to a higher one.'],
+    ['EADDRNOTAVAIL', 'Set HOST to an address of this machine, or to *.'],
+  ])('with a reason to listen nowhere, such as %s', async (code, advice) => {
+    const url = await project.createMigratedDatabase();
+    const listen = `function () { process.nextTick(() => this.emit('error', Object.assign(new Error('no'), { code: '${code}', syscall: 'listen' }))) }`;
+    const module = `import { Server } from 'node:net'; Server.prototype.listen = ${listen}`;
+    const simulated = `--import=data:text/javascript,${encodeURIComponent(module)}`;
+    const args = [simulated, join(project.folder, 'dist/src/main.js'), 'serve'];
+    const variables = { DATABASE_URL: url };
+    const { code: status, stderr } = await project.start(process.execPath, args, variables).outcome;
+    expect([status, stderr]).toEqual([1, `no. ${advice}\n`]);
   });
 
   const testDatabase = (password: string) =>

@@ -96,3 +96,20 @@ describe('before a command that runs the build', () => {
     );
   });
 });
+
+describe('npm run start:dev', () => {
+  const project = Project.ofTests();
+
+  it.each([
+    ['before it starts the service', `throw new Error('ENOSPC')`],
+    ['later', `setTimeout(() => { throw new Error('ENOSPC') }, 500)`],
+  ])('leaves no service if a file cannot be watched, %s', async (_when, fails) => {
+    const module = `import fs from 'node:fs'; import { syncBuiltinESMExports } from 'node:module'; fs.watch = () => { ${fails} }; syncBuiltinESMExports();`;
+    const service = `console.log(process.pid); setInterval(() => {}, 1_000);`;
+    const simulated = `--import=data:text/javascript,${encodeURIComponent(module)}`;
+    const args = [simulated, 'scripts/restart-on-change.mjs', '-e', service];
+    // Once the service has ended too, which has the same standard output.
+    const { code, stderr } = await project.start(process.execPath, args, {}).outcome;
+    expect([code, stderr]).toEqual([1, expect.stringContaining('ENOSPC')]);
+  });
+});

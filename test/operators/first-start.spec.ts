@@ -32,14 +32,27 @@ it('a first start of an ordinary account, killed while it creates the database, 
   expect(others).toEqual([uid]);
 });
 
-it('a start in a folder whose path a shell would interpret says so', async () => {
-  const folder = join(project.folder, '..', 'a$b');
+async function showInCopy(name: string, prepare = async (_folder: string) => {}) {
+  const folder = join(project.folder, '..', name);
   await cp(project.folder, folder, { recursive: true, filter: (file) => !file.endsWith('.data') });
-  await chown(folder, account.uid ?? -1, account.gid ?? -1);
+  await prepare(folder);
+  execFileSync('chown', ['-R', `${account.uid ?? ''}:${account.gid ?? ''}`, folder]);
   const main = join(folder, 'dist/src/main.js');
-  const program = project.start(process.execPath, [main, 'migrate', 'show'], {});
-  const { code, stderr } = await program.outcome;
+  return project.start(process.execPath, [main, 'migrate', 'show'], {}).outcome;
+}
+
+it('a start in a folder whose path a shell would interpret says so', async () => {
+  const { code, stderr } = await showInCopy('a$b');
   expect([code, stderr]).toEqual([1, expect.stringMatching(/the path of .+ Move the project/)]);
+});
+
+it('a start says so if its program may not enter the data', async () => {
+  const { code, stderr } = await showInCopy('locked', async (folder) => {
+    await mkdir(join(folder, '.data/postgres'), { recursive: true });
+    await chmod(join(folder, '.data/postgres'), 0);
+  });
+  const reason = /^The embedded .+: spawn .+ EACCES\. It needs .+ access to its data\. .+\n$/;
+  expect([code, stderr]).toEqual([1, expect.stringMatching(reason)]);
 });
 
 /** Runs a program in a container's namespace of processes. */

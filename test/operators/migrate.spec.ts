@@ -137,10 +137,13 @@ describe('the migrations', () => {
     expect((await migrate('show', url)).stdout).toBe(shown(0));
   });
 
-  it('stay applied if a later one fails', async () => {
+  it('stay applied if a later one fails, and both are named', async () => {
     const url = await newDatabase();
     await query(url, 'create table orders ()');
-    expect(await migrate('run', url)).toMatchObject({ code: 1, stdout: '' });
+    const stderr = expect.stringContaining(
+      `\nApplied ${UP_TO_ORDERS.slice(0, -1).join(', ')}. ${CREATE_ORDERS} failed: relation "orders" already exists\n`,
+    );
+    expect(await migrate('run', url)).toEqual({ code: 1, stdout: '', stderr });
     expect((await migrate('show', url)).stdout).toBe(shown(UP_TO_ORDERS.length - 1));
   });
 });
