@@ -124,6 +124,15 @@ export class Gate implements Arrivals {
     const places = Math.ceil(rows / this.limits.rowsPerPlace);
     const own: Admitted = { queue, places, waits: undefined, hasLeft: false };
     response.onceEnded.push(() => this.leave(own));
+    // The database may still work for a client that has left. Its handler may never end its response.
+    response.onceClosed.push(() => {
+      const left = own.waits === undefined ? response.req.deadline - performance.now() : 0;
+      if (left <= 0) {
+        this.leave(own);
+      } else if (!own.hasLeft) {
+        setTimeout(() => this.leave(own), left).unref();
+      }
+    });
     if (!this.waiting.has(queue) && this.mayEnter(queue)) {
       this.enter(own);
       return true;
@@ -157,9 +166,13 @@ export class Gate implements Arrivals {
     }
   }
 
-  /** Each has a turn in a round. */
+  /** How many have a turn in a round: each key, and so many networks that thousands keep no key waiting. */
   private get queuesWithTurns(): number {
-    return this.known.queueCount + (this.isCrowded ? 0 : this.strangers.queueCount);
+    const { queueCount } = this.strangers;
+    return (
+      this.known.queueCount +
+      (this.isCrowded ? 0 : Math.min(queueCount, this.limits.requestsPerTurn))
+    );
   }
 
   private handleLater(): void {

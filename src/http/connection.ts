@@ -21,8 +21,8 @@ export class Connection {
   latest?: Response = undefined;
   /** Requests that came after the last one, and are not handled. */
   excess = 0;
-  /** `performance.now()` when it moved to the end of the order in which connections were last used. */
-  movedAt = 0;
+  /** `performance.now()` when it moved to the end of the order in which connections were last used, or was accepted. */
+  movedAt = performance.now();
   /** The bytes that its client had received when that was last known to grow, and `performance.now()` then. */
   received = 0;
   receivedAt = performance.now();
@@ -42,9 +42,11 @@ export class Connection {
     return this.latest?.req.complete === false ? this.latest.req : undefined;
   }
 
-  /** Bytes of a head or a body that has not arrived completely. */
+  /** Bytes of a head or a body that has not arrived completely, or, if no further request is handled, is not read yet. */
   get arrivingBytes(): number {
-    return this.state === 'open' ? this.socket.bytesRead - this.parsed - this.discarded : 0;
+    return this.state === 'open'
+      ? Math.max(0, this.socket.bytesRead - this.parsed - this.discarded)
+      : this.open.reduce((sum, { req }) => sum + req.readableLength, 0);
   }
 
   /** Bytes of the latest request's body, if that still arrives after its response. */

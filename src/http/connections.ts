@@ -119,7 +119,11 @@ export class Connections {
 
   /** The socket belongs to another protocol from now on. */
   upgrade(socket: Socket): void {
-    Object.assign(this.bySocket.get(socket) ?? {}, { state: 'upgraded' });
+    const connection = this.bySocket.get(socket);
+    if (connection !== undefined) {
+      connection.state = 'upgraded';
+      this.withoutRequest.delete(connection);
+    }
     // The time of HTTP requests without data would close it while it is idle.
     socket.setTimeout(0);
   }
@@ -170,26 +174,34 @@ export class Connections {
   }
 
   /** Closes the idlest connection that has at least so many requests. @returns whether there was one. */
-  private makeRoom(requests: number): boolean {
-    const now = performance.now();
-    if (requests > 0 && now < this.noneIdleAt + this.limits.searchPause) {
-      return false;
+  private makeRoom(requests: 0 | 1): boolean {
+    const connection = this.idlest(requests, performance.now());
+    if (connection !== undefined) {
+      connection.socket.destroy();
+      this.forget(connection);
     }
-    const isIdle = ({ open, state }: Connection) =>
-      open.length >= requests &&
-      open.every((one) => one.writableEnded || one.writableNeedDrain) &&
-      state !== 'upgraded';
-    for (const candidates of [this.withoutRequest, this.bySocket.values()]) {
-      for (const connection of candidates) {
-        if (isIdle(connection)) {
-          connection.socket.destroy();
-          this.forget(connection);
-          return true;
-        }
+    return connection !== undefined;
+  }
+
+  private idlest(requests: 0 | 1, now: number): Connection | undefined {
+    const { searchPause, firstRequestTime } = this.limits;
+    const [silent] = this.withoutRequest;
+    if (requests === 0 && silent !== undefined && silent.movedAt <= now - firstRequestTime) {
+      return silent;
+    }
+    if (requests === 1 && now < this.noneIdleAt + searchPause) {
+      return undefined;
+    }
+    for (const connection of this.bySocket.values()) {
+      const { open, state } = connection;
+      const isIdle = (one: Response) =>
+        one.writableEnded || one.writableNeedDrain || !one.req.complete;
+      if (open.length >= requests && open.every(isIdle) && state !== 'upgraded') {
+        return connection;
       }
     }
     this.noneIdleAt = now;
-    return false;
+    return undefined;
   }
 
   /** It is closed. Called before its socket's `close` too: until then, more would be closed for its requests. */

@@ -81,15 +81,15 @@ export class Response extends ExpressResponse {
   declare req: Request;
   /** Called with its `Content-Length` when its headers are complete, and it has a body. */
   declare readonly note: (bytes: number) => void;
-  /** Called once when the handler ends it, which the client may read later or never, or when the client has left. */
+  /** Called once when the handler ends or destroys it. If its client has left, a handler may do neither. */
   readonly onceEnded: (() => void)[] = [];
   /** Called once when the client has it, or has left. */
   readonly onceClosed: (() => void)[] = [];
 
   override end(...content: any[]): this {
-    this.onceEnded.splice(0).forEach((act) => act());
-    if (!this.req.complete) {
-      // Node would read the rest without limit if nobody did.
+    this.noteEnded();
+    if (!this.req.complete || this.req.readableLength > 0) {
+      // Node would read the rest without limit if nobody did, and keep what has come until the client has the response.
       this.req.resume();
     }
     return super.end(...content);
@@ -103,9 +103,18 @@ export class Response extends ExpressResponse {
     return super.writeHead(...(head as [number]));
   }
 
+  /** Nest's filter, or the pipeline of a stream, when the rest of it cannot be had or sent. */
+  override destroy(error?: Error): this {
+    this.noteEnded();
+    return super.destroy(error);
+  }
+
+  private noteEnded(): void {
+    this.onceEnded.splice(0).forEach((act) => act());
+  }
+
   noteClosed(): void {
-    // A handler whose client has left may not end its response.
-    [...this.onceEnded.splice(0), ...this.onceClosed.splice(0)].forEach((act) => act());
+    this.onceClosed.splice(0).forEach((act) => act());
   }
 }
 

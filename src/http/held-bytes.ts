@@ -59,7 +59,8 @@ export class HeldBytes {
 
   /**
    * Resets the connections whose clients have received nothing for {@link HttpLimits.socketTimeout}. If too many bytes are
-   * held, resets those without progress since the last check: first of the network with the most such bytes, the largest.
+   * held, resets further ones: first of the network with the most bytes, those without progress since the last check, and
+   * of these the largest.
    */
   check(): void {
     const start = performance.now();
@@ -74,7 +75,7 @@ export class HeldBytes {
   private resetStalled(unreadOf: (socket: Socket) => number): void {
     const now = performance.now();
     const byNetwork = new Map<string, number>();
-    const stalled: [Connection, bytes: number][] = [];
+    const holding: { connection: Connection; bytes: number; hasStalled: boolean }[] = [];
     let total = 0;
     for (const connection of this.connections()) {
       const { socket, open, network, arrivingBytes } = connection;
@@ -92,15 +93,20 @@ export class HeldBytes {
       const bytes = unread + unsent + STRINGS * heads;
       total += bytes;
       byNetwork.set(network, (byNetwork.get(network) ?? 0) + bytes);
-      if (hasStalled || arrivingBytes > 0) {
-        stalled.push([connection, bytes]);
+      if (bytes > 0) {
+        holding.push({ connection, bytes, hasStalled: hasStalled || arrivingBytes > 0 });
       }
     }
     if (total > this.limits.heldBytes) {
-      const of = ([{ network }, bytes]: [Connection, number]) => [byNetwork.get(network)!, bytes] as const; // prettier-ignore
-      stalled.sort((one, other) => of(other)[0] - of(one)[0] || other[1] - one[1]);
-      for (const [{ socket }, bytes] of stalled) {
-        socket.resetAndDestroy();
+      const bytesOf = ({ connection }: (typeof holding)[0]) => byNetwork.get(connection.network)!;
+      holding.sort(
+        (one, other) =>
+          bytesOf(other) - bytesOf(one) ||
+          Number(other.hasStalled) - Number(one.hasStalled) ||
+          other.bytes - one.bytes,
+      );
+      for (const { connection, bytes } of holding) {
+        connection.socket.resetAndDestroy();
         total -= bytes;
         if (total <= this.limits.heldBytes) {
           return;

@@ -51,7 +51,8 @@ describe('a turn of the event loop', () => {
     expect(handled).toHaveLength(18);
   });
 
-  it('is short if a connection was accepted in it, but handles a request of each key and of each network', async () => {
+  it('is short if a connection was accepted in it, but handles a request of each key and of a few networks', async () => {
+    limits.requestsPerTurn = 5;
     arrive(times(30, 'of a flood'), 'a');
     gate.accepted();
     await turn();
@@ -78,6 +79,17 @@ describe('a turn of the event loop', () => {
       ['of a key', 'without'],
       ['without', 'without'],
     ]);
+  });
+
+  it('handles those of a key among the first, however many networks send others', async () => {
+    for (let i = 0; i < 100; i += 1) {
+      arrive(times(2, 'without'), `network ${i}`);
+    }
+    gate.accepted();
+    arrive(['of a key'], 'a', '1');
+    await turn();
+    expect(handled).toHaveLength(1 + limits.requestsPerTurn);
+    expect(handled).toContain('of a key');
   });
 
   it('handles no request without a remembered key while it is not known how much clients have not read', async () => {
@@ -112,7 +124,7 @@ describe('a turn of the event loop', () => {
     const comeAndLeave = () => {
       const response = new FakeResponse('left');
       gate.arrive(response as unknown as Response, 'a');
-      response.onceClosed.splice(0).forEach((act) => act());
+      response.close();
       return new WeakRef(response);
     };
     const left = comeAndLeave();
@@ -237,10 +249,29 @@ describe('handlers', () => {
 
   it('are not entered by a request whose client has left while it waited', async () => {
     await come('a1 a2 a3 a4 a5 a6');
-    await end('a5');
+    all.get('a5')!.close();
     expect(gate.load).toEqual({ inHandlers: 4, waiting: 1 });
     await end('a1');
     expectIn('a2 a3 a4 a6');
+  });
+
+  it('are left when the work for a client that has left ends, or at the deadline of its request', async () => {
+    jest.useFakeTimers({ doNotFake: ['setImmediate'] });
+    await come('a1 a2 a3 a4 a5 a6 a7');
+    all.get('a1')!.close();
+    all.get('a2')!.close();
+    await turn();
+    expectIn('a1 a2 a3 a4');
+    await end('a2');
+    expectIn('a1 a3 a4 a5');
+    jest.advanceTimersByTime(4_999);
+    await turn();
+    expect(gate.load.inHandlers).toBe(4);
+    ['a6', 'a7'].forEach((name) => all.get(name)!.close());
+    await come('b1');
+    jest.advanceTimersByTime(1);
+    expect(gate.load.inHandlers).toBe(4);
+    jest.useRealTimers();
   });
 
   it('are entered at once by a key that has less than its share, though another has all places', async () => {
@@ -409,10 +440,8 @@ it.each([1, 2, 3, 4, 5])(
         gate.arrive(one as unknown as Response, caller);
       }
       if (below(4) === 0) {
-        // Its client leaves.
         const [one] = own.splice(below(own.length), 1);
-        one!.req.socket.destroyed = true;
-        one!.onceClosed.splice(0).forEach((act) => act());
+        one!.close();
       }
       if (below(10) === 0) {
         gate.accepted();

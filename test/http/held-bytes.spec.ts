@@ -45,6 +45,63 @@ it('a client that reads slowly has the whole time again whenever it has received
   expect(resetAndDestroy).toHaveBeenCalledTimes(1);
 });
 
+it('if too many bytes are held, those go who hold most, also if they read a little: of an address, first those that read nothing', () => {
+  const limits = Object.assign(new HttpLimits(), { heldBytes: 1_000 });
+  const reset: string[] = [];
+  const connections = ['big reader', 'big', 'small reader', 'small'].map((name) => {
+    const socket = {
+      bytesRead: 0,
+      bytesWritten: 1,
+      writableLength: 0,
+      resetAndDestroy: () => reset.push(name),
+    };
+    const connection = new Connection(socket as unknown as Socket, name.split(' ')[0]!, limits);
+    connection.open.push({ writableLength: 400, req: { headBytes: 0 } } as never);
+    return { name, socket, connection };
+  });
+  const [bigReader, , smallReader] = connections;
+  bigReader!.connection.open[0] = { writableLength: 900, req: { headBytes: 0 } } as never;
+  const held = new HeldBytes(limits, () => connections.map(({ connection }) => connection), {
+    crowded: () => {},
+  });
+  limits.heldBytes = Infinity;
+  held.check();
+  bigReader!.socket.bytesWritten += 1;
+  smallReader!.socket.bytesWritten += 1;
+  limits.heldBytes = 1_000;
+  held.check();
+  expect(reset).toEqual(['big', 'big reader']);
+});
+
+it('bodies that wait to be read are held, also when no further request is handled', () => {
+  const socket = { bytesRead: 0, writable: false };
+  const connection = new Connection(socket as Socket, 'its network', new HttpLimits());
+  const req = {
+    headBytes: 100,
+    bodyBytes: 60_000,
+    complete: true,
+    headers: {},
+    readableLength: 60_000,
+  };
+  socket.bytesRead = 60_100;
+  connection.take({ req } as unknown as Response);
+  expect(connection.arrivingBytes).toBe(60_000);
+  connection.end(() => '');
+  expect(connection.arrivingBytes).toBe(60_000);
+});
+
+it('small bodies are not counted twice, which would make room for others', () => {
+  const socket = { bytesRead: 0 };
+  const connection = new Connection(socket as Socket, 'its network', new HttpLimits());
+  for (let i = 0; i < 20; i += 1) {
+    const req = { headBytes: 100, bodyBytes: 1_000, complete: true, headers: {} };
+    socket.bytesRead += 1_100;
+    connection.take({ req } as unknown as Response);
+  }
+  connection.open.slice().forEach((response) => connection.remove(response));
+  expect(connection.arrivingBytes).toBe(0);
+});
+
 it.each(['content-length', 'transfer-encoding'])(
   'bytes of a body with %s that came after its response are not held when all has come',
   (header) => {

@@ -49,23 +49,39 @@ describe('of what clients share', () => {
   const expectClosed = async (connection: RawConnection) =>
     expect(await connection.rest().catch(() => '')).toBe('');
 
-  it('a new connection gets that of the idlest: first of those without a request', async () => {
+  it('a new connection gets that of the idlest: first of those that have had no request for a while', async () => {
     const [first, second] = [await open(), await open()];
     await expectAlive(first);
     await expectAlive(second);
-    const now = jest.spyOn(performance, 'now').mockReturnValue(performance.now() + 1001);
+    const start = performance.now();
+    const now = jest.spyOn(performance, 'now').mockReturnValue(start + 1001);
     await expectAlive(first);
-    now.mockRestore();
     const silent = await open();
+    await until('it is accepted', async () => (await service.connections()) === 3);
+    now.mockReturnValue(start + 1101);
     const third = await open();
     await expectClosed(silent);
     await expectAlive(third);
     const fourth = await open();
+    // It came last, but its request may be on its way.
     await expectClosed(second);
+    now.mockRestore();
     for (const connection of [first, third, fourth]) {
       await expectAlive(connection);
       connection.vanish();
     }
+  });
+
+  it('a new connection gets that of one whose body does not arrive', async () => {
+    const fields = [`Authorization: Bearer ${service.key}`, 'Content-Length: 100'];
+    const unfinished = request('POST /v1/pets', [...fields, 'Content-Type: application/json']);
+    const waiting = await Promise.all([open(), open(), open()]);
+    waiting.forEach((connection) => connection.send(unfinished));
+    await until('they are accepted', async () => (await service.connections()) === 3);
+    const other = await open();
+    await expectAlive(other);
+    await until('one is closed', async () => (await service.connections()) === 3);
+    [...waiting, other].forEach((connection) => connection.vanish());
   });
 
   it('a new connection gets none of one that a handler works for', async () => {

@@ -16,9 +16,15 @@ export class FakeResponse {
     this.req = { socket, deadline, keyHash };
   }
 
-  /** The handler ends it, or its client leaves. */
+  /** The handler ends it. */
   end(): void {
     this.onceEnded.splice(0).forEach((act) => act());
+  }
+
+  /** Its client leaves. */
+  close(): void {
+    this.req.socket.destroyed = true;
+    this.onceClosed.splice(0).forEach((act) => act());
   }
 }
 
