@@ -1,11 +1,13 @@
+import { HttpLimits } from '../http/limits.js';
+
 /** Every number of the database. Times are in milliseconds: what they are for, and what happens then. */
 export const DATABASE_LIMITS = {
   // Those of sessions that serve requests are under 2 seconds: a connection that still hangs when the database responds
   // again does not delay the recovery.
   /** For a new session, and for its first response: 503, or a session that exists serves. */
   connecting: 1_000,
-  /** For a free session, if a deadline does not end it before: 503. */
-  waiting: 3_000,
+  /** For a free session, as long as a request may wait: 503. */
+  waiting: new HttpLimits().deadline,
   /** For a statement, as PostgreSQL's `statement_timeout`: PostgreSQL cancels it, 503. */
   statement: 1_500,
   /** For each use of a session, commits too, which `statement_timeout` does not limit: the session is closed, 503. */
