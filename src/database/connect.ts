@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { DataSource, DataSourceOptions } from 'typeorm';
 import type { Environment } from '../config/environment.js';
-import { isUnavailable, reasonOf } from '../errors/database-error.js';
+import { isUnavailable, LOCK_TIMEOUT, reasonOf, sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { administrativeDataSource, servingDataSource } from './data-source.js';
 import { engineOf } from './engine.js';
@@ -10,7 +10,10 @@ import { DATABASE_LIMITS } from './limits.js';
 import { serversOf } from './servers.js';
 import { requireSettings } from './settings.js';
 
-/** Calls `work` with connections for commands, as long as it runs. @throws OperatorError if the database cannot be used. */
+/**
+ * Calls `work` with connections for commands, as long as it runs.
+ * @throws OperatorError if the database cannot be used, or if another session does not release a lock.
+ */
 export async function administer<T>(
   url: string,
   work: (dataSource: DataSource) => Promise<T>,
@@ -19,10 +22,15 @@ export async function administer<T>(
   const dataSource = await connect(() => administrativeDataSource(url, entities), requireFit, 0);
   try {
     return await work(dataSource);
+  } catch (error) {
+    throw sqlState(error) === LOCK_TIMEOUT ? new OperatorError(LOCKED, { cause: error }) : error;
   } finally {
     await dataSource.destroy();
   }
 }
+
+const LOCKED =
+  'Another session holds a lock for which this command waited too long. animal-store check names the session.';
 
 /**
  * The connections that serve requests. Their time-outs are as short as requests need, so this tries for 10 seconds.

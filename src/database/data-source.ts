@@ -61,18 +61,21 @@ export function standbyPool(url: string, size: number, passwordFile?: string): P
 
 export function administrativeDataSource(url: string, entities?: Entities): DataSource {
   const config: PoolConfig = {
-    ...connectingTo({ urls: [url], timeout: DATABASE_LIMITS.commandConnecting }),
+    ...connectingTo({ urls: [url], timeout: DATABASE_LIMITS.command }),
     application_name: APPLICATION_NAME,
     // pg parses dates in this style only. Poolers reject or ignore it as a start-up parameter. The session of a pooler,
     // whose process id differs, keeps its other settings.
-    onConnect: (client) => client.query(OPEN_COMMAND, [processIdOf(client)]),
+    onConnect: (client) =>
+      client.query(OPEN_COMMAND, [processIdOf(client), DATABASE_LIMITS.command]),
     max: DATABASE_LIMITS.commandSessions,
   };
   return dataSource(Pool, config, entities);
 }
 
 const OPEN_COMMAND = `select set_config('datestyle', 'ISO', false),
-       (select set_config('row_security', 'off', false) where pg_backend_pid() = $1::int)`;
+       (select count(set_config(name, value, false))
+          from (values ('row_security', 'off'), ('statement_timeout', '0'), ('lock_timeout', $2)) as setting (name, value)
+         where pg_backend_pid() = $1::int)`;
 
 function dataSource(PoolClass: typeof Pool, extra: PoolConfig, entities?: Entities): DataSource {
   return new DataSource({

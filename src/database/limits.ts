@@ -40,8 +40,8 @@ export const DATABASE_LIMITS = {
   statementsPerLane: 3,
   /** For the response to the last statement of a lane: the next one is sent on another session. */
   patience: 25,
-  /** For a session of a command, of which it has so many: it fails. */
-  commandConnecting: 10_000,
+  /** For a session of a command, of which it has so many, and for each lock: it fails. */
+  command: 10_000,
   commandSessions: 2,
   /** For the database when the service starts, with a pause between two attempts: it does not start. */
   starting: 10_000,

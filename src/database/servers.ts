@@ -123,7 +123,7 @@ export function serversOf(url: string): string[] {
   return rest === url ? [] : hostsOf(rest);
 }
 
-/** The one of `servers` that accepts writes. @throws the error of the last one, if none does. */
+/** The one of `servers` that accepts writes. @throws AggregateError with the error of each, if none does. */
 export async function writableOf(servers: string[]): Promise<string> {
   const attempts = servers.map(async (url) => {
     const pool = new Pool(
@@ -132,7 +132,5 @@ export async function writableOf(servers: string[]): Promise<string> {
     (await pool.on('error', () => {}).connect()).release(true);
     return url;
   });
-  return Promise.any(attempts).catch(({ errors }: AggregateError) => {
-    throw errors.at(-1);
-  });
+  return Promise.any(attempts);
 }
