@@ -3,7 +3,7 @@ import { DataSource, type DataSourceOptions } from 'typeorm';
 import type { PostgresDriver } from 'typeorm/driver/postgres/PostgresDriver.js';
 import type { Environment } from '../config/environment.js';
 import type { Engine } from './engine.js';
-import { connectingTo, processIdOf } from './servers.js';
+import { connectingTo } from './servers.js';
 import { requiredSettings } from './settings.js';
 import { DATABASE_LIMITS } from './limits.js';
 import { ServingPool, type ServingPoolConfig } from './pool.js';
@@ -65,8 +65,7 @@ export function administrativeDataSource(url: string, entities?: Entities): Data
     application_name: APPLICATION_NAME,
     // pg parses dates in this style only. Poolers reject or ignore it as a start-up parameter. The session of a pooler,
     // whose process id differs, keeps its other settings.
-    onConnect: (client) =>
-      client.query(OPEN_COMMAND, [processIdOf(client), DATABASE_LIMITS.command]),
+    onConnect: (client) => client.query(OPEN_COMMAND, [client.processID, DATABASE_LIMITS.command]),
     max: DATABASE_LIMITS.commandSessions,
   };
   return dataSource(Pool, config, entities);

@@ -7,7 +7,7 @@ import { administer, connectToServe } from '../../src/database/connect.js';
 import { poolOf, servingDataSource, standbyPool } from '../../src/database/data-source.js';
 import { DATABASE_LIMITS } from '../../src/database/limits.js';
 import { END_SESSIONS, ServingPool } from '../../src/database/pool.js';
-import { connectingTo, processIdOf, writableOf } from '../../src/database/servers.js';
+import { connectingTo, writableOf } from '../../src/database/servers.js';
 import { run, type SessionSource } from '../../src/database/statement.js';
 import { NoSessionError, reasonOf } from '../../src/errors/database-error.js';
 import { query } from '../support/ask.js';
@@ -159,12 +159,12 @@ describe('ServingPool', () => {
     });
     const [hanging, fresh] = [await pool.connect(), await pool.connect()];
     // One that had its process id was closed a minute ago.
-    await run(fresh, END_SESSIONS, [[processIdOf(fresh)], [60_000]]);
+    await run(fresh, END_SESSIONS, [[fresh.processID], [60_000]]);
     await fresh.query('select 1');
     fresh.release();
     await expect(hanging.query('select pg_sleep(20)')).rejects.toThrow('over 3000 ms');
     hanging.release(true);
-    const isThere = `select from pg_stat_activity where pid = ${processIdOf(hanging)}`;
+    const isThere = `select from pg_stat_activity where pid = ${hanging.processID}`;
     await until('it has ended', () => query(urls[0]!, isThere), { holds: (rows) => !rows.length });
     await until('no session is in use', () => pool.totalCount - pool.idleCount, {
       holds: (count) => count === 0,
