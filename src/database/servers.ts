@@ -116,13 +116,12 @@ export function serversOf(url: string): string[] {
 }
 
 /** The one of `servers` that accepts writes. @throws AggregateError with the error of each, if none does. */
-export async function writableOf(servers: string[]): Promise<string> {
-  const attempts = servers.map(async (url) => {
-    const pool = new Pool(
-      connectingTo({ urls: [url], timeout: DATABASE_LIMITS.choosing, isForWrites: true }),
-    );
-    (await pool.on('error', () => {}).connect()).release(true);
-    return url;
-  });
-  return Promise.any(attempts);
-}
+export const writableOf = (servers: string[]): Promise<string> =>
+  Promise.any(
+    servers.map(async (url) => {
+      const timeout = DATABASE_LIMITS.choosing;
+      const pool = new Pool(connectingTo({ urls: [url], timeout, isForWrites: true }));
+      (await pool.on('error', () => {}).connect()).release(true);
+      return url;
+    }),
+  );
