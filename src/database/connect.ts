@@ -41,18 +41,16 @@ export async function connectToServe(
   environment: Environment,
   entities?: DataSourceOptions['entities'],
 ): Promise<DataSource> {
-  const { DATABASE_URL, DATABASE_POOL_SIZE, DATABASE_POOLER: pooler } = environment;
-  const { DATABASE_URL_FILE: passwordFile } = environment;
+  const { DATABASE_URL = '', DATABASE_URL_FILE: passwordFile, DATABASE_READ_URL } = environment;
+  const { DATABASE_POOL_SIZE, DATABASE_POOLER: pooler } = environment;
   const engine = await administer(url, engineOf);
-  if (engine === 'citus' && environment.DATABASE_READ_URL !== undefined) {
+  if (engine === 'citus' && DATABASE_READ_URL !== undefined) {
     throw new OperatorError(
       'The database of DATABASE_URL has the extension citus, so DATABASE_READ_URL must not be set: ' +
         'a standby of the coordinator reads the pets on the workers, and does not show whether those are up to date.',
     );
   }
-  const known = serversOf(DATABASE_URL ?? '');
-  const servers = known.length > 0 ? [url, ...known.filter((server) => server !== url)] : [];
-  const options = { engine, entities, pooler, servers, passwordFile };
+  const options = { engine, entities, pooler, servers: serversOf(DATABASE_URL), passwordFile };
   return connect(
     () => servingDataSource(url, DATABASE_POOL_SIZE, options),
     (dataSource) => requireSettings(dataSource, engine, pooler),

@@ -26,7 +26,7 @@ interface ServingOptions {
   engine?: Engine;
   entities?: Entities;
   pooler?: Environment['DATABASE_POOLER'];
-  /** The URLs of several servers. If there are any, the one that accepts writes is used instead of the URL. */
+  /** The URLs of several servers. If there are any, the one that accepts writes is used, which is that of the URL at first. */
   servers?: string[];
   passwordFile?: string;
 }
@@ -37,14 +37,13 @@ export function servingDataSource(
   size: number,
   { engine, entities, pooler, servers = [], passwordFile }: ServingOptions = {},
 ): DataSource {
-  const isForWrites = servers.length > 0;
   const config: ServingPoolConfig = {
     ...LASTING,
     ...connectingTo({
-      urls: isForWrites ? servers : [url],
+      urls: [...new Set([url, ...servers])],
       timeout: DATABASE_LIMITS.connecting,
       settings: pooler === undefined ? requiredSettings(engine) : undefined,
-      isForWrites,
+      isForWrites: servers.length > 0,
       passwordFile,
     }),
     max: size,
