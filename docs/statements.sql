@@ -205,9 +205,11 @@ select case
 -- A start: where it is, for its messages.
 select current_schema() as schema;
 
--- Sessions of commands: the format of dates that the driver reads, and no rows hidden.
+-- Sessions of commands: the format of dates that the driver reads, no rows hidden, and a limit on waits for locks alone.
 select set_config('datestyle', 'ISO', false),
-       (select set_config('row_security', 'off', false) where pg_backend_pid() = $1::int);
+       (select count(set_config(name, value, false))
+          from (values ('row_security', 'off'), ('statement_timeout', '0'), ('lock_timeout', $2)) as setting (name, value)
+         where pg_backend_pid() = $1::int);
 
 -- A start: whether this is Citus. If so, it also reads groupid from pg_dist_local_group.
 select to_regclass('pg_dist_local_group') is not null as is_citus;

@@ -94,8 +94,7 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
   ) {
     this.sessions = pool.share('api keys');
     const afterPause = { connect: () => this.pause.then(() => this.sessions.connect()) };
-    const lookUp = (hashes: string[], session: PoolClient) => this.lookUp(hashes, session);
-    this.lookups = new Lane(afterPause, lookUp, {
+    this.lookups = new Lane(afterPause, this.lookUp.bind(this), {
       keyOf: (hash) => hash,
       requestsPerStatement: Infinity,
       rowsPerStatement: Infinity,

@@ -45,9 +45,6 @@ function faultIn(url: string, allowed: string[]): string | undefined {
   const query = queryOf(url);
   const parameters = new URLSearchParams(query);
   for (const [name, value] of parameters) {
-    if (name === 'schema') {
-      return "not have the parameter schema, which is Prisma's: the role's search_path says which schema is used";
-    }
     if (!allowed.includes(name)) {
       // After an unencoded `?` in the password, the name would be a part of it.
       const shown = query.includes('@') ? 'some of its parameters' : `the parameter ${name}`;

@@ -22,16 +22,12 @@ export function columnsOf(entity: Function) {
         );
       }
       const isDeletion = mode === 'deleteDate';
-      // TypeORM declares a default for dates that it sets, and none for a version.
-      const hasDefault =
-        options.default !== undefined || options.primary === true || mode.endsWith('Date');
       const json = jsonValue(name, type, options.enum);
       return {
         property,
         name,
         type,
         isOptional,
-        hasDefault,
         isDeletion,
         isShown: select && !isDeletion,
         json,

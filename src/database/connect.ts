@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { DataSource, DataSourceOptions } from 'typeorm';
 import type { Environment } from '../config/environment.js';
-import { isUnavailable, reasonOf } from '../errors/database-error.js';
+import { isUnavailable, LOCK_TIMEOUT, reasonOf, sqlState } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { administrativeDataSource, servingDataSource } from './data-source.js';
 import { engineOf } from './engine.js';
@@ -10,7 +10,10 @@ import { DATABASE_LIMITS } from './limits.js';
 import { serversOf } from './servers.js';
 import { requireSettings } from './settings.js';
 
-/** Calls `work` with connections for commands, as long as it runs. @throws OperatorError if the database cannot be used. */
+/**
+ * Calls `work` with connections for commands, as long as it runs.
+ * @throws OperatorError if the database cannot be used, or if another session does not release a lock.
+ */
 export async function administer<T>(
   url: string,
   work: (dataSource: DataSource) => Promise<T>,
@@ -19,10 +22,15 @@ export async function administer<T>(
   const dataSource = await connect(() => administrativeDataSource(url, entities), requireFit, 0);
   try {
     return await work(dataSource);
+  } catch (error) {
+    throw sqlState(error) === LOCK_TIMEOUT ? new OperatorError(LOCKED, { cause: error }) : error;
   } finally {
     await dataSource.destroy();
   }
 }
+
+const LOCKED =
+  'Another session holds a lock for which this command waited too long. animal-store check names the session.';
 
 /**
  * The connections that serve requests. Their time-outs are as short as requests need, so this tries for 10 seconds.
@@ -33,18 +41,16 @@ export async function connectToServe(
   environment: Environment,
   entities?: DataSourceOptions['entities'],
 ): Promise<DataSource> {
-  const { DATABASE_URL, DATABASE_POOL_SIZE, DATABASE_POOLER: pooler } = environment;
-  const { DATABASE_URL_FILE: passwordFile } = environment;
+  const { DATABASE_URL = '', DATABASE_URL_FILE: passwordFile, DATABASE_READ_URL } = environment;
+  const { DATABASE_POOL_SIZE, DATABASE_POOLER: pooler } = environment;
   const engine = await administer(url, engineOf);
-  if (engine === 'citus' && environment.DATABASE_READ_URL !== undefined) {
+  if (engine === 'citus' && DATABASE_READ_URL !== undefined) {
     throw new OperatorError(
       'The database of DATABASE_URL has the extension citus, so DATABASE_READ_URL must not be set: ' +
         'a standby of the coordinator reads the pets on the workers, and does not show whether those are up to date.',
     );
   }
-  const known = serversOf(DATABASE_URL ?? '');
-  const servers = known.length > 0 ? [url, ...known.filter((server) => server !== url)] : [];
-  const options = { engine, entities, pooler, servers, passwordFile };
+  const options = { engine, entities, pooler, servers: serversOf(DATABASE_URL), passwordFile };
   return connect(
     () => servingDataSource(url, DATABASE_POOL_SIZE, options),
     (dataSource) => requireSettings(dataSource, engine, pooler),

@@ -3,7 +3,7 @@ import { DataSource, type DataSourceOptions } from 'typeorm';
 import type { PostgresDriver } from 'typeorm/driver/postgres/PostgresDriver.js';
 import type { Environment } from '../config/environment.js';
 import type { Engine } from './engine.js';
-import { connectingTo, processIdOf } from './servers.js';
+import { connectingTo } from './servers.js';
 import { requiredSettings } from './settings.js';
 import { DATABASE_LIMITS } from './limits.js';
 import { ServingPool, type ServingPoolConfig } from './pool.js';
@@ -26,7 +26,7 @@ interface ServingOptions {
   engine?: Engine;
   entities?: Entities;
   pooler?: Environment['DATABASE_POOLER'];
-  /** The URLs of several servers. If there are any, the one that accepts writes is used instead of the URL. */
+  /** The URLs of several servers. If there are any, the one that accepts writes is used, which is that of the URL at first. */
   servers?: string[];
   passwordFile?: string;
 }
@@ -37,14 +37,13 @@ export function servingDataSource(
   size: number,
   { engine, entities, pooler, servers = [], passwordFile }: ServingOptions = {},
 ): DataSource {
-  const isForWrites = servers.length > 0;
   const config: ServingPoolConfig = {
     ...LASTING,
     ...connectingTo({
-      urls: isForWrites ? servers : [url],
+      urls: [...new Set([url, ...servers])],
       timeout: DATABASE_LIMITS.connecting,
       settings: pooler === undefined ? requiredSettings(engine) : undefined,
-      isForWrites,
+      isForWrites: servers.length > 0,
       passwordFile,
     }),
     max: size,
@@ -61,18 +60,20 @@ export function standbyPool(url: string, size: number, passwordFile?: string): P
 
 export function administrativeDataSource(url: string, entities?: Entities): DataSource {
   const config: PoolConfig = {
-    ...connectingTo({ urls: [url], timeout: DATABASE_LIMITS.commandConnecting }),
+    ...connectingTo({ urls: [url], timeout: DATABASE_LIMITS.command }),
     application_name: APPLICATION_NAME,
     // pg parses dates in this style only. Poolers reject or ignore it as a start-up parameter. The session of a pooler,
     // whose process id differs, keeps its other settings.
-    onConnect: (client) => client.query(OPEN_COMMAND, [processIdOf(client)]),
+    onConnect: (client) => client.query(OPEN_COMMAND, [client.processID, DATABASE_LIMITS.command]),
     max: DATABASE_LIMITS.commandSessions,
   };
   return dataSource(Pool, config, entities);
 }
 
 const OPEN_COMMAND = `select set_config('datestyle', 'ISO', false),
-       (select set_config('row_security', 'off', false) where pg_backend_pid() = $1::int)`;
+       (select count(set_config(name, value, false))
+          from (values ('row_security', 'off'), ('statement_timeout', '0'), ('lock_timeout', $2)) as setting (name, value)
+         where pg_backend_pid() = $1::int)`;
 
 function dataSource(PoolClass: typeof Pool, extra: PoolConfig, entities?: Entities): DataSource {
   return new DataSource({

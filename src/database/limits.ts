@@ -1,11 +1,13 @@
+import { HttpLimits } from '../http/limits.js';
+
 /** Every number of the database. Times are in milliseconds: what they are for, and what happens then. */
 export const DATABASE_LIMITS = {
   // Those of sessions that serve requests are under 2 seconds: a connection that still hangs when the database responds
   // again does not delay the recovery.
   /** For a new session, and for its first response: 503, or a session that exists serves. */
   connecting: 1_000,
-  /** For a free session, if a deadline does not end it before: 503. */
-  waiting: 3_000,
+  /** For a free session, as long as a request may wait: 503. */
+  waiting: new HttpLimits().deadline,
   /** For a statement, as PostgreSQL's `statement_timeout`: PostgreSQL cancels it, 503. */
   statement: 1_500,
   /** For each use of a session, commits too, which `statement_timeout` does not limit: the session is closed, 503. */
@@ -38,8 +40,8 @@ export const DATABASE_LIMITS = {
   statementsPerLane: 3,
   /** For the response to the last statement of a lane: the next one is sent on another session. */
   patience: 25,
-  /** For a session of a command, of which it has so many: it fails. */
-  commandConnecting: 10_000,
+  /** For a session of a command, of which it has so many, and for each lock: it fails. */
+  command: 10_000,
   commandSessions: 2,
   /** For the database when the service starts, with a pause between two attempts: it does not start. */
   starting: 10_000,

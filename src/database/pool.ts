@@ -7,7 +7,6 @@ import {
 } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { DATABASE_LIMITS } from './limits.js';
-import { breakOff, isShared, processIdOf } from './servers.js';
 import { run, type SessionSource, Statement, withSession } from './statement.js';
 
 export interface ServingPoolConfig extends PoolConfig {
@@ -185,12 +184,12 @@ export class ServingPool extends Pool {
   /** Closes the session if it is still in use after `milliseconds`. The statement that it runs fails. */
   private closeAfter(milliseconds: number, client: PoolClient, share?: Share): void {
     const close = () => {
-      // pg-pool does not use a broken session again.
-      breakOff(client, new SessionTimeoutError(milliseconds));
+      // What runs fails with the reason, and pg-pool does not use a broken session again.
+      client.connection.stream.destroy(new SessionTimeoutError(milliseconds));
       this.checkIdle();
       // A pooler reports numbers of its own.
-      if (!isShared(client)) {
-        this.abandoned.set(processIdOf(client), performance.now());
+      if (!client.isShared) {
+        this.abandoned.set(client.processID, performance.now());
         this.endAbandoned().catch(() => {});
       }
     };

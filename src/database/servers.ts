@@ -1,10 +1,22 @@
-import { Socket } from 'node:net';
-import { Client, type ClientBase, type ClientConfig, Pool, type PoolConfig } from 'pg';
+import { Client, type ClientConfig, Pool, type PoolConfig } from 'pg';
 import { hostsOf } from '../config/database-url.js';
 import { passwordIn } from '../config/environment.js';
 import { NoSessionError } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { DATABASE_LIMITS } from './limits.js';
+
+/** What pg's types lack. */
+declare module 'pg' {
+  interface ClientBase {
+    /** Which the server, or a pooler, told at the start of the session. */
+    readonly processID: number;
+    /** Whether a pooler shares it among clients, whose prepared statements would collide. */
+    readonly isShared?: boolean;
+  }
+  interface QueryConfig {
+    query_timeout?: number;
+  }
+}
 
 /** Changes the settings `$2` to `$3` and puts the migrations' schema first, unless a pooler's process id is not `$1`. */
 const OPEN = `select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' as "isReadOnly",
@@ -33,36 +45,31 @@ export function connectingTo(sessions: Sessions): PoolConfig & Pick<Sessions, 'i
   const { urls, timeout, settings, isForWrites, passwordFile } = sessions;
   let current = 0;
   class ServerClient extends Client {
-    private readonly server: number;
-    private readonly socket: Socket;
-    /** Whether a pooler shares it among clients, whose prepared statements would collide. */
-    readonly isShared = settings === undefined;
-    /** Why there are no parameters to connect with. */
+    private readonly server = current;
+    override readonly isShared = settings === undefined;
+    /** Why there are no parameters to connect with: a file of the URL is missing. */
     private readonly failure: unknown;
 
     constructor(config?: ClientConfig) {
-      const socket = new Socket();
-      let failure: unknown;
       try {
-        super({ ...config, connectionString: urls[current], stream: () => socket });
+        super({ ...config, connectionString: urls[current] });
       } catch (error) {
-        // A file of the URL is missing. The pool expects errors only from `connect`.
+        // The pool expects errors only from `connect`.
         super(config);
-        failure = error;
+        this.failure = error;
       }
       const known = this.password;
       if (passwordFile !== undefined) {
         // pg calls it when the server asks. Its types have it in the configuration only, where the URL overrides it.
         Object.assign(this, { password: () => passwordIn(passwordFile) ?? known });
       }
-      [this.server, this.socket, this.failure] = [current, socket, failure];
     }
 
     /** Calls `done` with a NoSessionError if the server cannot be reached or refuses the session. */
     override connect(done: (...error: any[]) => void = () => {}): any {
       const fail = (cause: unknown) => {
         // pg leaves it open if TLS cannot begin, for example with a key that does not match its certificate.
-        this.socket.destroy();
+        this.connection.stream.destroy();
         this.leave();
         done(new NoSessionError(cause));
       };
@@ -79,11 +86,10 @@ export function connectingTo(sessions: Sessions): PoolConfig & Pick<Sessions, 'i
       }
     }
   }
-  const onConnect = async (client: ClientBase): Promise<void> => {
-    const { host, port } = client as Client;
-    const processID = processIdOf(client);
+  const onConnect: PoolConfig['onConnect'] = async (client) => {
+    const { host, port, processID } = client as ServerClient;
     const values = [processID, Object.keys(settings ?? {}), Object.values(settings ?? {})];
-    // The pool's time-out ends when the session is open. pg's types lack `query_timeout`.
+    // The pool's time-out ends when the session is open.
     const question = { text: OPEN, values, query_timeout: timeout };
     const { rows } = await client.query(question).catch((cause: Error) => {
       throw new NoSessionError(cause);
@@ -103,36 +109,19 @@ export function connectingTo(sessions: Sessions): PoolConfig & Pick<Sessions, 'i
   return { Client: ServerClient, onConnect, connectionTimeoutMillis: timeout, isForWrites };
 }
 
-/** The process id that the server, or a pooler, told at the start of the session. pg's types lack it. */
-export const processIdOf = (client: ClientBase) =>
-  (client as ClientBase & { processID: number }).processID;
-
-/** Closes the socket, on which the server may not respond, so that what runs fails with `reason`. pg's types lack it. */
-export const breakOff = (client: ClientBase, reason: Error): void =>
-  void (client as ClientBase & { connection: { stream: Socket } }).connection.stream.destroy(
-    reason,
-  );
-
-/** Whether it is one of {@link connectingTo} that a pooler shares with other clients. */
-export const isShared = (client: ClientBase) =>
-  (client as ClientBase & { isShared?: boolean }).isShared === true;
-
 /** A URL for each server of a libpq URL with `target_session_attrs=read-write` (PostgreSQL, section 34.1.1.3); else none. */
 export function serversOf(url: string): string[] {
   const rest = url.replace(/(?<=[?&])target_session_attrs=read-write(&|$)/, '');
   return rest === url ? [] : hostsOf(rest);
 }
 
-/** The one of `servers` that accepts writes. @throws the error of the last one, if none does. */
-export async function writableOf(servers: string[]): Promise<string> {
-  const attempts = servers.map(async (url) => {
-    const pool = new Pool(
-      connectingTo({ urls: [url], timeout: DATABASE_LIMITS.choosing, isForWrites: true }),
-    );
-    (await pool.on('error', () => {}).connect()).release(true);
-    return url;
-  });
-  return Promise.any(attempts).catch(({ errors }: AggregateError) => {
-    throw errors.at(-1);
-  });
-}
+/** The one of `servers` that accepts writes. @throws AggregateError with the error of each, if none does. */
+export const writableOf = (servers: string[]): Promise<string> =>
+  Promise.any(
+    servers.map(async (url) => {
+      const timeout = DATABASE_LIMITS.choosing;
+      const pool = new Pool(connectingTo({ urls: [url], timeout, isForWrites: true }));
+      (await pool.on('error', () => {}).connect()).release(true);
+      return url;
+    }),
+  );

@@ -1,6 +1,5 @@
 import type { PoolClient, QueryArrayConfig } from 'pg';
 import { isRefusedValue } from '../errors/database-error.js';
-import { isShared } from './servers.js';
 
 /** A statement that is prepared once per connection, unless a pooler shares it. Planning takes longer than running it. */
 export class Statement {
@@ -47,7 +46,7 @@ export async function run<Columns extends unknown[]>(
 ): Promise<Columns[]> {
   // pg copies a query's own members one by one, which takes long, and reads inherited ones where they are.
   const query: QueryArrayConfig = Object.create(statement);
-  if (isShared(session)) {
+  if (session.isShared) {
     query.name = undefined;
   }
   const start = performance.now();

@@ -7,11 +7,11 @@ export const READ_ONLY = '25006';
 /** SQLSTATE of a statement that waited for a lock longer than `lock_timeout`. */
 export const LOCK_TIMEOUT = '55P03';
 
-/** What an error says. That of a connection to several addresses has no message, but an error for each address. */
+/** What an error says. That of several servers, or of several addresses of one, says what the errors of all say. */
 export function reasonOf(error: unknown): string {
   const { message, code } = Object(error);
   return error instanceof AggregateError
-    ? error.errors.map(reasonOf).join('; ')
+    ? [...new Set(error.errors.map(reasonOf))].join('; ')
     : String(message || code || error);
 }
 

@@ -4,7 +4,6 @@ import type { PoolClient } from 'pg';
 import { ENGINE, type Engine } from '../database/engine.js';
 import { Lane } from '../database/lane.js';
 import { ServingPool } from '../database/pool.js';
-import { breakOff } from '../database/servers.js';
 import { ApiError } from '../errors/api-error.js';
 import { unavailableCause } from '../errors/database-error.js';
 import type { HttpAdapter } from '../http/http-adapter.js';
@@ -104,7 +103,7 @@ export class HealthService {
     const errors = (await this.schema.findings(session)).filter(({ isError }) => isError);
     if (errors.some(({ about }) => about === 'schema')) {
       // It keeps the search_path with which it began. That of the role may have changed since, with the schema's name.
-      breakOff(session, new Error('The session does not see the tables.'));
+      session.connection.stream.destroy(new Error('The session does not see the tables.'));
     }
     return errors;
   }

@@ -1,6 +1,5 @@
 import type { EntityColumn } from '../database/columns.js';
 import { Lane } from '../database/lane.js';
-import type { SessionSource } from '../database/statement.js';
 import { INT64_MIN } from '../int64.js';
 import { cursorAfter } from './cursors.js';
 import type { List, PageQuery } from './list.js';
@@ -20,13 +19,11 @@ const nameOf = (filters: EntityColumn[]) => filters.map(({ property }) => proper
 export class Pages {
   /** By the filters of their queries. */
   private readonly lanes: ReadonlyMap<string, Lane<PageQuery, Page>>;
-  private readonly sessions: SessionSource;
 
   constructor(
     private readonly list: List,
     private readonly reader: PageReader,
   ) {
-    this.sessions = reader.pool.share(list.table);
     this.lanes = new Map(list.filterSets.map((one) => [nameOf(one), this.laneFor(one)]));
   }
 
@@ -40,7 +37,7 @@ export class Pages {
     const read = reader.of(list, filters);
     const valuesOf = (query: PageQuery) => filters.map((filter) => filterValue(query, filter));
     return new Lane(
-      this.sessions,
+      reader.pool.share(list.table),
       async (queries, session, requests) => {
         const wanted = queries.map((query) => ({
           start: query.cursor === undefined ? INT64_MIN : query.cursor + 1n,

@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto';
 import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { stringify } from 'lossless-json';
-import type { PoolClient } from 'pg';
 import { Lane } from '../database/lane.js';
 import { ServingPool } from '../database/pool.js';
 import { type SessionSource, withSession } from '../database/statement.js';
@@ -32,7 +31,7 @@ export class IdempotentCreation implements OnModuleInit, OnModuleDestroy {
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
     this.sessions = pool.share('idempotency keys', 'pets');
-    const insert = (all: Creation[], session: PoolClient) => store.insertOnce(all, session);
+    const insert: typeof store.insertOnce = (...args) => store.insertOnce(...args);
     this.creations = new Lane(this.sessions, insert, store.limits);
   }
 

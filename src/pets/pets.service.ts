@@ -1,5 +1,4 @@
 import { Injectable } from '@nestjs/common';
-import type { PoolClient } from 'pg';
 import { Lane } from '../database/lane.js';
 import { ServingPool } from '../database/pool.js';
 import { ApiError } from '../errors/api-error.js';
@@ -24,7 +23,7 @@ export class PetsService {
     this.pages = new Pages(PETS, reader);
     const find: typeof store.find = (...args) => store.find(...args);
     this.ids = new Lane(pool.share(PETS.table), find, { keyOf: (id) => id });
-    const insert = (pets: NewPet[], session: PoolClient) => store.insert(pets, session);
+    const insert: typeof store.insert = (...args) => store.insert(...args);
     this.additions = new Lane(pool.share('new pets', 'pets'), insert);
   }
 

@@ -15,7 +15,7 @@ it.each([
   [
     'pg-pool',
     '3.14.0',
-    'A client whose _queryable is false, as after breakOff, is not used again (closeAfter in src/database/pool.ts).',
+    'A client whose _queryable is false, as after its socket was destroyed, is not used again (closeAfter in src/database/pool.ts).',
   ],
   [
     'typeorm',

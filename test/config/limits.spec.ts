@@ -116,10 +116,6 @@ it.each(ORDERS)('%s', (_why, values) => {
   expect(new Set(Object.values(values)).size).toBe(names.length);
 });
 
-it('what waits for a session waits as long as a request may', () => {
-  expect(times.waiting).toBe(limits.deadline);
-});
-
 it('a list of as many pets as one may ask for takes several places, and leaves most to others', () => {
   const places = Math.ceil(101 / limits.rowsPerPlace);
   expect(places).toBeGreaterThan(1);

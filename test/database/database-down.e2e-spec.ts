@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import type { PoolClient } from 'pg';
 import { newApiKey } from '../../src/api-key.js';
 import { DATABASE_LIMITS } from '../../src/database/limits.js';
-import { processIdOf } from '../../src/database/servers.js';
 import { postgresAccount } from '../../src/embedded-postgres/embedded-postgres.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { type Answer, expectError } from '../support/answers.js';
@@ -190,9 +189,9 @@ describe('with a server of its own', () => {
         const idle = jest.replaceProperty(pool.options, 'idleTimeoutMillis', 0);
         const sessions = await hold(4);
         sessions.forEach((session) => session.release());
-        const hanging = sessions.slice(first).map(processIdOf);
+        const hanging = sessions.slice(first).map(({ processID }) => processID);
         const closed: number[] = [];
-        const onRemove = (session: PoolClient) => closed.push(processIdOf(session));
+        const onRemove = (session: PoolClient) => closed.push(session.processID);
         pool.on('remove', onRemove);
         hanging.forEach((pid) => process.kill(pid, 'SIGSTOP'));
         try {

@@ -1,13 +1,15 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect as connectSocket, createServer, Socket } from 'node:net';
-import type { Pool, PoolClient } from 'pg';
+import { Client, type Pool, type PoolClient } from 'pg';
+import { administerKeys } from '../../src/auth/api-keys.js';
 import { readEnvironment } from '../../src/config/environment.js';
-import { connectToServe } from '../../src/database/connect.js';
+import { administer, connectToServe } from '../../src/database/connect.js';
 import { poolOf, servingDataSource, standbyPool } from '../../src/database/data-source.js';
+import { DATABASE_LIMITS } from '../../src/database/limits.js';
 import { END_SESSIONS, ServingPool } from '../../src/database/pool.js';
-import { connectingTo, processIdOf, writableOf } from '../../src/database/servers.js';
+import { connectingTo, writableOf } from '../../src/database/servers.js';
 import { run, type SessionSource } from '../../src/database/statement.js';
-import { NoSessionError } from '../../src/errors/database-error.js';
+import { NoSessionError, reasonOf } from '../../src/errors/database-error.js';
 import { query } from '../support/ask.js';
 import { createMigratedDatabase, dropDatabase } from '../support/database.js';
 import { until } from '../support/until.js';
@@ -157,12 +159,12 @@ describe('ServingPool', () => {
     });
     const [hanging, fresh] = [await pool.connect(), await pool.connect()];
     // One that had its process id was closed a minute ago.
-    await run(fresh, END_SESSIONS, [[processIdOf(fresh)], [60_000]]);
+    await run(fresh, END_SESSIONS, [[fresh.processID], [60_000]]);
     await fresh.query('select 1');
     fresh.release();
     await expect(hanging.query('select pg_sleep(20)')).rejects.toThrow('over 3000 ms');
     hanging.release(true);
-    const isThere = `select from pg_stat_activity where pid = ${processIdOf(hanging)}`;
+    const isThere = `select from pg_stat_activity where pid = ${hanging.processID}`;
     await until('it has ended', () => query(urls[0]!, isThere), { holds: (rows) => !rows.length });
     await until('no session is in use', () => pool.totalCount - pool.idleCount, {
       holds: (count) => count === 0,
@@ -232,6 +234,41 @@ describe('writableOf', () => {
     // The pool would keep it for ten.
     const isClosed = async () => (await query(admin, open)).length === 0;
     await until('no session is open', isClosed, { seconds: 5 });
+    await dropDatabase(url);
+  });
+
+  it('says why none of the servers is used, each reason once', async () => {
+    const url = new URL(process.env['TEST_DATABASE_URL']!);
+    const missing = Object.assign(new URL(url), { pathname: '/missing' }).href;
+    const closed = Object.assign(new URL(url), { port: '1' }).href;
+    const refused = await writableOf([missing, closed, missing]).catch((error) => error);
+    expect(reasonOf(refused).split('; ')).toEqual([
+      'database "missing" does not exist',
+      expect.stringMatching(/^connect ECONNREFUSED .+:1$/),
+    ]);
+  });
+});
+
+describe('administer', () => {
+  afterEach(() => jest.restoreAllMocks());
+
+  it('has no limit on the time of a statement, but on the wait for a lock, and says what shows who holds it', async () => {
+    const url = await createMigratedDatabase();
+    await query(
+      url,
+      `alter database ${new URL(url).pathname.slice(1)} set statement_timeout = '1min'`,
+    );
+    const settings = `select current_setting('statement_timeout') as statement, current_setting('lock_timeout') as lock`;
+    const found = await administer(url, (dataSource) => dataSource.query(settings));
+    expect(found).toEqual([{ statement: '0', lock: '10s' }]);
+    jest.replaceProperty(DATABASE_LIMITS as { command: number }, 'command', 500);
+    const locker = new Client({ connectionString: url });
+    await locker.connect();
+    await locker.query('begin; lock table api_keys');
+    await expect(administerKeys(url, (keys) => keys.list())).rejects.toEqual(
+      expect.objectContaining({ message: expect.stringContaining('animal-store check') }),
+    );
+    await locker.end();
     await dropDatabase(url);
   });
 });
