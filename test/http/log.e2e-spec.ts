@@ -235,12 +235,43 @@ it('a line of the log is written within a second, however few there are', () => 
   }
 });
 
-it('an error has the message of its cause in the log, and none of the values that the cause has', () => {
+describe('an error in the log', () => {
   const lines: string[] = [];
   const logger = createLogger('error', { write: (line) => void lines.push(line) });
-  const cause = Object.assign(new Error('duplicate key'), { detail: 'Key (name)=(Rex) exists.' });
-  const err = new InternalServerErrorException('It could not be stored.', { cause });
-  logger.error({ err }, 'The service failed');
-  expect(lines.join('')).toContain('duplicate key');
-  expect(lines.join('')).not.toContain('Rex');
+  const logged = (fields: object): string => {
+    logger.error(fields, 'The service failed');
+    return lines.pop()!;
+  };
+  const refused = () =>
+    Object.assign(new Error('duplicate key'), {
+      code: '23505',
+      detail: 'Key (name)=(needle) exists.',
+      where: "PL/pgSQL function fail('needle')",
+      internalQuery: "select fail('needle')",
+    });
+
+  it.each<[where: string, error: () => unknown]>([
+    ['alone', refused],
+    ['the cause', () => new InternalServerErrorException('It failed.', { cause: refused() })],
+    ['the cause of the cause', () => new Error('', { cause: new Error('', { cause: refused() }) })],
+    ['one of several', () => new AggregateError([new Error('another'), refused()])],
+    [
+      'the cause of one of several',
+      () => new AggregateError([new Error('', { cause: refused() })]),
+    ],
+    ['a property', () => Object.assign(new Error('It failed.'), { original: refused() })],
+    ['in an object that is thrown', () => ({ reasons: [refused()] })],
+  ])('has its message, its code and its stack, and no value of a body: %s', (_where, error) => {
+    const line = logged({ err: error() });
+    expect(line).toMatch(/duplicate key.+    at .+"code":"23505"/);
+    expect(line).not.toContain('needle');
+  });
+
+  it('is bounded, with an object that is its own member, and a large one', () => {
+    const circle: Record<string, unknown> = { rows: Array.from({ length: 10_000 }, () => ({})) };
+    Object.assign(circle, { one: circle, two: circle, three: circle });
+    const line = logged({ err: Object.assign(new Error('It failed.'), { circle }) });
+    expect(JSON.parse(line).err).toMatchObject({ message: 'It failed.', circle: {} });
+    expect(line.length).toBeLessThan(20_000);
+  });
 });
