@@ -5,7 +5,7 @@ import { newApiKey } from '../../src/api-key.js';
 import { traceIdOf } from '../../src/access-log/access-log.js';
 import { Gate } from '../../src/gate/gate.js';
 import { networkOf } from '../../src/http/network.js';
-import { bufferedStandardOutput, createLogger } from '../../src/logging/logger.js';
+import { bufferedStandardOutput, createLogger, logLosses } from '../../src/logging/logger.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { until } from '../support/until.js';
 import { serviceOfTests } from '../support/service.js';
@@ -233,6 +233,51 @@ it('a line of the log is written within a second, however few there are', () => 
     written.mockRestore();
     jest.useRealTimers();
   }
+});
+
+it('the log says how many lines were lost, those that said so included', async () => {
+  jest.useFakeTimers({ doNotFake: ['nextTick'] });
+  const writes: [bytes: Buffer, done: (error: null, bytes: number) => void][] = [];
+  const written = jest
+    .spyOn(fs, 'write')
+    .mockImplementation(
+      ((_fd: 1, ...write: (typeof writes)[0]) => void writes.push(write)) as never,
+    );
+  const { lines } = logLosses;
+  const output = bufferedStandardOutput();
+  const line = `${JSON.stringify('x'.repeat(16 * 1024 - 3))}\n`;
+  Array.from({ length: 1_000 }, () => output.write(line));
+  const texts: string[] = [];
+  const release = async (most = Infinity) => {
+    const [bytes, done] = writes.shift()!;
+    const count = Math.min(bytes.length, most);
+    texts.push(bytes.toString('utf8', 0, count));
+    done(null, count);
+    await new Promise(process.nextTick);
+  };
+  try {
+    expect(logLosses.lines - lines).toBe(1_000 - (12 * 1024) / 16);
+    // Then there is no room for a line that says so.
+    await release(1);
+    while (writes[0] !== undefined && writes[0][0].length > 0) {
+      await release();
+      // What is less than 15 KiB is written within a second.
+      jest.advanceTimersByTime(writes.length > 0 ? 0 : 1_000);
+    }
+  } finally {
+    written.mockRestore();
+    jest.useRealTimers();
+  }
+  const all = texts
+    .join('')
+    .trimEnd()
+    .split('\n')
+    .map((text) => JSON.parse(text));
+  const reports = all.filter(({ msg }) => msg === 'Lines of the log were lost');
+  expect(all.length - reports.length).toBe((12 * 1024) / 16);
+  const reported = reports.reduce((sum, report) => sum + report.lines, 0);
+  expect(reported).toBe(logLosses.lines - lines);
+  expect(reported).toBe(1_000 - (12 * 1024) / 16 + 1);
 });
 
 describe('an error in the log', () => {
