@@ -69,7 +69,7 @@ export class AccessLog {
 
   /** Logs the response to input that is not handled. @returns its headers. */
   rejection({ error, socket, request, receivedAt }: Rejection): Record<string, string> {
-    const id = request === undefined ? randomUUID() : requestId(request.headers);
+    const id = requestId(request?.headers ?? {});
     const { code, options } = error;
     const { status } = ERRORS[code];
     this.errors.log(error, status, id, options.because);
