@@ -312,11 +312,13 @@ describe('an error in the log', () => {
     expect(line).not.toContain('needle');
   });
 
-  it('is bounded, with an object that is its own member, and a large one', () => {
+  it('is bounded, with an object that is its own member, a large one, and a deep one', () => {
     const circle: Record<string, unknown> = { rows: Array.from({ length: 10_000 }, () => ({})) };
     Object.assign(circle, { one: circle, two: circle, three: circle });
-    const line = logged({ err: Object.assign(new Error('It failed.'), { circle }) });
+    const deep = Array.from({ length: 1_000 }).reduce((next) => ({ next }), {});
+    const line = logged({ err: Object.assign(new Error('It failed.'), { deep, circle }) });
     expect(JSON.parse(line).err).toMatchObject({ message: 'It failed.', circle: {} });
     expect(line.length).toBeLessThan(20_000);
+    expect(line.match(/"next"/g)!.length).toBeLessThan(10);
   });
 });
