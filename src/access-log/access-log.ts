@@ -6,6 +6,7 @@ import type { NextFunction } from 'express';
 import { KEY_PREFIX } from '../api-key.js';
 import { LOGGER, type Logger } from '../logging/logger.js';
 import { ERRORS } from '../errors/api-error.js';
+import { ErrorFilter } from '../errors/error.filter.js';
 import type { Request, Response } from '../http/express-classes.js';
 import type { Rejection } from '../http/last-words.js';
 import { addressOf } from '../http/network.js';
@@ -45,7 +46,10 @@ function fieldsOf(
 export class AccessLog {
   observe?: (response: LoggedResponse) => void = undefined;
 
-  constructor(@Inject(LOGGER) private readonly logger: Logger) {}
+  constructor(
+    @Inject(LOGGER) private readonly logger: Logger,
+    private readonly errors: ErrorFilter,
+  ) {}
 
   readonly middleware = (request: Request, response: Response, next: NextFunction): void => {
     const { headers } = request;
@@ -65,13 +69,10 @@ export class AccessLog {
 
   /** Logs the response to input that is not handled. @returns its headers. */
   rejection({ error, socket, request, receivedAt }: Rejection): Record<string, string> {
-    const id = request === undefined ? randomUUID() : requestId(request.headers);
-    const { code, message, options } = error;
+    const id = requestId(request?.headers ?? {});
+    const { code, options } = error;
     const { status } = ERRORS[code];
-    if (status === 503) {
-      const cause = options.because;
-      this.logger.warn({ request: id, cause, reason: message }, 'A request was rejected with 503');
-    }
+    this.errors.log(error, status, id, options.because);
     this.log(fieldsOf(id, receivedAt, socket, request, status, code, options.because));
     return { 'X-Request-Id': id, ...Object.fromEntries(COMMON_HEADERS) };
   }

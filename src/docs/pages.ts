@@ -31,20 +31,15 @@ const markdown = new Marked({
   },
 });
 
-const viewOf = (name: string) => readFileSync(join(PROJECT_ROOT, 'views', name), 'utf8');
+const htmlOf = (text: string) => markdown.parse(text, { async: false });
 
-/** @param text is seen before Swagger UI has loaded. */
-function readReference(text: string) {
-  const html = markdown.parse(text, { async: false });
-  const body = viewOf('reference.html').replace('{text}', () => html);
-  return { path: 'docs', title: 'Reference', body };
-}
+const viewOf = (name: string) => readFileSync(join(PROJECT_ROOT, 'views', name), 'utf8');
 
 function readGuide(name: string) {
   const folder = name === 'interface' ? 'docs' : 'docs/guides';
   const text = readFileSync(join(PROJECT_ROOT, folder, `${name}.md`), 'utf8');
   // A sample that is wider than the page can be scrolled with the keyboard.
-  const html = markdown.parse(text, { async: false }).replaceAll('<pre>', '<pre tabindex="0">');
+  const html = htmlOf(text).replaceAll('<pre>', '<pre tabindex="0">');
   return {
     path: `docs/guides/${name}`,
     title: /^# (.+)$/m.exec(text)![1]!,
@@ -55,10 +50,11 @@ function readGuide(name: string) {
 /**
  * The path and the HTML of every page. Addresses in it are relative, so that they work behind any proxy.
  *
- * @param text of the reference page, in Markdown.
+ * @param text of the reference page, in Markdown. It is seen before Swagger UI has loaded.
  */
 export function* renderPages(text: string): Generator<[path: string, html: string]> {
-  const reference = readReference(text);
+  const body = viewOf('reference.html').replace('{text}', () => htmlOf(text));
+  const reference = { path: 'docs', title: 'Reference', body };
   const pages = [reference, ...`${GUIDES} interface`.split(' ').map(readGuide)];
   for (const page of pages) {
     const root = page === reference ? './' : '../../';

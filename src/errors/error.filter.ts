@@ -8,7 +8,7 @@ import {
 } from '@nestjs/common';
 import type { Request, Response } from 'express';
 import { LOGGER, type Logger } from '../logging/logger.js';
-import { ApiError, ERRORS, type UnavailableCause } from './api-error.js';
+import { ApiError, ERRORS } from './api-error.js';
 import { reasonOf, unavailableCause } from './database-error.js';
 
 /** Turns every exception into a response `{code, message, status}`. One that {@link responseTo} does not know is a 500. */
@@ -33,7 +33,7 @@ export class ErrorFilter implements ExceptionFilter {
     const { code, message, status, headers, cause } = isCutOff
       ? responseOf(400, 'The body ended before its length.')
       : known;
-    this.log(exception, status, response, cause);
+    this.log(exception, status, response.getHeader('X-Request-Id'), cause);
     if (response.headersSent) {
       // Ends the connection, so that the client does not take half a response for a whole one.
       response.destroy();
@@ -48,8 +48,8 @@ export class ErrorFilter implements ExceptionFilter {
     response.json({ code, message, status });
   }
 
-  private log(exception: unknown, status: number, response: Response, cause?: string): void {
-    const request = response.getHeader('X-Request-Id');
+  /** Logs why a response is 503, and each error of the service. @param request its id. */
+  log(exception: unknown, status: number, request: unknown, cause?: string): void {
     if (status === 503) {
       const reason = reasonOf(Object(exception).cause ?? exception);
       // Such as which indicator of terminus is down.
@@ -68,9 +68,7 @@ function responseTo(exception: unknown): ReturnType<typeof responseOf> {
   const { statusCode, expose, message } = Object(exception);
   if (exception instanceof ApiError) {
     const { code, options } = exception;
-    const { status, headers } = TABLE[code]!;
-    const all = { ...headers, ...options.headers };
-    return { code, message, status, headers: all, cause: causeOf(status, options.because) };
+    return responseOf(ERRORS[code].status, message, code, options);
   }
   if (exception instanceof HttpException) {
     const status = exception.getStatus();
@@ -83,24 +81,26 @@ function responseTo(exception: unknown): ReturnType<typeof responseOf> {
     return responseOf(statusCode, String(message));
   }
   const because = unavailableCause(exception);
-  if (because !== undefined) {
-    const message = 'The database cannot be reached; try again.';
-    return responseTo(new ApiError('unavailable', message, { because }));
-  }
-  return responseTo(new ApiError('internal_error', 'The service failed; the fault is ours.'));
+  return because === undefined
+    ? responseOf(500, 'The service failed; the fault is ours.')
+    : responseOf(503, 'The database cannot be reached; try again.', 'unavailable', { because });
 }
 
-/** Each code of these statuses in the table is for one error, upon which clients act. */
-const SPECIAL = new Set([404, 409, 422]);
-
-/** The last code of the table that has this status is its general one. Other statuses get their name as a code. */
-function responseOf(status: number, message: string) {
-  const general = Object.keys(TABLE).findLast((one) => TABLE[one]!.status === status);
-  const code =
-    (SPECIAL.has(status) ? undefined : general) ??
-    (STATUS_CODES[status] ?? 'error').toLowerCase().replaceAll(/[^a-z]+/g, '_');
-  return { code, message, status, headers: TABLE[code]?.headers, cause: causeOf(status) };
+function responseOf(
+  status: number,
+  message: string,
+  code = GENERAL.get(status) ?? nameOf(status),
+  { headers, because = 'other' }: ApiError['options'] = {},
+) {
+  const all = { ...TABLE[code]?.headers, ...headers };
+  return { code, message, status, headers: all, cause: status === 503 ? because : undefined };
 }
 
-const causeOf = (status: number, because: UnavailableCause = 'other') =>
-  status === 503 ? because : undefined;
+/** The last code of the table that has a status. Each code of 404, 409 and 422 is for one error, upon which clients act. */
+const GENERAL = new Map<number, string>(
+  Object.entries(ERRORS).map(([code, { status }]) => [status, code]),
+);
+[404, 409, 422].forEach((status) => GENERAL.delete(status));
+
+const nameOf = (status: number) =>
+  (STATUS_CODES[status] ?? 'error').toLowerCase().replaceAll(/[^a-z]+/g, '_');

@@ -14,17 +14,46 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 export function createLogger(level: LogLevel, stream = bufferedStandardOutput()): Logger {
   const formatters = { level: (name: string) => ({ level: name }) };
   const timestamp = pino.stdTimeFunctions.isoTime;
-  // There, PostgreSQL's errors have values of bodies, and TypeORM's the values of a statement and PostgreSQL's error again.
-  // HttpException and ApiError keep their cause in `options`; pino shows its message and stack.
-  const secret = ['detail', 'where', 'parameters', 'driverError', 'options'].map((name) => [
-    name,
-    undefined,
-  ]);
-  const err = (error: Error) => ({
-    ...pino.stdSerializers.err(error),
-    ...Object.fromEntries(secret),
-  });
-  return pino({ level, base: undefined, timestamp, formatters, serializers: { err } }, stream);
+  const serializers = { err: loggable, details: loggable };
+  return pino({ level, base: undefined, timestamp, formatters, serializers }, stream);
+}
+
+/** How many values the log has of an error or another object at most, and how deep. */
+const [VALUES, LEVELS] = [1_000, 8];
+
+/** What the log has of an error, or of an object that a module logs, with the errors in it. */
+function loggable(whole: unknown): unknown {
+  let values = 0;
+  const part = (value: unknown, level: number): unknown => {
+    if (typeof value !== 'object' || value === null) {
+      return value;
+    }
+    if (level === LEVELS) {
+      return '…';
+    }
+    const fields: object = 'stack' in value ? fieldsOf(value as Error) : value;
+    if ('toJSON' in fields && typeof fields.toJSON === 'function') {
+      return part(fields.toJSON(), level + 1);
+    }
+    const copy: any = Array.isArray(fields) ? [] : {};
+    for (const [name, one] of Object.entries(fields)) {
+      if (++values > VALUES) {
+        break;
+      }
+      copy[name] = part(one, level + 1);
+    }
+    return copy;
+  };
+  return part(whole, 0);
+}
+
+/** What PostgreSQL's errors have values of bodies in, TypeORM's the values of a statement, or both and Nest's the cause again. */
+const LEFT_OUT = ['detail', 'where', 'internalQuery', 'parameters', 'driverError', 'options'];
+
+function fieldsOf(error: Error & { errors?: unknown }): object {
+  const { message, stack, cause, errors } = error;
+  const own = { type: error.constructor?.name, message, stack, cause, errors };
+  return Object.assign(own, error, Object.fromEntries(LEFT_OUT.map((name) => [name, undefined])));
 }
 
 /** Nest's own messages, and those of modules that use its Logger, in the same log. Nest's `log` becomes `debug`. */
@@ -32,11 +61,12 @@ export function nestLogger(logger: Logger): LoggerService {
   const at =
     (level: Exclude<LogLevel, 'silent'>) =>
     (message: unknown, ...rest: unknown[]) => {
-      const context = rest.pop();
+      const context = typeof rest.at(-1) === 'string' ? rest.pop() : undefined;
       const err = message instanceof Error ? message : undefined;
-      const given = rest.filter((detail) => detail !== undefined);
+      const isObject = err === undefined && typeof message === 'object';
+      const given = [isObject ? message : undefined, ...rest].filter((one) => one !== undefined);
       const details = given.length > 0 ? given : undefined;
-      logger[level]({ context, err, details }, String(message));
+      logger[level]({ context, err, details }, isObject ? 'See details' : String(message));
     };
   const [fatal, error, warn] = [at('fatal'), at('error'), at('warn')];
   return { fatal, error, warn, log: at('debug'), debug: at('debug'), verbose: at('trace') };

@@ -147,7 +147,7 @@ describe('the pages', () => {
 
   // test/http/routing has their methods.
   it.each(PAGES)(
-    'need no key, load nothing of others, link to each other, and only to what is there: %s',
+    'need no key, load nothing of others, and link to each other, saying which one this is, and only to what is there: %s',
     async (path) => {
       const { headers, text } = await service.anonymous.get(path).expect(200);
       expect(headers).toMatchObject({
@@ -169,6 +169,8 @@ describe('the pages', () => {
       expect(targets.map(({ pathname }) => pathname)).toEqual(
         expect.arrayContaining([...PAGES, '/openapi.json']),
       );
+      const current = text.match(/(?<=<a href=")[^"]+(?=" aria-current="page">)/g) ?? [];
+      expect(current.map((to) => new URL(to, service.origin + path).pathname)).toEqual([path]);
       for (const { origin, pathname, hash } of targets) {
         expect(origin).toBe(service.origin);
         const target = await service.anonymous.get(pathname).expect(200);

@@ -178,6 +178,28 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
     expect(copied).toBe(await page.locator('.copy + pre code').first().textContent());
   });
 
+  it('a guide has such a button at each sample, and none at an output', async () => {
+    await goTo('/docs/guides/getting-started');
+    const output = ':has(code.language-json, code.language-text)';
+    const [outputs, samples, copied] = await Promise.all(
+      [`pre${output}`, `pre:not(${output})`, `.copy + pre:not(${output})`].map((selector) =>
+        page.locator(selector).count(),
+      ),
+    );
+    expect(outputs).toBeGreaterThan(0);
+    expect([copied, await page.locator('.copy').count()]).toEqual([samples, samples]);
+  });
+
+  it.each(['/docs', '/docs/guides/errors'])(
+    'a page is as wide as the screen of a phone: %s',
+    async (path) => {
+      const phone = await browser.newPage({ viewport: PHONE.size, isMobile: true });
+      await phone.goto(service.origin + path);
+      expect(await phone.evaluate('innerWidth')).toBe(PHONE.size.width);
+      await phone.close();
+    },
+  );
+
   it.each([
     ['errors', 'a table', PHONE],
     ['retries', 'samples', DESK],

@@ -5,7 +5,7 @@ import { newApiKey } from '../../src/api-key.js';
 import { traceIdOf } from '../../src/access-log/access-log.js';
 import { Gate } from '../../src/gate/gate.js';
 import { networkOf } from '../../src/http/network.js';
-import { bufferedStandardOutput, createLogger } from '../../src/logging/logger.js';
+import { bufferedStandardOutput, createLogger, logLosses } from '../../src/logging/logger.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { until } from '../support/until.js';
 import { serviceOfTests } from '../support/service.js';
@@ -235,12 +235,90 @@ it('a line of the log is written within a second, however few there are', () => 
   }
 });
 
-it('an error has the message of its cause in the log, and none of the values that the cause has', () => {
+it('the log says how many lines were lost, those that said so included', async () => {
+  jest.useFakeTimers({ doNotFake: ['nextTick'] });
+  const writes: [bytes: Buffer, done: (error: null, bytes: number) => void][] = [];
+  const written = jest
+    .spyOn(fs, 'write')
+    .mockImplementation(
+      ((_fd: 1, ...write: (typeof writes)[0]) => void writes.push(write)) as never,
+    );
+  const { lines } = logLosses;
+  const output = bufferedStandardOutput();
+  const line = `${JSON.stringify('x'.repeat(16 * 1024 - 3))}\n`;
+  Array.from({ length: 1_000 }, () => output.write(line));
+  const texts: string[] = [];
+  const release = async (most = Infinity) => {
+    const [bytes, done] = writes.shift()!;
+    const count = Math.min(bytes.length, most);
+    texts.push(bytes.toString('utf8', 0, count));
+    done(null, count);
+    await new Promise(process.nextTick);
+  };
+  try {
+    expect(logLosses.lines - lines).toBe(1_000 - (12 * 1024) / 16);
+    // Then there is no room for a line that says so.
+    await release(1);
+    while (writes[0] !== undefined && writes[0][0].length > 0) {
+      await release();
+      // What is less than 15 KiB is written within a second.
+      jest.advanceTimersByTime(writes.length > 0 ? 0 : 1_000);
+    }
+  } finally {
+    written.mockRestore();
+    jest.useRealTimers();
+  }
+  const all = texts
+    .join('')
+    .trimEnd()
+    .split('\n')
+    .map((text) => JSON.parse(text));
+  const reports = all.filter(({ msg }) => msg === 'Lines of the log were lost');
+  expect(all.length - reports.length).toBe((12 * 1024) / 16);
+  const reported = reports.reduce((sum, report) => sum + report.lines, 0);
+  expect(reported).toBe(logLosses.lines - lines);
+  expect(reported).toBe(1_000 - (12 * 1024) / 16 + 1);
+});
+
+describe('an error in the log', () => {
   const lines: string[] = [];
   const logger = createLogger('error', { write: (line) => void lines.push(line) });
-  const cause = Object.assign(new Error('duplicate key'), { detail: 'Key (name)=(Rex) exists.' });
-  const err = new InternalServerErrorException('It could not be stored.', { cause });
-  logger.error({ err }, 'The service failed');
-  expect(lines.join('')).toContain('duplicate key');
-  expect(lines.join('')).not.toContain('Rex');
+  const logged = (fields: object): string => {
+    logger.error(fields, 'The service failed');
+    return lines.pop()!;
+  };
+  const refused = () =>
+    Object.assign(new Error('duplicate key'), {
+      code: '23505',
+      detail: 'Key (name)=(needle) exists.',
+      where: "PL/pgSQL function fail('needle')",
+      internalQuery: "select fail('needle')",
+    });
+
+  it.each<[where: string, error: () => unknown]>([
+    ['alone', refused],
+    ['the cause', () => new InternalServerErrorException('It failed.', { cause: refused() })],
+    ['the cause of the cause', () => new Error('', { cause: new Error('', { cause: refused() }) })],
+    ['one of several', () => new AggregateError([new Error('another'), refused()])],
+    [
+      'the cause of one of several',
+      () => new AggregateError([new Error('', { cause: refused() })]),
+    ],
+    ['a property', () => Object.assign(new Error('It failed.'), { original: refused() })],
+    ['in an object that is thrown', () => ({ reasons: [refused()] })],
+  ])('has its message, its code and its stack, and no value of a body: %s', (_where, error) => {
+    const line = logged({ err: error() });
+    expect(line).toMatch(/duplicate key.+    at .+"code":"23505"/);
+    expect(line).not.toContain('needle');
+  });
+
+  it('is bounded, with an object that is its own member, a large one, and a deep one', () => {
+    const circle: Record<string, unknown> = { rows: Array.from({ length: 10_000 }, () => ({})) };
+    Object.assign(circle, { one: circle, two: circle, three: circle });
+    const deep = Array.from({ length: 1_000 }).reduce((next) => ({ next }), {});
+    const line = logged({ err: Object.assign(new Error('It failed.'), { deep, circle }) });
+    expect(JSON.parse(line).err).toMatchObject({ message: 'It failed.', circle: {} });
+    expect(line.length).toBeLessThan(20_000);
+    expect(line.match(/"next"/g)!.length).toBeLessThan(10);
+  });
 });

@@ -331,6 +331,18 @@ describe('a module that is added to the application', () => {
     expect(logged().at(-1).err.stack).toContain('    at ');
   });
 
+  it("has in the log the fields of an object that it tells Nest's Logger, without a value of a body", () => {
+    const error = secretError({ code: '23505', detail: 'needle', where: 'needle' });
+    const box = { id: 7n, at: new Date(0), items: [{ count: 2 }], error };
+    const fields = { id: 7, at: '1970-01-01T00:00:00.000Z', items: [{ count: 2 }] };
+    const details = [{ ...fields, error: { message: SECRET, code: '23505' } }];
+    new Logger('Boxes').warn(box);
+    expect(logged().at(-1)).toMatchObject({ level: 'warn', context: 'Boxes', details });
+    new Logger().error('It failed', box);
+    expect(logged().at(-1)).toMatchObject({ level: 'error', msg: 'It failed', details });
+    expect(service.log.join('')).not.toMatch(/needle|object Object/);
+  });
+
   it('can fail while or after it responds: half a response is not taken for a whole one', async () => {
     await service.api.get('/boxes/failed-after/end').expect(200).expect('Content-Length', '4');
     const half = service.api.get('/boxes/failed-after/write');
