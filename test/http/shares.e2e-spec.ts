@@ -454,11 +454,14 @@ describe('requests of clients that left', () => {
   };
 
   it.each(Object.keys(STAGES))(
-    'take nothing from others, and are not counted, if they waited for %s',
+    'take nothing from others, and are not counted once their handlers have ended, if they waited for %s',
     async (stage) => {
       // More clients than there are places, and than requests of all keys may be.
       for (let round = 0; round < 5; round += 1) {
         await STAGES[stage]!();
+        await until('they have left', async () => (await service.connections()) === 0);
+        // Until then, they have their places.
+        held.forEach((end) => end());
         await untilNone();
         held.clear();
       }

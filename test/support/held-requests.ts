@@ -3,14 +3,16 @@ import { Controller, Get, Module, Param, Post } from '@nestjs/common';
 /** The names of all requests that came into a handler of {@link HeldModule}, in that order. */
 export const started: string[] = [];
 
-/** Those whose handlers have not ended, and what ends them. */
+/** Those whose handlers have not ended, and what ends all of the name. */
 export const held = new Map<string, () => void>();
 
 function hold(name: string): Promise<void> {
   started.push(name);
+  const endOthers = held.get(name);
   return new Promise((resolve) => {
     held.set(name, () => {
       held.delete(name);
+      endOthers?.();
       resolve();
     });
   });
