@@ -21,8 +21,8 @@ export class Connection {
   latest?: Response = undefined;
   /** Requests that came after the last one, and are not handled. */
   excess = 0;
-  /** `performance.now()` when it moved to the end of the order in which connections were last used, or was accepted. */
-  movedAt = performance.now();
+  /** `performance.now()` when it moved to the end of the order in which connections were last used. */
+  movedAt = 0;
   /** The bytes that its client had received when that was last known to grow, and `performance.now()` then. */
   received = 0;
   receivedAt = performance.now();

@@ -184,18 +184,18 @@ export class Connections {
   }
 
   private idlest(requests: 0 | 1, now: number): Connection | undefined {
-    const { searchPause, firstRequestTime } = this.limits;
-    const [silent] = this.withoutRequest;
-    if (requests === 0 && silent !== undefined && silent.movedAt <= now - firstRequestTime) {
+    const [silent] = requests === 0 ? this.withoutRequest : [];
+    if (silent !== undefined) {
       return silent;
     }
-    if (requests === 1 && now < this.noneIdleAt + searchPause) {
+    if (requests === 1 && now < this.noneIdleAt + this.limits.searchPause) {
       return undefined;
     }
     for (const connection of this.bySocket.values()) {
       const { open, state } = connection;
+      // While a request is taken, it is not complete in any case.
       const isIdle = (one: Response) =>
-        one.writableEnded || one.writableNeedDrain || !one.req.complete;
+        one.writableEnded || one.writableNeedDrain || (requests === 0 && !one.req.complete);
       if (open.length >= requests && open.every(isIdle) && state !== 'upgraded') {
         return connection;
       }

@@ -4,8 +4,6 @@ export class HttpLimits {
   backlog = 4096;
   /** Open connections. For one more, the one that has been idle for the longest time is closed. */
   connections = 10_000;
-  /** For which a new connection is not closed because it has no request yet. */
-  firstRequestTime = 100;
   /** Requests of a connection without a complete response. One more gets 503, is not handled, and is the last one. */
   requestsPerConnection = 20;
   /** Requests of a connection after its last one that are a flood: its network's connections are then read in turns. */

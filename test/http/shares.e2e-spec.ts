@@ -49,23 +49,19 @@ describe('of what clients share', () => {
   const expectClosed = async (connection: RawConnection) =>
     expect(await connection.rest().catch(() => '')).toBe('');
 
-  it('a new connection gets that of the idlest: first of those that have had no request for a while', async () => {
+  it('a new connection gets that of the idlest: first of those without a request', async () => {
     const [first, second] = [await open(), await open()];
     await expectAlive(first);
     await expectAlive(second);
-    const start = performance.now();
-    const now = jest.spyOn(performance, 'now').mockReturnValue(start + 1001);
+    const now = jest.spyOn(performance, 'now').mockReturnValue(performance.now() + 1001);
     await expectAlive(first);
+    now.mockRestore();
     const silent = await open();
-    await until('it is accepted', async () => (await service.connections()) === 3);
-    now.mockReturnValue(start + 1101);
     const third = await open();
     await expectClosed(silent);
     await expectAlive(third);
     const fourth = await open();
-    // It came last, but its request may be on its way.
     await expectClosed(second);
-    now.mockRestore();
     for (const connection of [first, third, fourth]) {
       await expectAlive(connection);
       connection.vanish();
@@ -95,6 +91,18 @@ describe('of what clients share', () => {
       expect((await connection.answer()).status).toBe(200);
       connection.vanish();
     }
+  });
+
+  it('a connection with one request has it handled, however many of others are in handlers', async () => {
+    const unlock = await lock(service, 'pets');
+    const [one, other, third] = [await open(), await open(), await open()];
+    const list = request('GET /v1/pets', [`Authorization: Bearer ${service.key}`]);
+    one.send(list.repeat(20));
+    other.send(list.repeat(10));
+    await until('they are in their handlers', () => service.admitted() === 30);
+    await expectAlive(third);
+    await unlock();
+    [one, other, third].forEach((connection) => connection.vanish());
   });
 
   it('requests get the place of those whose responses are unread the longest', async () => {
