@@ -350,7 +350,8 @@ describe('a migration that builds or drops an index concurrently', () => {
       where wait_event_type = 'Lock' and datname = current_database()`;
     expect(await query(url, limits)).toEqual([{ limits: 'limits 10min 0' }]);
     await holder.query('commit');
-    expect((await Promise.all(runs)).flat()).toEqual(NAMES);
+    // Each may apply some of them.
+    expect((await Promise.all(runs)).flat().toSorted()).toEqual(NAMES.toSorted());
     told.mockRestore();
     await holder.end();
     expect([await applied(url), await isValid(url)]).toEqual([[...own, ...NAMES], undefined]);
