@@ -22,7 +22,8 @@ export interface Readers {
 
 /**
  * The open connections. If there are too many, or they have too many requests without a complete response, the one that has
- * been idle for the longest time, and that no handler works for, is closed: first of those without a request.
+ * been idle for the longest time is closed: first of those without a request. No handler works for it, or its body does not
+ * arrive.
  *
  * A packet of 64 KiB may have 1,600 requests, which Node parses in 3 ms and keeps until the connection ends. So after a
  * flood, the connections of its network are read in turns, and new ones after them.
