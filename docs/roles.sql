@@ -64,12 +64,13 @@ revoke all on schema public from public;
 revoke execute on function lo_creat(integer), lo_create(oid), lo_from_bytea(oid, bytea), lo_put(oid, bigint, bytea),
   lowrite(integer, bytea), lo_truncate(integer, integer), lo_truncate64(integer, bigint) from public;
 -- By default, any role may take advisory locks until the server has no memory for locks, and nobody can log in to it.
+-- First the grants: a version that serves meanwhile needs the first function for each Idempotency-Key.
+grant execute on function pg_try_advisory_xact_lock(integer, integer) to animals, animals_owner; -- who may serve too
+grant execute on function pg_try_advisory_lock(bigint), pg_try_advisory_xact_lock(bigint) to animals_owner;
 select format('revoke execute on function %s from public', oid::regprocedure)
   from pg_proc
  where pronamespace = 'pg_catalog'::regnamespace and proname ~ '^pg_(try_)?advisory_(xact_)?lock'
 \gexec
-grant execute on function pg_try_advisory_xact_lock(integer, integer) to animals, animals_owner; -- who may serve too
-grant execute on function pg_try_advisory_lock(bigint), pg_try_advisory_xact_lock(bigint) to animals_owner;
 \else
 \warn 'Not done, because only a superuser may: each role of this database can take all memory for locks, so that nobody can'
 \warn 'log in to the server, and fill the disk with large objects. Before PostgreSQL 15, each can also create tables.'

@@ -1,5 +1,5 @@
 import type { PoolClient } from 'pg';
-import { ApiError } from '../errors/api-error.js';
+import { ApiError, overloaded } from '../errors/api-error.js';
 import { isRefusedValue } from '../errors/database-error.js';
 import { DATABASE_LIMITS } from './limits.js';
 import { type SessionSource, withSession } from './statement.js';
@@ -32,7 +32,8 @@ interface Waiting<Request, Result> {
  *
  * What a turn of the event loop asks for is sent together, if the last batch was answered: few large batches cost less
  * than many small ones. If it is not answered in time, its session may hang or wait for a lock, and the next batch gets
- * another one. A batch is made when it has its session. Until then, a request is rejected at its deadline.
+ * another one. A batch is made when it has its session. Until then, a request is rejected at its deadline, or before, if no
+ * session can be had.
  *
  * If PostgreSQL refuses a value, each half of the batch is sent again, so that only requests with such a value fail. After
  * any other error they are not sent again, because PostgreSQL may have executed the batch.
@@ -67,6 +68,10 @@ export class Lane<Request, Result> {
 
   /** @param deadline by `performance.now()`. @throws ApiError `unavailable` if it is over before, and what `run` throws. */
   ask(request: Request, deadline: number): Promise<Result> {
+    // It waited for its turn until then, and not for the database.
+    if (deadline <= performance.now()) {
+      return Promise.reject(overloaded('overdue'));
+    }
     return new Promise((resolve, reject) => {
       this.waiting.push({ request, deadline, resolve, reject, place: 0, most: Infinity });
       if (deadline < this.due) {

@@ -63,3 +63,7 @@ export class ApiError extends Error {
     super(message, options);
   }
 }
+
+/** The error of a request that waited too long for its turn, or whose API key has too many. */
+export const overloaded = (because: 'overdue' | 'over_share') =>
+  new ApiError('unavailable', 'The service is overloaded; try again.', { because });

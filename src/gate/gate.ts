@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { ApiError } from '../errors/api-error.js';
+import { type ApiError, overloaded } from '../errors/api-error.js';
 import type { Request, Response } from '../http/express-classes.js';
 import type { Arrivals } from '../http/http-adapter.js';
 import type { HttpLimits } from '../http/limits.js';
@@ -114,7 +114,8 @@ export class Gate implements Arrivals {
    * with n queues, up to about ln(n) times as many places are taken as {@link HttpLimits.places}.
    *
    * @param rows that the request asks for.
-   * @throws ApiError `unavailable` if its key has its share of all requests, and as many as are left, or if the deadline is over.
+   * @throws ApiError `unavailable` if its key has its share of all requests, and as many as are left; while it waits, if the deadline is over,
+   *   or if its key has most when one below its share comes.
    */
   admit(response: Response, keyId: string, operation: unknown, rows: number): true | Promise<true> {
     const caller = this.callers.get(keyId) ?? { keyId, requests: 0, queues: new Map() };
@@ -299,6 +300,3 @@ export class Gate implements Arrivals {
     this.letEnter(queue);
   }
 }
-
-const overloaded = (because: 'overdue' | 'over_share') =>
-  new ApiError('unavailable', 'The service is overloaded; try again.', { because });

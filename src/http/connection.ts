@@ -17,11 +17,11 @@ export class Connection {
   state: 'open' | 'last' | 'ended' | 'upgraded' = 'open';
   /** The responses that are not complete, in the order of their requests. */
   readonly open: Response[] = [];
-  /** To its latest request, until both are complete. Kept longer, it would survive collections of garbage. */
+  /** To its latest request. Dropped with the response, if that request has arrived: kept, it would outlive collections. */
   latest?: Response = undefined;
   /** Requests that came after the last one, and are not handled. */
   excess = 0;
-  /** `performance.now()` when it moved to the end of the order in which connections were last used. */
+  /** When the request came with which it moved to the end of the order in which connections were last used. */
   movedAt = 0;
   /** The bytes that its client had received when that was last known to grow, and `performance.now()` then. */
   received = 0;
@@ -44,9 +44,11 @@ export class Connection {
 
   /** Bytes of a head or a body that has not arrived completely, or, if no further request is handled, is not read yet. */
   get arrivingBytes(): number {
-    return this.state === 'open'
-      ? Math.max(0, this.socket.bytesRead - this.parsed - this.discarded)
-      : this.open.reduce((sum, { req }) => sum + req.readableLength, 0);
+    const { bytesRead, readableLength } = this.socket;
+    // Node's parser has the head that comes after the last request.
+    return this.state === 'open' || (this.state === 'last' && this.excess === 0)
+      ? Math.max(0, bytesRead - this.parsed - this.discarded)
+      : this.open.reduce((sum, { req }) => sum + req.readableLength, readableLength);
   }
 
   /** Bytes of the latest request's body, if that still arrives after its response. */

@@ -29,7 +29,7 @@ export interface Readers {
  * flood, the connections of its network are read in turns, and new ones after them.
  */
 export class Connections {
-  /** In the order in which they were last used, by the second: to move one for each response takes 1 % of a list's time. */
+  /** In the order in which they were last used, by the second: to move one for each request takes 1 % of a list's time. */
   private readonly bySocket = new Map<Socket, Connection>();
   private readonly withoutRequest = new Set<Connection>();
   /** Requests without a complete response. */
@@ -80,6 +80,11 @@ export class Connections {
   /** A request has come on an open connection. @returns whether it is to be handled. */
   take(response: Response, connection: Connection): boolean {
     const { socket } = connection;
+    const { receivedAt } = response.req;
+    if (receivedAt > connection.movedAt + 1000 && this.bySocket.delete(socket)) {
+      this.bySocket.set(socket, connection);
+      connection.movedAt = receivedAt;
+    }
     connection.take(response);
     if (this.isStopping) {
       connection.stop();
@@ -163,11 +168,6 @@ export class Connections {
     connection.remove(response);
     this.pending -= 1;
     response.noteClosed();
-    const { receivedAt } = response.req;
-    if (receivedAt > connection.movedAt + 1000 && this.bySocket.delete(socket)) {
-      this.bySocket.set(socket, connection);
-      connection.movedAt = receivedAt;
-    }
     // Its header may have said that the connection stays open.
     if (this.isStopping && open.length === 0) {
       socket.destroySoon();

@@ -86,7 +86,7 @@ export class HeldBytes {
       if (!hasStalled) {
         Object.assign(connection, { received, receivedAt: now });
       } else if (now - connection.receivedAt > this.limits.socketTimeout) {
-        socket.resetAndDestroy();
+        reset(socket);
         continue;
       }
       const heads = open.reduce((sum, { req }) => sum + req.headBytes, arrivingBytes);
@@ -106,13 +106,22 @@ export class HeldBytes {
           other.bytes - one.bytes,
       );
       for (const { connection, bytes } of holding) {
-        connection.socket.resetAndDestroy();
+        reset(connection.socket);
         total -= bytes;
         if (total <= this.limits.heldBytes) {
           return;
         }
       }
     }
+  }
+}
+
+/** The system refuses to reset a connection that is being ended, and Node would then keep its descriptor. */
+export function reset(socket: Socket): void {
+  if (socket.writableEnded && !socket.writableFinished && socket.writableLength === 0) {
+    socket.once('finish', () => socket.resetAndDestroy());
+  } else {
+    socket.resetAndDestroy();
   }
 }
 

@@ -73,6 +73,8 @@ export class HttpAdapter extends ExpressAdapter {
       connectionsCheckingInterval: 1000,
     });
     this.httpServer.timeout = limits.socketTimeout;
+    // For Node, a connection is idle when its handlers have ended: `close` would cut off responses that clients still read.
+    this.httpServer.closeIdleConnections = () => {};
     // A client may close its sending side after a request, and still wait for the response (RFC 9112, section 9.6).
     Object.assign(this.httpServer, { httpAllowHalfOpen: true });
     // Node drops the fields beyond this count. It is one more than the limit, so that too many can be detected.
@@ -102,7 +104,8 @@ export class HttpAdapter extends ExpressAdapter {
     // Without a listener, as of a module's WebSockets, Node ignores Upgrade.
     httpServer.on('newListener', (event) => {
       if (event === 'upgrade' && httpServer.listenerCount(event) === 0) {
-        process.nextTick(on, event, second, (_request: unknown, socket: Socket) =>
+        // Its second argument is no socket if the request has a body, from Node 26 on.
+        process.nextTick(on, event, ofRequest, ({ socket }: Request) =>
           connections.upgrade(socket),
         );
       }

@@ -112,9 +112,14 @@ describe('Node, on whose internals src/http relies,', () => {
       /new server\[kServerResponse\]\(req/,
     ],
     [
-      'destroys connections without a request when the server closes, but for those with a response (Connections.stop)',
+      'ends idle connections with closeIdleConnections, which does nothing here (HttpAdapter.initHttpServer)',
       server,
-      /server\.closeIdleConnections\(\)[^]*?_httpMessage && ![^]*?finished[^]*?socket\.destroy\(\)/,
+      /function httpServerPreClose\(server\) \{\s+server\.closeIdleConnections\(\);/,
+    ],
+    [
+      'tells a response that waited for others when it has its socket (Response.destroy)',
+      server,
+      /assignSocket = function[^]*?this\.emit\('socket', socket\);\s+this\._flush/,
     ],
   ])('%s', (promise, text, pattern) => {
     if (!pattern.test(text)) {

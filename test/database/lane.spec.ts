@@ -127,6 +127,14 @@ describe('Lane', () => {
   });
 
   describe('while it has no session', () => {
+    it('does not blame the database for a request that comes after its deadline', async () => {
+      const { ask, sent } = manual();
+      const overdue = { code: 'unavailable', options: { because: 'overdue' } };
+      await expect(ask(1, 0)).rejects.toMatchObject(overdue);
+      await turn();
+      expect(sent).toEqual([]);
+    });
+
     it('rejects each request at its deadline, and sends the others', async () => {
       const { ask, sent, drain, opening, sessions } = manual({}, false);
       const outcomes: string[] = [];

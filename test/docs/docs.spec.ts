@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { parse } from 'yaml';
@@ -9,6 +9,10 @@ import { ERRORS } from '../../src/errors/api-error.js';
 import { DOCUMENTS, read } from '../support/documents.js';
 
 const exists = (path: string) => existsSync(join(PROJECT_ROOT, path));
+/** The files of the service, as paths from the project's root. */
+const inSource = readdirSync(join(PROJECT_ROOT, 'src'), { recursive: true, encoding: 'utf8' })
+  .filter((file) => file.endsWith('.ts'))
+  .map((file) => join('src', file));
 const { scripts } = JSON.parse(read('package.json'));
 
 describe('the documents', () => {
@@ -46,6 +50,30 @@ describe('the documents', () => {
     expect(named.length).toBeGreaterThan(30);
     expect(named.filter(({ name, file }) => !isThere(name, file))).toEqual([]);
   });
+});
+
+it('folders of src import only from their own row of the table in ARCHITECTURE.md, or from rows below', () => {
+  const section = read('ARCHITECTURE.md').split('\n## Folders\n')[1]!.split('\n## ')[0]!;
+  const cells = Array.from(section.matchAll(/^\| (`src\/.+?) +\|/gm), ([, cell]) => cell!);
+  const rowOf = new Map(
+    cells.flatMap((cell, row) =>
+      Array.from(cell.matchAll(/`src\/([\w.-]+?)(?:\.ts)?`/g), ([, name]) => [name!, row] as const),
+    ),
+  );
+  const files = inSource.filter((file) => file !== 'src/main.ts');
+  const imports = files.flatMap((file) =>
+    Array.from(read(file).matchAll(/(?:from|import\() ?'(\.{1,2}\/.+?)'/g), ([, path]) => ({
+      file,
+      imported: join(dirname(file), path!),
+    })),
+  );
+  const rowOfFile = (path: string) => rowOf.get(path.split('/')[1]!.replace(/\.[jt]s$/, ''));
+  const inRows = imports.filter(({ imported }) => imported.startsWith('src/'));
+  expect(inRows.length).toBeGreaterThan(200);
+  expect(files.filter((file) => rowOfFile(file) === undefined)).toEqual([]);
+  expect(
+    inRows.filter(({ file, imported }) => !(rowOfFile(imported)! >= rowOfFile(file)!)),
+  ).toEqual([]);
 });
 
 it('docs/dba.md says of each statement of docs/statements.sql where it runs', () => {

@@ -6,6 +6,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Controller, Get, Module, StreamableFile } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import { expectError } from '../support/answers.js';
+import { held, HeldModule } from '../support/held-requests.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { serviceOfTests, startService } from '../support/service.js';
 import { until } from '../support/until.js';
@@ -191,6 +192,78 @@ it("a socket that was upgraded is another protocol's: it is not closed for other
   expect(service.listenerErrors()).toEqual({});
 });
 
+it('a client that comes when there are too many connections does not end the upload of one that was idle before', async () => {
+  const service = await startService({}, undefined, { limits: { connections: 3 } });
+  const open = async () => {
+    const connection = await RawConnection.open(service.port);
+    connection.send(LIVE);
+    expect((await connection.answer()).status).toBe(200);
+    return connection;
+  };
+  const [uploading, another, idle] = [await open(), await open(), await open()];
+  const { now } = performance;
+  const clock = jest
+    .spyOn(performance, 'now')
+    .mockImplementation(() => now.call(performance) + 2_000);
+  const bytes = create(service.key);
+  uploading.send(bytes.slice(0, -1));
+  // Its headers have been read once a later request on another connection is answered.
+  another.send(LIVE);
+  await another.answer();
+  const last = await open();
+  clock.mockRestore();
+  uploading.send(bytes.slice(-1));
+  expect((await uploading.answer()).status).toBe(201);
+  expect(await idle.rest()).toBe('');
+  [uploading, another, last].forEach((one) => one.vanish());
+  await service.stop();
+});
+
+describe('behind a request whose handler has not ended,', () => {
+  let source: PassThrough;
+  @Controller('stream')
+  class StreamController {
+    @Get()
+    read() {
+      return new StreamableFile(source);
+    }
+  }
+  @Module({ controllers: [StreamController], imports: [HeldModule] })
+  class StreamModule {}
+  const service = serviceOfTests({}, undefined, { modules: [StreamModule] });
+  const authorized = (line: string, ...headers: string[]) =>
+    request(line, [`Authorization: Bearer ${service.key}`, ...headers]);
+
+  it('a response that fails ends the connection in its turn', async () => {
+    source = new PassThrough();
+    const connection = await RawConnection.open(service.port);
+    connection.send(authorized('GET /held/first') + authorized('GET /stream') + LIVE);
+    source.write('begun');
+    await until('it is read', () => source.readableFlowing === true);
+    source.destroy(new Error('The rest is lost.'));
+    await until('the first one is in its handler', () => held.has('first'));
+    held.get('first')!();
+    expect((await connection.answer()).status).toBe(200);
+    expect(await connection.rest()).not.toContain('live');
+  });
+
+  it('a response reaches its client, though the rest of its form is malformed', async () => {
+    const connection = await RawConnection.open(service.port);
+    const form = ['Content-Type: multipart/form-data; boundary=b', 'Transfer-Encoding: chunked'];
+    connection.send(authorized('GET /held/first') + authorized('POST /held/form', ...form));
+    await until('both are in their handlers', () => held.has('first') && held.has('form'));
+    held.get('form')!();
+    // It is answered once a later request on another connection is.
+    await service.anonymous.get('/health/live').expect(200);
+    connection.send('zz\r\n');
+    await exchange(service.port, LIVE);
+    held.get('first')!();
+    expect((await connection.answer()).status).toBe(200);
+    expect((await connection.answer()).status).toBe(201);
+    expect(await connection.rest()).toBe('');
+  });
+});
+
 const EVERYTHING_BUT_SET_TIMEOUT = [
   ...(['Date', 'hrtime', 'nextTick', 'performance', 'queueMicrotask', 'setImmediate'] as const),
   ...(['clearImmediate', 'setInterval', 'clearInterval'] as const),
@@ -223,30 +296,24 @@ describe('a service that is told to stop', () => {
     await stopped;
   });
 
-  // Skipped from Node 25 on, which itself closes a connection without a request when the server closes.
-  const whereNodeWaits = Number(process.versions.node.split('.', 1)[0]) < 25 ? it : it.skip;
-
-  whereNodeWaits(
-    'responds to a request that was on its way, says that it stops, and ends the connection',
-    async () => {
-      const service = await startService();
-      const [late, idle] = await Promise.all([1, 2].map(() => RawConnection.open(service.port)));
-      await until('they are connected', async () => (await service.connections()) === 2);
-      jest.useFakeTimers({ doNotFake: EVERYTHING_BUT_SET_TIMEOUT });
-      const stopped = service.close();
-      const isRefused = () => RawConnection.open(service.port).then(() => false, () => true); // prettier-ignore
-      await until('new connections are refused', isRefused);
-      late!.send(request('GET /health/ready'));
-      const last = await late!.answer();
-      expectError(last, 503, 'unavailable', ['stopping']);
-      expect(last.headers['connection']).toBe('close');
-      expect(await late!.rest()).toBe('');
-      jest.advanceTimersByTime(50);
-      jest.useRealTimers();
-      expect(await idle!.rest()).toBe('');
-      await stopped;
-    },
-  );
+  it('responds to a request that was on its way, says that it stops, and ends the connection', async () => {
+    const service = await startService();
+    const [late, idle] = await Promise.all([1, 2].map(() => RawConnection.open(service.port)));
+    await until('they are connected', async () => (await service.connections()) === 2);
+    jest.useFakeTimers({ doNotFake: EVERYTHING_BUT_SET_TIMEOUT });
+    const stopped = service.close();
+    const isRefused = () => RawConnection.open(service.port).then(() => false, () => true); // prettier-ignore
+    await until('new connections are refused', isRefused);
+    late!.send(request('GET /health/ready'));
+    const last = await late!.answer();
+    expectError(last, 503, 'unavailable', ['stopping']);
+    expect(last.headers['connection']).toBe('close');
+    expect(await late!.rest()).toBe('');
+    jest.advanceTimersByTime(50);
+    jest.useRealTimers();
+    expect(await idle!.rest()).toBe('');
+    await stopped;
+  });
 
   it('closes a connection with the end of a response that has begun', async () => {
     const source = new PassThrough();
@@ -272,6 +339,33 @@ describe('a service that is told to stop', () => {
     source.end();
     await stopped;
     expect(performance.now() - since).toBeLessThan(service.limits.stopTimeout / 2);
+  });
+
+  it('sends the rest of a response whose handler has ended', async () => {
+    const text = 'x'.repeat(16 * 1024 * 1024);
+    let isHandled = false;
+    @Controller('large')
+    class LargeController {
+      @Get()
+      read() {
+        isHandled = true;
+        return text;
+      }
+    }
+    @Module({ controllers: [LargeController] })
+    class LargeModule {}
+    const service = await startService({}, undefined, { modules: [LargeModule] });
+    const socket = connect(service.port, '127.0.0.1').pause();
+    socket.write(request('GET /large', [`Authorization: Bearer ${service.key}`]));
+    await until('it is in its handler', () => isHandled);
+    await service.anonymous.get('/health/live').expect(200);
+    const stopped = service.close();
+    let received = 0;
+    for await (const { length } of socket) {
+      received += length;
+    }
+    expect(received).toBeGreaterThan(text.length);
+    await stopped;
   });
 
   it('waits no longer for one that takes no answers, after a CONNECT neither', async () => {

@@ -1,7 +1,8 @@
-import type { Socket } from 'node:net';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { Connection } from '../../src/http/connection.js';
 import type { Response } from '../../src/http/express-classes.js';
-import { HeldBytes } from '../../src/http/held-bytes.js';
+import { HeldBytes, reset } from '../../src/http/held-bytes.js';
 import { HttpLimits } from '../../src/http/limits.js';
 
 afterEach(() => jest.useRealTimers());
@@ -9,7 +10,13 @@ afterEach(() => jest.useRealTimers());
 /** A connection with a response that waits for the one before it, so that its client has received nothing. */
 function waitingConnection(limits: HttpLimits) {
   const resetAndDestroy = jest.fn();
-  const socket = { bytesRead: 0, bytesWritten: 0, writableLength: 0, resetAndDestroy };
+  const socket = {
+    bytesRead: 0,
+    readableLength: 0,
+    bytesWritten: 0,
+    writableLength: 0,
+    resetAndDestroy,
+  };
   const connection = new Connection(socket as unknown as Socket, 'its network', limits);
   connection.open.push({ writableLength: 10, req: { headBytes: 0 } } as never);
   return { connection, socket, resetAndDestroy };
@@ -51,6 +58,7 @@ it('if too many bytes are held, those go who hold most, also if they read a litt
   const connections = ['big reader', 'big', 'small reader', 'small'].map((name) => {
     const socket = {
       bytesRead: 0,
+      readableLength: 0,
       bytesWritten: 1,
       writableLength: 0,
       resetAndDestroy: () => reset.push(name),
@@ -74,7 +82,7 @@ it('if too many bytes are held, those go who hold most, also if they read a litt
 });
 
 it('bodies that wait to be read are held, also when no further request is handled', () => {
-  const socket = { bytesRead: 0, writable: false };
+  const socket = { bytesRead: 0, readableLength: 0, writable: false };
   const connection = new Connection(socket as Socket, 'its network', new HttpLimits());
   const req = {
     headBytes: 100,
@@ -88,10 +96,44 @@ it('bodies that wait to be read are held, also when no further request is handle
   expect(connection.arrivingBytes).toBe(60_000);
   connection.end(() => '');
   expect(connection.arrivingBytes).toBe(60_000);
+  // What follows a CONNECT, whose socket nobody reads.
+  socket.readableLength = 50_000;
+  expect(connection.arrivingBytes).toBe(110_000);
 });
 
+it('a head that comes after the last request is held', () => {
+  const socket = { bytesRead: 100, readableLength: 0 };
+  const connection = new Connection(socket as Socket, 'its network', new HttpLimits());
+  const headers = { upgrade: 'x', connection: 'upgrade' };
+  const req = { headBytes: 100, bodyBytes: 0, complete: true, headers };
+  connection.take({ req, headersSent: false, setHeader: () => {} } as unknown as Response);
+  expect(connection.state).toBe('last');
+  socket.bytesRead += 15_000;
+  expect(connection.arrivingBytes).toBe(15_000);
+});
+
+it('a connection that is reset while it is being ended is closed', async () => {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  for (let i = 0; i < 20; i += 1) {
+    const client = connect((server.address() as AddressInfo).port, '127.0.0.1').resume();
+    client.on('error', () => {});
+    const [socket] = await once(server, 'connection');
+    socket.on('error', () => {});
+    const isClosed = once(socket, 'close');
+    // As after a response, and by a timer.
+    setImmediate(() => {
+      socket.end('x');
+      setTimeout(reset, 0, socket);
+    });
+    await isClosed;
+    client.destroy();
+  }
+  server.close();
+}, 20_000);
+
 it('small bodies are not counted twice, which would make room for others', () => {
-  const socket = { bytesRead: 0 };
+  const socket = { bytesRead: 0, readableLength: 0 };
   const connection = new Connection(socket as Socket, 'its network', new HttpLimits());
   for (let i = 0; i < 20; i += 1) {
     const req = { headBytes: 100, bodyBytes: 1_000, complete: true, headers: {} };
@@ -105,7 +147,7 @@ it('small bodies are not counted twice, which would make room for others', () =>
 it.each(['content-length', 'transfer-encoding'])(
   'bytes of a body with %s that came after its response are not held when all has come',
   (header) => {
-    const socket = { bytesRead: 0 };
+    const socket = { bytesRead: 0, readableLength: 0 };
     const connection = new Connection(socket as Socket, 'its network', new HttpLimits());
     const come = (bodyBytes: number, chunks: number, complete: boolean) => {
       const headers = { [header]: '' };

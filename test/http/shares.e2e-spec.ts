@@ -294,6 +294,14 @@ describe('turns', () => {
     expect(held.size).toBe(PLACES + 3);
   });
 
+  it('stay taken by all requests of a client that has left, until their handlers end', async () => {
+    await come(0, ['first', 'second']);
+    await until('both are in their handlers', () => held.size === 2);
+    connections.splice(0).forEach((connection) => connection.vanish());
+    await until('it is closed', async () => (await service.connections()) === 0);
+    expect(await inHandlers(service)).toBe(2);
+  });
+
   it('are taken by keys before their requests are handled too', async () => {
     const noted = (key: number, names: string[]) =>
       names.map((name) => keyed(`GET /noted/${name}`, keys[key]!)).join('');

@@ -292,6 +292,16 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
     expect(outputs.at(-1)).not.toMatch(FAILED);
   });
 
+  it('leaves a service its advisory locks at any time while roles.sql runs again', () => {
+    const roles = read('docs/roles.sql');
+    const places = [
+      'grant execute on function pg_try_advisory_xact_lock(integer, integer) to animals',
+      'revoke execute on function %s from public',
+    ].map((statement) => roles.indexOf(statement));
+    expect(places[0]).toBeGreaterThan(0);
+    expect(places[0]).toBeLessThan(places[1]!);
+  });
+
   it('creates the roles and the database again without a change', async () => {
     const settings = `select rolname, rolcanlogin, rolconnlimit, rolpassword, setconfig, datname, datacl, nspacl,
         datdba::regrole, roleid::regrole
