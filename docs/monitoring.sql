@@ -3,7 +3,7 @@
 -- On Citus, run it on each worker too, with PGOPTIONS='-c citus.override_table_visibility=off', which shows the shards. The
 -- coordinator shows zeros for distributed tables.
 
--- A locked table keeps only its own sizes from being shown.
+-- If a table is locked, only the query of sizes fails.
 set lock_timeout = '1s';
 
 -- Sessions, with the longest transaction first. The service's application_name is animal-store. A transaction that

@@ -78,7 +78,10 @@ with new as materialized (
     select request.*, known.*,
            case when known_id is null
              then pg_try_advisory_xact_lock(hashint8(api_key_id), hashtext(key))
-           end as is_free
+           end as is_free,
+           case when known_id is not null and current_setting('synchronous_standby_names') <> ''
+             then pg_logical_emit_message(true, 'animal-store', 'awaits earlier commits')
+           end as awaited
       from unnest($1::bigint[], $2::text[], $3::text[], $4::character varying[], $5::bigint[], $6::text[])
            with ordinality as request (api_key_id, key, body_hash, name, category_id, status, position)
       left join lateral (
@@ -309,7 +312,7 @@ with settings as materialized (
   select * from parts where definition is not null;
 
 -- First in each serving session, and when it proves that it responds: changes its settings, unless a pooler has it.
-select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' as "isReadOnly",
+select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' as "isReadOnly", pg_is_in_recovery() as "isStandby",
        (select count(set_config(name, value, false))
           from (select * from unnest($2::text[], $3::text[]) union all
                 select 'search_path', relnamespace::regnamespace || ', ' || current_setting('search_path')

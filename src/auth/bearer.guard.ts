@@ -7,7 +7,7 @@ import { ApiKeyVerifier, tokenOf } from './api-key-verifier.js';
 import type { BearerRequest } from './bearer.strategy.js';
 import { Public } from './public.decorator.js';
 
-/** Rejects requests without a valid API key, unless their controller is public. passport checks keys not remembered. */
+/** Rejects requests without a valid API key, but for those of {@link Public} handlers. passport checks keys not remembered. */
 @Injectable()
 export class BearerGuard extends AuthGuard('bearer') {
   constructor(
@@ -18,7 +18,8 @@ export class BearerGuard extends AuthGuard('bearer') {
   }
 
   override canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    if (context.getType() !== 'http' || this.reflector.get(Public, context.getClass())) {
+    const targets = [context.getHandler(), context.getClass()];
+    if (context.getType() !== 'http' || this.reflector.getAllAndOverride(Public, targets)) {
       return true;
     }
     const request = context.getArgByIndex<Request>(0);

@@ -55,6 +55,8 @@ export async function serve(): Promise<void> {
       }
     });
   } catch (error) {
+    // At the exit, lines that cannot be written would be tried forever.
+    await new Promise((resolve) => logger.flush(resolve));
     // On a first start, Ctrl-C also ends initdb, a child process. Errors that result from that are not reported.
     if (isServing || !stopping.signal.aborted) {
       throw error;
@@ -77,9 +79,12 @@ async function localKey(keys: ApiKeys): Promise<string> {
 async function serveWith(resources: Resources, key: string | undefined, stopping: AbortSignal) {
   const { environment, logger } = resources;
   const { NODE_ENV, HOST, PORT, METRICS_PORT, DRAIN_SECONDS, COMMIT } = environment;
-  process.once('uncaughtExceptionMonitor', (err) =>
-    logger.fatal({ err, reason: 'error' }, 'stopped'),
-  );
+  process.on('uncaughtException', (err) => {
+    logger.fatal({ err, reason: 'error' }, 'stopped');
+    console.error(err);
+    // At the exit, lines that cannot be written would be tried forever.
+    logger.flush(() => process.exit(1));
+  });
   // A mistake in one request, such as a promise that nothing awaits, does not end the others.
   process.on('unhandledRejection', (err) => logger.error({ err }, 'A promise was rejected'));
   const app = await createApp(resources);

@@ -71,9 +71,9 @@ export function hostsOf(url: string): string[] {
   return hosts?.split(',').map((host) => `${before}${host}${after}`) ?? [url];
 }
 
-/** The password of a URL that {@link DatabaseUrl} accepts, `undefined` if it has none. @throws if it is no URL. */
-export const passwordOf = (url: string): string | undefined =>
-  new Client({ connectionString: hostsOf(parsable(url))[0] }).password;
+/** The `user` and the `password`, if any, of a URL that {@link DatabaseUrl} accepts. @throws if it is no URL. */
+export const loginOf = (url: string): { user?: string; password?: string } =>
+  new Client({ connectionString: hostsOf(parsable(url))[0] });
 
 /**
  * Gives a URL the form that `URL` and pg read as it is meant. That of a Unix socket, `postgres://user@/database?host=/folder`,

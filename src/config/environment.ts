@@ -8,7 +8,7 @@ import leven from 'leven';
 import { OperatorError } from '../errors/operator-error.js';
 import { LOG_LEVELS, type LogLevel } from '../logging/logger.js';
 import { AllOf, MayBeOmitted, Satisfies, WholeNumber } from '../validation/decorators.js';
-import { DatabaseUrl, passwordOf } from './database-url.js';
+import { DatabaseUrl, loginOf } from './database-url.js';
 import { PROJECT_ROOT } from './project-root.js';
 
 const OneOf = (values: readonly string[]) =>
@@ -180,10 +180,11 @@ export function secretOf(name: string, variables: NodeJS.ProcessEnv): string | u
   return content;
 }
 
-/** The password of the URL in a file now, or `undefined` while somebody replaces the file. */
-export function passwordIn(file: string): string | undefined {
+/** The password of `user` in the URL in a file now; `undefined` if it is another user's, or somebody replaces the file. */
+export function passwordIn(file: string, user: string | undefined): string | undefined {
   try {
-    return passwordOf(readFileSync(file, 'utf8').trim());
+    const login = loginOf(readFileSync(file, 'utf8').trim());
+    return login.user === user ? login.password : undefined;
   } catch {
     return undefined;
   }
@@ -222,7 +223,9 @@ export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
   rule(isEmbedded && !!DATABASE_READ_URL, 'DATABASE_READ_URL', 'requires DATABASE_URL');
   rule(PORT !== 0 && PORT === METRICS_PORT, 'METRICS_PORT', 'must not be the same as PORT');
   // What it was to encrypt must not be sent in clear.
-  const isClear = [DATABASE_URL, DATABASE_READ_URL].some((url) => url && !/[?&]ssl/.test(url));
+  const isClear = [DATABASE_URL, DATABASE_READ_URL].some(
+    (url) => url && !/[?&]ssl(?:mode|rootcert|cert|key|negotiation=direct|=)/.test(url),
+  );
   const mustEncrypt = /^(require|verify)/.test(set['PGSSLMODE'] ?? '');
   const remedy = 'set the parameter sslmode of DATABASE_URL and DATABASE_READ_URL instead';
   rule(mustEncrypt && isClear, 'PGSSLMODE', `is ignored: ${remedy}`);

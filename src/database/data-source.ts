@@ -44,6 +44,7 @@ export function servingDataSource(
       timeout: DATABASE_LIMITS.connecting,
       settings: pooler === undefined ? requiredSettings(engine) : undefined,
       isForWrites: servers.length > 0,
+      isForExactReads: true,
       passwordFile,
     }),
     max: size,

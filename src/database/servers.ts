@@ -19,7 +19,7 @@ declare module 'pg' {
 }
 
 /** Changes the settings `$2` to `$3` and puts the migrations' schema first, unless a pooler's process id is not `$1`. */
-const OPEN = `select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' as "isReadOnly",
+const OPEN = `select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' as "isReadOnly", pg_is_in_recovery() as "isStandby",
        (select count(set_config(name, value, false))
           from (select * from unnest($2::text[], $3::text[]) union all
                 select 'search_path', relnamespace::regnamespace || ', ' || current_setting('search_path')
@@ -35,14 +35,17 @@ export interface Sessions {
   timeout: number;
   /** Settings of the sessions; missing if a pooler is expected. */
   settings?: Record<string, string>;
+  /** Whether a server that is read-only is refused. */
   isForWrites?: boolean;
+  /** Whether a standby is refused, whose reads may be stale, as that of an old primary behind a balancer. */
+  isForExactReads?: boolean;
   /** A file with a URL, whose password, when the session is opened, replaces that of {@link urls}. */
   passwordFile?: string;
 }
 
 /** How a pool opens its sessions. `onConnect` throws an OperatorError if there is a pooler that is not expected. */
 export function connectingTo(sessions: Sessions): PoolConfig & Pick<Sessions, 'isForWrites'> {
-  const { urls, timeout, settings, isForWrites, passwordFile } = sessions;
+  const { urls, timeout, settings, isForWrites, isForExactReads, passwordFile } = sessions;
   let current = 0;
   class ServerClient extends Client {
     private readonly server = current;
@@ -61,7 +64,7 @@ export function connectingTo(sessions: Sessions): PoolConfig & Pick<Sessions, 'i
       const known = this.password;
       if (passwordFile !== undefined) {
         // pg calls it when the server asks. Its types have it in the configuration only, where the URL overrides it.
-        Object.assign(this, { password: () => passwordIn(passwordFile) ?? known });
+        Object.assign(this, { password: () => passwordIn(passwordFile, this.user) ?? known });
       }
     }
 
@@ -94,16 +97,17 @@ export function connectingTo(sessions: Sessions): PoolConfig & Pick<Sessions, 'i
     const { rows } = await client.query(question).catch((cause: Error) => {
       throw new NoSessionError(cause);
     });
-    const [{ pid, isReadOnly }] = rows;
+    const [{ pid, isReadOnly, isStandby }] = rows;
     if (settings !== undefined && pid !== processID) {
       throw new OperatorError(
         `There is a pooler at ${host}:${port}, which shares sessions among its clients. ` +
           'Connect to PostgreSQL itself, or for DATABASE_URL set DATABASE_POOLER=transaction.',
       );
     }
-    if (isForWrites && isReadOnly) {
+    if ((isForWrites && isReadOnly) || (isForExactReads && isStandby)) {
       (client as ServerClient).leave();
-      throw new NoSessionError('The server is read-only', 'read_only');
+      const what = isStandby ? 'a standby' : 'read-only';
+      throw new NoSessionError(`The server is ${what}`, 'read_only');
     }
   };
   return { Client: ServerClient, onConnect, connectionTimeoutMillis: timeout, isForWrites };

@@ -144,10 +144,12 @@ export class Metrics implements OnModuleInit {
         0,
       );
     });
+    let expiring: Awaited<ReturnType<ApiKeyVerifier['expiring']>> = {};
     gauge(
       'api_key_expiry_timestamp_seconds',
       'When keys in use expire that do within 14 days, or did in the last day, by their id.',
-      () => inTime(verifier.expiring(), {}),
+      // What was known, if the database takes too long: an alert would end, and begin again.
+      async () => (expiring = await inTime(verifier.expiring(), expiring)),
       'key',
     );
   }

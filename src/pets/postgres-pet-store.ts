@@ -64,6 +64,9 @@ const IS_OLD = `created_at < now() - interval '24 hours'`;
  * its key; the body hash that the key was used with; whether an earlier request created the pet. The id is null if
  * another transaction records the key: the statement does not wait for it, but only tries the key's advisory lock. Of two
  * integers, it is never that of migrations, and keys with equal hashes only block each other for one API key.
+ *
+ * The session of the first request may have been ended while its commit waited for synchronous standbys. A commit waits
+ * for them, and so for all earlier ones, if the transaction has written something: a message, if it is not a pet.
  */
 const INSERT_PETS_ONCE = new Statement(
   'insert-pets-once',
@@ -72,7 +75,10 @@ const INSERT_PETS_ONCE = new Statement(
     select request.*, known.*,
            case when known_id is null
              then pg_try_advisory_xact_lock(hashint8(api_key_id), hashtext(key))
-           end as is_free
+           end as is_free,
+           case when known_id is not null and current_setting('synchronous_standby_names') <> ''
+             then pg_logical_emit_message(true, 'animal-store', 'awaits earlier commits')
+           end as awaited
       from unnest($1::bigint[], $2::text[], $3::text[], ${parametersFrom(4)})
            with ordinality as request (api_key_id, key, body_hash, ${COLUMNS}, position)
       left join lateral (

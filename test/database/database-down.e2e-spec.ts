@@ -211,6 +211,26 @@ describe('with a server of its own', () => {
     );
   });
 
+  it('acknowledges no pet that its synchronous standby does not have, also not by its Idempotency-Key', async () => {
+    const service = await startService({}, server.url);
+    const once = () => create(service).set('Idempotency-Key', 'awaited');
+    const waiting = `select from pg_stat_activity where wait_event = 'SyncRep'`;
+    await configure({ synchronous_standby_names: 'nobody' });
+    try {
+      await until('commits wait', async () => (await create(service)).status === 503);
+      expectUnavailable(await once());
+      await until('none waits', async () => (await query(server.url, waiting)).length === 0);
+      const [record] = await service.query(`select from idempotency_keys where key = 'awaited'`);
+      expect(record).toBeDefined();
+      expectUnavailable(await once());
+    } finally {
+      await configure({ synchronous_standby_names: '' });
+    }
+    await until('it is acknowledged', async () => (await once()).status === 201);
+    expect((await once()).headers['idempotent-replayed']).toBe('true');
+    await service.stop();
+  });
+
   describe('TLS with PostgreSQL', () => {
     let url: string;
     let folder: string;

@@ -32,12 +32,13 @@ async function rotate(password: string, write: (encoded: string) => string): Pro
 }
 
 const FORMS: ((password: string) => string)[] = [
-  (password) => `postgres://other:${password}@127.0.0.2:1/other\n`,
-  (password) => `postgres://u:${password}@a:1,b:2/x?target_session_attrs=read-write\r\n`,
-  (password) => `postgres://u:${password}@/x?host=/run/postgresql`,
-  (password) => `postgresql://u@h/x?password=${password}`,
+  (password) => `postgres://${roleOf(owner)}:${password}@127.0.0.2:1/other\n`,
+  (password) =>
+    `postgres://${roleOf(owner)}:${password}@a:1,b:2/x?target_session_attrs=read-write\r\n`,
+  (password) => `postgres://${roleOf(owner)}:${password}@/x?host=/run/postgresql`,
+  (password) => `postgresql://h/x?user=${roleOf(owner)}&password=${password}`,
   // As editors of Windows write it.
-  (password) => `\uFEFFpostgres://other:${password}@db/other\r\n`,
+  (password) => `\uFEFFpostgres://${roleOf(owner)}:${password}@db/other\r\n`,
 ];
 
 /** A session has little time to be opened, which a busy machine may exceed. With a wrong password, none ever is. */
@@ -69,11 +70,18 @@ it.each(['the primary', 'a standby'])(
   },
 );
 
-it('while the file is empty or missing, the password of the start is used', async () => {
+it('while the file is empty, or has the URL of another role, the password of the start is used', async () => {
   await rotate('kept', () => Object.assign(new URL(url), { password: 'kept' }).href);
   const environment = readEnvironment({ DATABASE_URL_FILE: file });
   const pool = standbyPool(environment.DATABASE_URL!, 1, file);
-  await writeFile(file, '');
-  await connects(() => pool.query('select 1'));
+  // Or it has another role's, until the process is restarted.
+  for (const content of ['', 'postgres://other:password@h/x']) {
+    await writeFile(file, content);
+    await query(
+      owner,
+      `select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = '${roleOf(owner)}'`,
+    );
+    await connects(() => pool.query('select 1'));
+  }
   await pool.end();
 });

@@ -3,6 +3,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { Client, type PoolClient } from 'pg';
 import { onDatabase } from '../../src/cli/command.js';
 import { readEnvironment } from '../../src/config/environment.js';
+import { servingDataSource } from '../../src/database/data-source.js';
 import { DATABASE_LIMITS } from '../../src/database/limits.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
 import { cursorAfter } from '../../src/listing/cursors.js';
@@ -103,6 +104,13 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
     cluster = await Cluster.start(2);
   });
   afterAll(() => cluster?.stop());
+
+  it('are not served by a standby to which DATABASE_URL leads, as after a failover that a balancer has not noticed', async () => {
+    const [{ url }] = cluster.standbys as [Postgres];
+    const source = servingDataSource(url, 2);
+    const because = 'read_only';
+    await expect(source.initialize()).rejects.toMatchObject({ because });
+  });
 
   it('and writes begin at the server that takes writes, though others are standbys or say nothing', async () => {
     const silent = createServer((socket) => socket.on('error', () => {}).resume());

@@ -34,6 +34,7 @@ import { IsInt, IsObject, IsString, Min, ValidateNested } from 'class-validator'
 import { json, type Response } from 'express';
 import { map } from 'rxjs';
 import { Column, Entity, PrimaryGeneratedColumn, Repository } from 'typeorm';
+import { Public } from '../../src/auth/public.decorator.js';
 import { ApiError, ERRORS } from '../../src/errors/api-error.js';
 import { NoSessionError } from '../../src/errors/database-error.js';
 import { BodyBytes } from '../../src/http/body.guard.js';
@@ -183,6 +184,12 @@ class BoxesController {
     throw new Error(SECRET);
   }
 
+  @Get('open')
+  @Public()
+  open() {
+    return { isOpen: true };
+  }
+
   @Get('bigint')
   bigint() {
     return { id: 9223372036854775807n, at: new Date(0) };
@@ -265,6 +272,11 @@ describe('a module that is added to the application', () => {
     expect(answer.body.message).toBe('The service failed; the fault is ours.');
     expect(JSON.stringify(answer.headers)).not.toContain('secret');
     expect(logged().map(({ level }) => level)).toEqual(['error', 'info']);
+  });
+
+  it('can have a handler that needs no API key', async () => {
+    await service.anonymous.get('/boxes/open').expect(200, { isOpen: true });
+    expectError(await service.anonymous.get('/boxes/bigint'), 401, 'missing_api_key');
   });
 
   it('may read bodies by a middleware of its own', async () => {

@@ -1,5 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import { networkInterfaces } from 'node:os';
+import { freePort } from '../../scripts/free-port.mjs';
 import { administerKeys } from '../../src/auth/api-keys.js';
 import { VERSION } from '../../src/config/project-root.js';
 import { Wire } from '../support/wire.js';
@@ -132,6 +133,24 @@ describe('a process', () => {
     const stopped = { level: 'fatal', msg: 'stopped', reason: 'error' };
     const last = linesOf(stdout).at(-1);
     expect([code, last]).toMatchObject([1, { ...stopped, err: { message: 'unforeseen' } }]);
+  });
+
+  it('ends after such an error also if its log cannot be written, which nobody has noticed before', async () => {
+    const raise = `process.on('SIGUSR2', () => { throw new Error('unforeseen'); })`;
+    const PORT = `${await freePort()}`;
+    const variables = {
+      ...production,
+      PORT,
+      LOG_LEVEL: 'fatal',
+      NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(raise)}`,
+    };
+    const command = 'exec "$0" dist/src/main.js serve > /dev/full';
+    const program = project.start('sh', ['-c', command, process.execPath], variables);
+    await until('it serves', () => isReady(`http://127.0.0.1:${PORT}`).catch(() => false));
+    expect(await program.end('SIGUSR2')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('unforeseen'),
+    });
   });
 
   it('logs an error of a promise that nothing awaits, and serves on', async () => {

@@ -1,5 +1,5 @@
 // Creates a pet for each line of rows.ndjson, with 16 workers. It may be killed at any time: start it again with the same
-// IMPORT within 24 hours, and every row still becomes one pet. A rate limit only makes it slower.
+// IMPORT and KEY within 24 hours, and every row still becomes one pet. A rate limit only makes it slower.
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { AnimalStore, type NewPet, parse, StoreError } from '@example/animal-store-client';
 

@@ -30,6 +30,7 @@ export async function abortable<Result>(
 /** Waits for milliseconds. */
 export const sleep = (ms: number, signal?: AbortSignal) =>
   abortable<void>(signal, (resolve) => {
-    const timer = setTimeout(resolve, ms);
+    // Beyond this, a timer would end at once.
+    const timer = setTimeout(resolve, Math.min(ms, 2 ** 31 - 1));
     return () => clearTimeout(timer);
   });

@@ -34,8 +34,8 @@ export interface CallOptions {
 
 export interface CreatePetOptions extends CallOptions {
   /**
-   * 1 to 255 visible ASCII characters; by default a random one. The same key and pet within 24 hours create nothing: keep
-   * one with your own record to repeat the call after a crash.
+   * 1 to 255 visible ASCII characters; by default a random one. The same key and pet with the same API key within 24 hours
+   * create nothing: keep one with your own record to repeat the call after a crash, or after it was cancelled.
    */
   idempotencyKey?: string | undefined;
 }
@@ -44,7 +44,7 @@ export interface AnimalStoreOptions {
   /**
    * Milliseconds for which a request is sent again; 30,000 by default, 0 for one attempt. An outage that is shorter is
    * survived. A call takes at most a tenth longer, an attempt at most 20 seconds. Rate limits are waited for in addition,
-   * at most 3 minutes for a call's first response other than 429, unless it is 0.
+   * at most 3 minutes for the server's first response other than 429, unless it is 0.
    */
   retryFor?: number;
   /** Called before each wait for another attempt, such as for a log. */
@@ -75,7 +75,8 @@ export class AnimalStore {
 
   /**
    * @param baseUrl http or https, up to and with `/v1`.
-   * @param apiKey the key, or a function that returns it before each attempt.
+   * @param apiKey the key, or a function that returns it: before each attempt, but once for a createPet, because the service
+   *   knows an Idempotency-Key of its API key.
    * @throws TypeError if the address or the key is none.
    */
   constructor(
@@ -84,8 +85,12 @@ export class AnimalStore {
     options: AnimalStoreOptions = {},
   ) {
     const { retryFor = 30_000, onRetry, onDeprecation = warn, fetch = globalThis.fetch } = options;
+    // The message has no address: it may have a password, or be the API key.
     if (!/^https?:/.test(baseUrl) || !URL.canParse(baseUrl)) {
-      throw new TypeError(`Not an http(s) address: ${baseUrl}`);
+      throw new TypeError('The first argument is not an http(s) address.');
+    }
+    if (new URL(baseUrl).username || new URL(baseUrl).password) {
+      throw new TypeError('The address has a user or a password, which fetch does not send.');
     }
     if (!apiKey) {
       throw new TypeError('An API key is missing.');
@@ -120,7 +125,7 @@ export class AnimalStore {
     if (typeof options !== 'object') {
       throw new TypeError('Use { idempotencyKey }.');
     }
-    const { idempotencyKey = randomKey() } = options;
+    const idempotencyKey = options.idempotencyKey ?? randomKey();
     const call = { operation: 'POST /pets', promised: 201, ...options, idempotencyKey };
     const { body, response } = await this.ask(call, isPet, (init) =>
       this.client.POST('/pets', { ...init, body: pet }),
@@ -139,6 +144,7 @@ export class AnimalStore {
     let { cursor } = query;
     let isOver = false;
     return walk(async () => {
+      options.signal?.throwIfAborted();
       if (isOver) {
         return { done: true, value: undefined };
       }
@@ -154,6 +160,7 @@ export class AnimalStore {
     const pages = this.pages(query, options);
     let pets: Pet[] = [];
     return walk(async () => {
+      options?.signal?.throwIfAborted();
       while (pets.length === 0) {
         const page = await pages.next();
         if (page.done) {
@@ -189,7 +196,8 @@ export class AnimalStore {
     if (link === undefined) {
       return { pets: body, cursor: undefined };
     }
-    const next = new URL(link, 'http://localhost').searchParams.get('cursor');
+    const base = 'http://localhost';
+    const next = URL.canParse(link, base) ? new URL(link, base).searchParams.get('cursor') : null;
     if (next === null || next === cursor) {
       throw errorOf(response, '', call);
     }

@@ -22,8 +22,9 @@ interface Waiter extends Visitor {
  * (draft-ietf-httpapi-ratelimit-headers-10): first one alone, because its response tells it.
  *
  * @param patience milliseconds for which a server that only sends 429 is waited for.
+ * @param attempt milliseconds that an attempt takes at most.
  */
-export function createGate(patience: number) {
+export function createGate(patience: number, attempt: number) {
   const waiting: Waiter[] = [];
   let timer: ReturnType<typeof setTimeout> | undefined;
   let closedUntil = 0;
@@ -32,13 +33,14 @@ export function createGate(patience: number) {
   let pace = 0;
   /** The last 429, and since when there was no other response. */
   let refusal: { error: StoreError; since: number } | undefined;
+  const isTooLong = () => refusal !== undefined && closedUntil > refusal.since + patience;
 
   function admit(): void {
     clearTimeout(timer);
     while (waiting.length > 0) {
       const now = performance.now();
       const opensAt = Math.max(closedUntil, passedAt + pace);
-      if (closedUntil > now && refusal && closedUntil > refusal.since + patience) {
+      if (closedUntil > now && refusal && isTooLong()) {
         const { error } = refusal;
         const retryAfter = Math.ceil((closedUntil - now) / 1000);
         const { fail, idempotencyKey } = waiting.shift()!;
@@ -70,21 +72,26 @@ export function createGate(patience: number) {
           // It may have passed.
           if (place >= 0) {
             waiting.splice(place, 1);
+            // The next one may pass, or the timer is not needed.
+            admit();
           }
         };
       }),
 
-    /** Notes a 429 whose reset is so many milliseconds away. */
-    close(error: StoreError, wait: number): void {
+    /** Notes a 429 whose reset is so many milliseconds away. @returns whether that is too long to be waited for. */
+    close(error: StoreError, wait: number): boolean {
       const now = performance.now();
+      // Otherwise, nothing has been sent for a while: the server may have had other responses.
+      const isSame = refusal !== undefined && now < closedUntil + attempt;
       closedUntil = Math.max(closedUntil, now + wait);
-      refusal = { error, since: refusal?.since ?? now };
+      refusal = { error, since: isSame ? refusal!.since : now };
       pace = Math.min(patience, FIRST_PACE);
       admit();
+      return isTooLong();
     },
 
     /** Notes any other response. */
-    note({ headers }: Response): void {
+    note({ headers, ok }: Response): void {
       // Until then, it is a response to an earlier request.
       if (performance.now() >= closedUntil) {
         refusal = undefined;
@@ -92,8 +99,11 @@ export function createGate(patience: number) {
       if (pace > 0) {
         const limit = /;\s*r=(\d+)[^,]*;\s*t=(\d+)/.exec(headers.get('RateLimit') ?? '');
         const [, requests = 0, seconds = 0] = limit ?? [];
-        // If nobody waits, the limit suffices.
-        pace = waiting.length && Math.min(patience, (1000 * +seconds) / (+requests + 1));
+        // An error without it may be a proxy's, whose server must not get all calls at once.
+        if (limit !== null || ok) {
+          // If nobody waits, the limit suffices.
+          pace = waiting.length && Math.min(patience, (1000 * +seconds) / (+requests + 1));
+        }
         admit();
       }
     },

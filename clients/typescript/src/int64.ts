@@ -23,8 +23,10 @@ export function parse(json: string): unknown {
 
 /** Writes JSON, in which bigints are numbers with all their digits; JSON.stringify would throw a TypeError. */
 export function stringify(value: unknown): string {
-  const marked = JSON.stringify(value, (_key, field) =>
-    typeof field === 'bigint' ? `\0${field}` : field,
-  );
+  // As it was before a `toJSON` of bigints, which applications define.
+  const marked = JSON.stringify(value, function (this: Record<string, unknown>, key, field) {
+    const own = this[key];
+    return typeof own === 'bigint' ? `\0${own}` : field;
+  });
   return marked.replace(MARKED, '$1');
 }

@@ -94,7 +94,7 @@ export function rootOf(error: unknown): {
 
 /** The error of an attempt without a response. */
 export function noResponse(cause: unknown, sent: Sent): StoreError {
-  const { name, message, code = name } = rootOf(cause);
-  const what = `No response: ${code} ${message}`;
+  const { name, message, code } = rootOf(cause);
+  const what = `No response: ${typeof code === 'string' ? code : name} ${message}`;
   return new StoreError({ ...sent, code: 'no_response', message: what, cause });
 }

@@ -11,14 +11,14 @@ const ATTEMPT_TIMEOUT = 20_000;
 /** Milliseconds of the first and of the longest backoff. */
 const BACKOFF = { first: 500, longest: 5_000 };
 
-/** Milliseconds for which a call waits, from its first 429 on: the service's limit resets within a minute. */
+/** Milliseconds for which a server that only sends 429 is waited for: the service's limit resets within a minute. */
 const PATIENCE = 180_000;
 
 /** What `fetch` throws if the network fails. Whatever else it throws is a mistake in a program. */
 const FAILURE = /^(Type|Timeout|Network|Abort)Error$/;
 
 /** Codes of OpenSSL and Node: the server is another one, or not trusted. No later attempt changes that. */
-const NOT_TRUSTED = /CERT|SSL|TLS|SIGNATURE|UNABLE_TO|HOSTNAME|EPROTO/;
+const NOT_TRUSTED = /CERT|SIGNATURE|UNABLE_TO|HOSTNAME|WRONG_VERSION|PACKET_LENGTH|EPROTO/;
 
 /** A request that is about to be sent again. */
 export interface Retry {
@@ -32,7 +32,7 @@ export interface Retry {
 }
 
 export interface TransportOptions {
-  /** Called before each attempt. */
+  /** Called before each attempt, or once for a call with an Idempotency-Key. */
   apiKey: () => string | Promise<string>;
   /** Milliseconds. */
   retryFor: number;
@@ -55,11 +55,11 @@ export interface Call extends Omit<Visitor, 'order'> {
  */
 export function createTransport(options: TransportOptions) {
   const { apiKey, retryFor, onRetry, onResponse, fetch } = options;
-  if (!(retryFor >= 0)) {
+  if (typeof retryFor !== 'number' || !(retryFor >= 0)) {
     throw new RangeError('retryFor must be milliseconds, 0 or more.');
   }
   const patience = retryFor === 0 ? 0 : PATIENCE;
-  const gate = createGate(patience);
+  const gate = createGate(patience, ATTEMPT_TIMEOUT);
   let calls = 0;
 
   /**
@@ -75,7 +75,9 @@ export function createTransport(options: TransportOptions) {
     const { signal, operation } = call;
     const visitor = { ...call, order: (calls += 1) };
     let end = performance.now() + retryFor;
-    let patientUntil: number | undefined;
+    let first: ReturnType<typeof apiKey> | undefined;
+    // The service knows an Idempotency-Key of its API key: with another one, a second pet would be created.
+    const keyOf = call.idempotencyKey === undefined ? apiKey : () => (first ??= apiKey());
     for (let attempt = 1, backoff = BACKOFF.first; ; attempt += 1) {
       const cameAt = performance.now();
       await gate.enter(visitor);
@@ -84,8 +86,10 @@ export function createTransport(options: TransportOptions) {
       const isLast = rest <= 0;
       const limit = Math.min(isLast ? retryFor / 10 || ATTEMPT_TIMEOUT : rest, ATTEMPT_TIMEOUT);
       try {
-        return await attemptWithin(limit, request, call);
+        return await attemptWithin(limit, request, call, keyOf);
       } catch (error) {
+        // Its reason may be the error of another call.
+        signal?.throwIfAborted();
         if (!(error instanceof StoreError) || !isWorthRetrying(error)) {
           throw error;
         }
@@ -96,9 +100,7 @@ export function createTransport(options: TransportOptions) {
         const isLimit = error.status === 429;
         let isOver = isLast || (retryAfter > 0 && now + retryAfter > end);
         if (isLimit) {
-          gate.close(error, wait);
-          patientUntil ??= now + patience;
-          isOver = now + wait > patientUntil;
+          isOver = gate.close(error, wait);
         } else {
           wait = Math.min(wait, Math.max(0, end - now));
         }
@@ -114,7 +116,7 @@ export function createTransport(options: TransportOptions) {
   }
 
   /** @param limit milliseconds. */
-  const attemptWithin = (limit: number, request: Request, call: Call) =>
+  const attemptWithin = (limit: number, request: Request, call: Call, keyOf: typeof apiKey) =>
     abortable<Response>(call.signal, (resolve, reject) => {
       const controller = new AbortController();
       const late = () => {
@@ -124,7 +126,7 @@ export function createTransport(options: TransportOptions) {
         reject(noResponse(reason, call));
       };
       const timer = setTimeout(late, Math.ceil(limit));
-      const exchange = exchangeOnce(request, call, controller.signal);
+      const exchange = exchangeOnce(request, call, keyOf, controller.signal);
       const over = () => clearTimeout(timer);
       exchange.then(resolve, reject).finally(over);
       return () => {
@@ -134,9 +136,15 @@ export function createTransport(options: TransportOptions) {
     });
 
   /** @throws StoreError if the response is not the promised one, or there is none. */
-  async function exchangeOnce(request: Request, call: Call, signal: AbortSignal) {
+  async function exchangeOnce(
+    request: Request,
+    call: Call,
+    keyOf: typeof apiKey,
+    signal: AbortSignal,
+  ) {
     const sent = request.clone();
-    const key = await apiKey();
+    const key = await keyOf();
+    signal.throwIfAborted();
     // Fetch would put it in the message of its error.
     if (!/^[!-~]+$/.test(key)) {
       throw new TypeError('The API key is not visible ASCII.');
@@ -161,7 +169,8 @@ export function createTransport(options: TransportOptions) {
     if (status !== call.promised || response.redirected) {
       throw errorOf(response, text, call);
     }
-    return new Response(text, response);
+    // Not its status text, which may have characters that a Response may not.
+    return new Response(text, { status, headers: response.headers });
   }
 
   return send;

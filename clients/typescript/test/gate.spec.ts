@@ -130,6 +130,78 @@ describe('the gate that the calls of a client share', () => {
     expect(performance.now() - start).toBe(0);
   });
 
+  it('is left by no call because the server refuses one now and then, while it serves others', async () => {
+    respond = () =>
+      sent.length <= 4
+        ? refuse(60)
+        : sent.length === 7
+          ? refuse(5)
+          : new Response('[]', { headers: headersOf(0, 100) });
+    open();
+    const calls = Promise.all(Array.from({ length: 4 }, (_, call) => send(call)));
+    await clock.tickAsync(900_000);
+    expect((await calls).map(({ status }) => status)).toEqual(Array(4).fill(200));
+    // Longer than a server that only refuses would be waited for.
+    expect(sent[6]![1]).toBeGreaterThan(180_000);
+  });
+
+  it('does not count the time in which nothing was sent as one of refusals', async () => {
+    const refusals = [10, 60];
+    respond = () => (refusals.length > 0 ? refuse(refusals.shift()!) : new Response('[]'));
+    open();
+    const controller = new AbortController();
+    const first = send(0, { signal: controller.signal });
+    await clock.tickAsync(5_000);
+    controller.abort();
+    await first;
+    await clock.tickAsync(600_000);
+    const second = send(1);
+    await clock.tickAsync(100_000);
+    expect(await second).toMatchObject({ status: 200 });
+  });
+
+  it("does not let all pass at once after a proxy's error", async () => {
+    respond = () =>
+      sent.length <= 5
+        ? refuse(60)
+        : sent.length === 6
+          ? new Response('', { status: 502 })
+          : new Response('[]', { headers: headersOf(9, 10) });
+    open(30_000);
+    const calls = Promise.all(Array.from({ length: 5 }, (_, call) => send(call)));
+    await clock.tickAsync(200_000);
+    expect((await calls).map(({ status }) => status)).toEqual(Array(5).fill(200));
+    const later = sent.slice(5).map(([, at]) => at);
+    expect(later[1]! - later[0]!).toBeGreaterThanOrEqual(4_999);
+  });
+
+  it('is not closed by a call that is cancelled with the error of another one', async () => {
+    respond = () => refuse(60);
+    open(0);
+    const reason = await send(0);
+    open();
+    const controller = new AbortController();
+    respond = () => new Promise(() => {}) as never;
+    const cancelled = send(1, { signal: controller.signal });
+    await clock.tickAsync(1);
+    controller.abort(reason);
+    expect(await cancelled).toBe(reason);
+    respond = () => new Response('[]');
+    expect(await send(2)).toMatchObject({ status: 200 });
+    expect(sent[1]![1]).toBeLessThan(1_000);
+  });
+
+  it('leaves no timer when the only call that waits is cancelled', async () => {
+    respond = () => refuse(60);
+    open();
+    const controller = new AbortController();
+    const call = send(0, { signal: controller.signal });
+    await clock.tickAsync(1_000);
+    controller.abort();
+    await call;
+    expect(clock.countTimers()).toBe(0);
+  });
+
   it('loses the place of a call that is cancelled, and no other', async () => {
     respond = () => (sent.length <= 3 ? refuse(60) : new Response('[]', { headers: headersOf(9, 10) })); // prettier-ignore
     open();

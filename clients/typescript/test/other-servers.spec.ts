@@ -246,6 +246,20 @@ describe('a signal', () => {
     expect(server.received).toHaveLength(1);
   });
 
+  it('ends a list amid a page', async () => {
+    server.respond = (response) => json(response, 200, [REX, { ...REX, id: 2 }]);
+    const controller = new AbortController();
+    const read: bigint[] = [];
+    const reading = async () => {
+      for await (const { id } of open().listPets({}, { signal: controller.signal })) {
+        read.push(id);
+        controller.abort(reason);
+      }
+    };
+    expect(await errorOf(reading())).toBe(reason);
+    expect(read).toEqual([1n]);
+  });
+
   it('ends a call whose key is never there, or whose fetch does not know signals', async () => {
     for (const store of [
       open({}, () => new Promise(() => {})),
@@ -385,13 +399,49 @@ describe('a client', () => {
     },
   );
 
-  it('asks for the key before each attempt', async () => {
-    const keys = ['first', 'second'];
-    server.respond = (response) =>
-      server.received.length === 1 ? error(response, 503, 'unavailable') : json(response, 201, REX);
-    expect(await open({}, async () => keys.shift()).createPet(NEW_PET)).toEqual(PET);
-    const sent = server.received.map(({ headers }) => headers.authorization);
-    expect(sent).toEqual(['Bearer first', 'Bearer second']);
+  it.each(['getPet', 'createPet'])(
+    'asks for the API key before each attempt of getPet, and once for createPet, whose Idempotency-Key belongs to it: %s',
+    async (call) => {
+      const keys = ['first', 'second'];
+      const [second, status] = call === 'getPet' ? ['second', 200] : ['first', 201];
+      server.respond = (response) =>
+        server.received.length === 1
+          ? error(response, 503, 'unavailable')
+          : json(response, status as number, REX);
+      const store = open({ onDeprecation: () => {} }, async () => keys.shift());
+      const called = call === 'getPet' ? store.getPet(1n) : store.createPet(NEW_PET);
+      expect(await called).toEqual(PET);
+      const sent = server.received.map(({ headers }) => headers.authorization);
+      expect(sent).toEqual(['Bearer first', `Bearer ${second}`]);
+    },
+  );
+
+  it('sends an Idempotency-Key also if a program passes null', async () => {
+    server.respond = (response) => json(response, 201, REX);
+    await open().createPet(NEW_PET, { idempotencyKey: null });
+    expect(server.received[0]!.headers['idempotency-key']).toMatch(/^\d+-\d+$/);
+  });
+
+  it('prints no password of the address, nor a key that is passed in its place', () => {
+    for (const address of ['http://user:secret@shop.example/v1', 'secret']) {
+      const make = () => new AnimalStore(address, 'key');
+      expect(make).toThrow(TypeError);
+      expect(make).not.toThrow(/secret/);
+    }
+  });
+
+  it('has the pet of a response whose status text has any characters', async () => {
+    const fetch = async () =>
+      Object.defineProperty(new Response(JSON.stringify(REX), { status: 201 }), 'statusText', {
+        value: 'Créé ✓',
+      });
+    expect(await open({ fetch }).createPet(NEW_PET)).toEqual(PET);
+  });
+
+  it('takes a Link that is no address for a response that is not promised', async () => {
+    const Link = '<http://[>; rel="next"';
+    server.respond = (response) => json(response, 200, [REX], { Link });
+    expect(await errorOf(open().listPets().next())).toBeInstanceOf(StoreError);
   });
 
   it('tells of each retry, and names itself', async () => {
@@ -452,6 +502,23 @@ describe('a client', () => {
 });
 
 describe('JSON of the client', () => {
+  it.each([String, Number])(
+    'keeps every digit in a program in which bigints have a toJSON, with %p',
+    (convert) => {
+      const prototype = BigInt.prototype as { toJSON?: () => unknown };
+      prototype.toJSON = function (this: bigint) {
+        return convert(this);
+      };
+      try {
+        expect(stringify({ id: 2n ** 53n + 1n, all: [1n] })).toBe(
+          '{"id":9007199254740993,"all":[1]}',
+        );
+      } finally {
+        delete prototype.toJSON;
+      }
+    },
+  );
+
   it.each([0n, -1n, 9007199254740993n, 2n ** 63n - 1n, -(2n ** 63n)])(
     'keeps every digit: %s',
     (id) => {

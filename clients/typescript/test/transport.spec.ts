@@ -91,7 +91,19 @@ describe('the retries of the TypeScript client', () => {
     expect(took).toBeLessThanOrEqual(1.1 * RETRY_FOR + 3);
   });
 
-  it('need a number as retryFor', () => expect(() => open(fetch, NaN)).toThrow(RangeError));
+  it.each([NaN, '30000'])('need a number as retryFor, not %j', (retryFor) =>
+    expect(() => open(fetch, retryFor as number)).toThrow(RangeError),
+  );
+
+  it('wait, and do not ask without pause, if Retry-After is longer than a timer may be', async () => {
+    const fetch = jest.fn(
+      async () => new Response('', { status: 503, headers: { 'Retry-After': '3000000' } }),
+    );
+    const call = { operation: 'GET /pets', promised: 200 };
+    void open(fetch, Infinity)(new Request('http://127.0.0.1/pets'), call);
+    await clock.tickAsync(90_000);
+    expect(fetch).toHaveBeenCalledTimes(1);
+  });
 
   it('wait for an exponential backoff with jitter, up to 5 and 10 seconds', async () => {
     const runs = [await send(() => unavailable, 60_000), await send(() => broken, 60_000)];
