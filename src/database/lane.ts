@@ -68,7 +68,7 @@ export class Lane<Request, Result> {
 
   /** @param deadline by `performance.now()`. @throws ApiError `unavailable` if it is over before, and what `run` throws. */
   ask(request: Request, deadline: number): Promise<Result> {
-    // It waited for its turn until then, and not for the database.
+    // It waited for its turn or its key until then.
     if (deadline <= performance.now()) {
       return Promise.reject(overloaded('overdue'));
     }

@@ -70,9 +70,9 @@ export class BodyGuard implements CanActivate {
         request.res!.writeContinue();
       }
       if (isForm) {
-        // A response that has begun stays as it is: to destroy it would take it from the client.
+        // A response that has ended stays as it is: to destroy it would take it from the client.
         request.onBodyError = (error) =>
-          request.res!.headersSent || this.errors.catch(error, context);
+          request.res!.writableEnded || this.errors.catch(error, context);
       } else {
         request.body = parseJson(await readBody(request, limits), limits);
       }

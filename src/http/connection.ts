@@ -21,7 +21,7 @@ export class Connection {
   latest?: Response = undefined;
   /** Requests that came after the last one, and are not handled. */
   excess = 0;
-  /** When the request came with which it moved to the end of the order in which connections were last used. */
+  /** `performance.now()` when it moved to the end of the order in which connections were last used. */
   movedAt = 0;
   /** The bytes that its client had received when that was last known to grow, and `performance.now()` then. */
   received = 0;

@@ -29,7 +29,7 @@ export interface Readers {
  * flood, the connections of its network are read in turns, and new ones after them.
  */
 export class Connections {
-  /** In the order in which they were last used, by the second: to move one for each request takes 1 % of a list's time. */
+  /** In the order in which they were last used, by the second: to move one each time takes 1 % of a list's time. */
   private readonly bySocket = new Map<Socket, Connection>();
   private readonly withoutRequest = new Set<Connection>();
   /** Requests without a complete response. */
@@ -80,11 +80,7 @@ export class Connections {
   /** A request has come on an open connection. @returns whether it is to be handled. */
   take(response: Response, connection: Connection): boolean {
     const { socket } = connection;
-    const { receivedAt } = response.req;
-    if (receivedAt > connection.movedAt + 1000 && this.bySocket.delete(socket)) {
-      this.bySocket.set(socket, connection);
-      connection.movedAt = receivedAt;
-    }
+    this.noteUse(connection, response.req.receivedAt);
     connection.take(response);
     if (this.isStopping) {
       connection.stop();
@@ -168,9 +164,19 @@ export class Connections {
     connection.remove(response);
     this.pending -= 1;
     response.noteClosed();
+    this.noteUse(connection, performance.now());
     // Its header may have said that the connection stays open.
     if (this.isStopping && open.length === 0) {
       socket.destroySoon();
+    }
+  }
+
+  /** @param now `performance.now()`, or when the request came. */
+  private noteUse(connection: Connection, now: number): void {
+    const { socket, movedAt } = connection;
+    if (now > movedAt + 1000 && this.bySocket.delete(socket)) {
+      this.bySocket.set(socket, connection);
+      connection.movedAt = now;
     }
   }
 

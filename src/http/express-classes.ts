@@ -106,7 +106,7 @@ export class Response extends ExpressResponse {
   /** Nest's filter, or the pipeline of a stream, when the rest of it cannot be had or sent. */
   override destroy(error?: NodeJS.ErrnoException): this {
     // From Node 24 on, Node does so with those that wait for others, if the client leaves: their handlers still work.
-    if (error?.code !== 'ECONNRESET') {
+    if (error?.code !== 'ECONNRESET' || !this.req.socket.destroyed) {
       this.noteEnded();
       // While it waits for others, Node from 24 on would forget it, and never send those behind it.
       this.once('socket', (socket: Socket) => socket.destroy(error));

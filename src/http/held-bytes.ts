@@ -116,7 +116,7 @@ export class HeldBytes {
   }
 }
 
-/** The system refuses to reset a connection that is being ended, and Node would then keep its descriptor. */
+/** libuv refuses to reset a connection that is being ended, and Node would then keep its descriptor. */
 export function reset(socket: Socket): void {
   if (socket.writableEnded && !socket.writableFinished && socket.writableLength === 0) {
     socket.once('finish', () => socket.resetAndDestroy());

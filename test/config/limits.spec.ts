@@ -164,6 +164,7 @@ const FIGURES: Record<string, string[]> = {
   ],
   '.env.example': [`Default: ${seconds(limits.keepAliveTimeout)}.`],
   'docs/reliability.md': [
+    `If over ${figure(limits.backlog)} connections are opened at once`,
     `after ${seconds(limits.socketTimeout)} to ${seconds(3 * limits.socketTimeout)} seconds without reading its response`,
   ],
 };

@@ -1,9 +1,10 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import { connect, type Socket } from 'node:net';
-import { PassThrough } from 'node:stream';
+import { PassThrough, pipeline } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
-import { Controller, Get, Module, StreamableFile } from '@nestjs/common';
+import { Controller, Get, Module, Res, StreamableFile } from '@nestjs/common';
+import type { Response } from 'express';
 import { HttpAdapterHost } from '@nestjs/core';
 import { expectError } from '../support/answers.js';
 import { held, HeldModule } from '../support/held-requests.js';
@@ -227,6 +228,11 @@ describe('behind a request whose handler has not ended,', () => {
     read() {
       return new StreamableFile(source);
     }
+
+    @Get('piped')
+    pipe(@Res() response: Response) {
+      pipeline(source, response, () => {});
+    }
   }
   @Module({ controllers: [StreamController], imports: [HeldModule] })
   class StreamModule {}
@@ -234,18 +240,22 @@ describe('behind a request whose handler has not ended,', () => {
   const authorized = (line: string, ...headers: string[]) =>
     request(line, [`Authorization: Bearer ${service.key}`, ...headers]);
 
-  it('a response that fails ends the connection in its turn', async () => {
-    source = new PassThrough();
-    const connection = await RawConnection.open(service.port);
-    connection.send(authorized('GET /held/first') + authorized('GET /stream') + LIVE);
-    source.write('begun');
-    await until('it is read', () => source.readableFlowing === true);
-    source.destroy(new Error('The rest is lost.'));
-    await until('the first one is in its handler', () => held.has('first'));
-    held.get('first')!();
-    expect((await connection.answer()).status).toBe(200);
-    expect(await connection.rest()).not.toContain('live');
-  });
+  it.each(['', '/piped'])(
+    'a response that fails ends the connection in its turn: /stream%s',
+    async (path) => {
+      source = new PassThrough();
+      const connection = await RawConnection.open(service.port);
+      connection.send(authorized('GET /held/first') + authorized(`GET /stream${path}`) + LIVE);
+      source.write('begun');
+      await until('it is read', () => source.readableFlowing === true);
+      // As a broken connection from which it came.
+      source.destroy(Object.assign(new Error('The rest is lost.'), { code: 'ECONNRESET' }));
+      await until('the first one is in its handler', () => held.has('first'));
+      held.get('first')!();
+      expect((await connection.answer()).status).toBe(200);
+      expect(await connection.rest()).not.toContain('live');
+    },
+  );
 
   it('a response reaches its client, though the rest of its form is malformed', async () => {
     const connection = await RawConnection.open(service.port);

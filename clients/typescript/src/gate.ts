@@ -103,6 +103,8 @@ export function createGate(patience: number, attempt: number) {
         if (limit !== null || ok) {
           // If nobody waits, the limit suffices.
           pace = waiting.length && Math.min(patience, (1000 * +seconds) / (+requests + 1));
+        } else {
+          pace = Math.min(pace, FIRST_PACE);
         }
         admit();
       }

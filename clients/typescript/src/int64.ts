@@ -25,7 +25,7 @@ export function parse(json: string): unknown {
 export function stringify(value: unknown): string {
   // As it was before a `toJSON` of bigints, which applications define.
   const marked = JSON.stringify(value, function (this: Record<string, unknown>, key, field) {
-    const own = this[key];
+    const own = typeof field === 'bigint' ? field : this[key];
     return typeof own === 'bigint' ? `\0${own}` : field;
   });
   return marked.replace(MARKED, '$1');

@@ -502,6 +502,9 @@ describe('a client', () => {
 });
 
 describe('JSON of the client', () => {
+  it('has the digits of a bigint that an object is in JSON', () =>
+    expect(stringify({ id: { toJSON: () => 2n ** 53n + 1n } })).toBe('{"id":9007199254740993}'));
+
   it.each([String, Number])(
     'keeps every digit in a program in which bigints have a toJSON, with %p',
     (convert) => {
