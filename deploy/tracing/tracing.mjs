@@ -9,9 +9,11 @@ const sdk = new NodeSDK({
   logRecordProcessors: [],
   instrumentations: [
     new HttpInstrumentation({
-      ignoreIncomingRequestHook: ({ url }) => url.startsWith('/health/'),
+      ignoreIncomingRequestHook: ({ url }) => url.startsWith('/health/') || url === '/metrics',
       // Named after the operation's pattern, such as GET /v1/pets/:petId.
       applyCustomAttributesOnSpan: (span, request) => {
+        // A client may put its key there by mistake. The log does not have queries, either.
+        span.setAttribute('url.query', '');
         if (request.route !== undefined) {
           span.updateName(`${request.method} ${request.route.path}`);
           span.setAttribute('http.route', request.route.path);

@@ -42,7 +42,7 @@ const CALLER = '00f067aa0ba902b7';
         `Authorization: Bearer ${key}`,
         `traceparent: 00-${digit.repeat(32)}-${CALLER}-01`,
       ]);
-    connection.send(get('/1', 'a'));
+    connection.send(get('/1?key=needle', 'a'));
     await connection.answer();
     // In one packet: they share a statement.
     connection.send(get('', 'b') + get('', 'c'));
@@ -51,6 +51,7 @@ const CALLER = '00f067aa0ba902b7';
     connection.vanish();
     // It sends the last spans before it ends.
     expect((await program.end('SIGTERM')).code).toBe(0);
+    expect(JSON.stringify(spans)).not.toContain('needle');
     const servers = spans.filter(({ name }) => name.startsWith('GET'));
     const nameOf = (parent: string) => servers.find(({ spanId }) => spanId === parent)?.name;
     const seen = spans.map(({ traceId, name, parentSpanId }) =>
