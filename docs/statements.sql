@@ -312,7 +312,8 @@ with settings as materialized (
   select * from parts where definition is not null;
 
 -- First in each serving session, and when it proves that it responds: changes its settings, unless a pooler has it.
-select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' as "isReadOnly", pg_is_in_recovery() as "isStandby",
+select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' as "isReadOnly",
+       pg_is_in_recovery() as "isStandby",
        (select count(set_config(name, value, false))
           from (select * from unnest($2::text[], $3::text[]) union all
                 select 'search_path', relnamespace::regnamespace || ', ' || current_setting('search_path')

@@ -7,14 +7,15 @@ import {
 } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { DATABASE_LIMITS } from './limits.js';
+import type { Sessions } from './servers.js';
 import { run, type SessionSource, Statement, withSession } from './statement.js';
 
 export interface ServingPoolConfig extends PoolConfig {
   /** Milliseconds; {@link DATABASE_LIMITS} has the defaults. */
   use?: number;
   waiting?: number;
-  /** Whether `onConnect` throws if the server is read-only. */
-  isForWrites?: boolean;
+  /** Which servers `onConnect` accepts. */
+  target?: Sessions['target'];
 }
 
 /**
@@ -176,7 +177,7 @@ export class ServingPool extends Pool {
 
   /** Called if the server is read-only. Of several servers, the one that accepts writes replaces it. */
   leaveReadOnly(): void {
-    if (this.config.isForWrites) {
+    if (this.config.target === 'read-write') {
       this.checkIdle();
     }
   }

@@ -19,7 +19,8 @@ declare module 'pg' {
 }
 
 /** Changes the settings `$2` to `$3` and puts the migrations' schema first, unless a pooler's process id is not `$1`. */
-const OPEN = `select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' as "isReadOnly", pg_is_in_recovery() as "isStandby",
+const OPEN = `select pg_backend_pid() as pid, current_setting('transaction_read_only') = 'on' as "isReadOnly",
+       pg_is_in_recovery() as "isStandby",
        (select count(set_config(name, value, false))
           from (select * from unnest($2::text[], $3::text[]) union all
                 select 'search_path', relnamespace::regnamespace || ', ' || current_setting('search_path')
@@ -35,17 +36,18 @@ export interface Sessions {
   timeout: number;
   /** Settings of the sessions; missing if a pooler is expected. */
   settings?: Record<string, string>;
-  /** Whether a server that is read-only is refused. */
-  isForWrites?: boolean;
-  /** Whether a standby is refused, whose reads may be stale, as that of an old primary behind a balancer. */
-  isForExactReads?: boolean;
+  /**
+   * As libpq's `target_session_attrs`: a standby is refused, whose reads may be stale, as those of an old primary behind a
+   * balancer; with `read-write`, also a server that is read-only. Any server without this.
+   */
+  target?: 'primary' | 'read-write';
   /** A file with a URL, whose password, when the session is opened, replaces that of {@link urls}. */
   passwordFile?: string;
 }
 
 /** How a pool opens its sessions. `onConnect` throws an OperatorError if there is a pooler that is not expected. */
-export function connectingTo(sessions: Sessions): PoolConfig & Pick<Sessions, 'isForWrites'> {
-  const { urls, timeout, settings, isForWrites, isForExactReads, passwordFile } = sessions;
+export function connectingTo(sessions: Sessions): PoolConfig & Pick<Sessions, 'target'> {
+  const { urls, timeout, settings, target, passwordFile } = sessions;
   let current = 0;
   class ServerClient extends Client {
     private readonly server = current;
@@ -104,13 +106,13 @@ export function connectingTo(sessions: Sessions): PoolConfig & Pick<Sessions, 'i
           'Connect to PostgreSQL itself, or for DATABASE_URL set DATABASE_POOLER=transaction.',
       );
     }
-    if ((isForWrites && isReadOnly) || (isForExactReads && isStandby)) {
+    if (target === 'read-write' ? isReadOnly : target === 'primary' && isStandby) {
       (client as ServerClient).leave();
       const what = isStandby ? 'a standby' : 'read-only';
       throw new NoSessionError(`The server is ${what}`, 'read_only');
     }
   };
-  return { Client: ServerClient, onConnect, connectionTimeoutMillis: timeout, isForWrites };
+  return { Client: ServerClient, onConnect, connectionTimeoutMillis: timeout, target };
 }
 
 /** A URL for each server of a libpq URL with `target_session_attrs=read-write` (PostgreSQL, section 34.1.1.3); else none. */
@@ -124,7 +126,7 @@ export const writableOf = (servers: string[]): Promise<string> =>
   Promise.any(
     servers.map(async (url) => {
       const timeout = DATABASE_LIMITS.choosing;
-      const pool = new Pool(connectingTo({ urls: [url], timeout, isForWrites: true }));
+      const pool = new Pool(connectingTo({ urls: [url], timeout, target: 'read-write' }));
       (await pool.on('error', () => {}).connect()).release(true);
       return url;
     }),

@@ -114,8 +114,8 @@ export class Gate implements Arrivals {
    * with n queues, up to about ln(n) times as many places are taken as {@link HttpLimits.places}.
    *
    * @param rows that the request asks for.
-   * @throws ApiError `unavailable` if its key has its share of all requests, and as many as are left; while it waits, if the deadline is over,
-   *   or if its key has most when one below its share comes.
+   * @throws ApiError `unavailable` if its key has its share of all requests, and as many as are left; while it waits, if
+   *   the deadline is over, or if its key has most when one below its share comes.
    */
   admit(response: Response, keyId: string, operation: unknown, rows: number): true | Promise<true> {
     const caller = this.callers.get(keyId) ?? { keyId, requests: 0, queues: new Map() };

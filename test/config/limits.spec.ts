@@ -140,6 +140,7 @@ const FIGURES: Record<string, string[]> = {
     `header fields | ${limits.headerBytes / KIB} KiB; ${limits.headerFields} | 431`,
     `${seconds(limits.headersTimeout)} seconds for the headers, ${seconds(limits.requestTimeout)} seconds for all | 408`,
     `to its response | ${seconds(RESPONSE)} seconds | 503`,
+    `receives nothing of its response | ${seconds(limits.socketTimeout)} to ${seconds(3 * limits.socketTimeout)} seconds`,
     `without a request | ${seconds(limits.keepAliveTimeout)} seconds, unless`,
     `without a complete response | ${limits.requestsPerConnection} | the next one gets 503`,
     `If ${limits.excessPerConnection} more were sent at once, the connections of the same address are read one at a time. If there are over ${figure(limits.excess)} such requests in all`,
