@@ -323,6 +323,8 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
         const locker = new Client({ connectionString: own.primary.url });
         await locker.connect();
         await locker.query('begin; lock table pets in access exclusive mode');
+        // A lock alone is written to the log within 15 seconds, with the next commit at once.
+        await ask(own.primary.url, `select pg_logical_emit_message(true, 'test', 'a commit')`);
         const locks = `select count(*)::int from pg_locks where relation = to_regclass('pets') and mode = 'AccessExclusiveLock'`;
         const isLocked = async () => (await ask(standby.url, locks)).count > 0;
         await until('the standby has the lock', isLocked);
