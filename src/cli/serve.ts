@@ -21,9 +21,6 @@ import { DATA_FOLDER, onDatabase } from './command.js';
 /** Keeps the shape of ticks alive: if V8 drops it before it compiles `nextTick`, each call takes seven times as long. */
 const keptTicks: object[] = [];
 
-/** Milliseconds for the last lines of the log. */
-const LAST_LINES = 3_000;
-
 export async function serve(): Promise<void> {
   const environment = loadEnvironment();
   process.nextTick(() => keptTicks.push(executionAsyncResource()));
@@ -59,10 +56,7 @@ export async function serve(): Promise<void> {
     });
   } catch (error) {
     // At the exit, lines that cannot be written would be tried forever.
-    await Promise.race([
-      new Promise((resolve) => logger.flush(resolve)),
-      wait(LAST_LINES, undefined, { ref: false }),
-    ]);
+    await new Promise((resolve) => logger.flush(resolve));
     // On a first start, Ctrl-C also ends initdb, a child process. Errors that result from that are not reported.
     if (isServing || !stopping.signal.aborted) {
       throw error;
@@ -88,9 +82,8 @@ async function serveWith(resources: Resources, key: string | undefined, stopping
   process.on('uncaughtException', (err) => {
     logger.fatal({ err, reason: 'error' }, 'stopped');
     console.error(err);
-    // At the exit, lines that cannot be written would be tried forever. A write that nobody reads may hold the exit itself.
+    // At the exit, lines that cannot be written would be tried forever.
     logger.flush(() => process.exit(1));
-    setTimeout(() => process.kill(process.pid, 'SIGKILL'), LAST_LINES);
   });
   // A mistake in one request, such as a promise that nothing awaits, does not end the others.
   process.on('unhandledRejection', (err) => logger.error({ err }, 'A promise was rejected'));

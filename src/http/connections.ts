@@ -93,7 +93,7 @@ export class Connections {
     );
     const isOver = this.pending > this.limits.pendingRequests && !this.makeRoom(1);
     if (isOver && connection.open.length > 1) {
-      socket.destroy();
+      this.close(connection);
     }
     return !socket.destroyed;
   }
@@ -106,7 +106,7 @@ export class Connections {
     this.excess += 1;
     connection.noteExcess();
     if (this.excess > this.limits.excess) {
-      connection.socket.destroy();
+      this.close(connection);
     }
     if (connection.excess === this.limits.excessPerConnection) {
       this.readers.flooded();
@@ -184,8 +184,7 @@ export class Connections {
   private makeRoom(requests: 0 | 1): boolean {
     const connection = this.idlest(requests, performance.now());
     if (connection !== undefined) {
-      connection.socket.destroy();
-      this.forget(connection);
+      this.close(connection);
     }
     return connection !== undefined;
   }
@@ -211,7 +210,12 @@ export class Connections {
     return undefined;
   }
 
-  /** It is closed. Called before its socket's `close` too: until then, more would be closed for its requests. */
+  /** At once: until its socket's `close`, further ones would be closed for its requests. */
+  private close(connection: Connection): void {
+    connection.socket.destroy();
+    this.forget(connection);
+  }
+
   private forget(connection: Connection): void {
     const { open, excess, socket, network } = connection;
     this.readers.left(socket, network);

@@ -54,7 +54,8 @@ export class HttpAdapter extends ExpressAdapter {
     const isProxy = app.get('trust proxy fn') as (address: string, hop: number) => boolean;
     this.connections = new Connections(limits, this.errors, arrivals, (one) => isProxy(one, 0));
     this.classes = classesFor(app, limits, (bytes) => this.connections.held.note(bytes));
-    arrivals.handle = (response) => this.instance(response.req, response);
+    arrivals.handle = (response) =>
+      this.errors.run('request', response.req.socket, () => this.instance(response.req, response));
   }
 
   override initHttpServer(): void {

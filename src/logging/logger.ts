@@ -78,6 +78,9 @@ export const logLosses = { lines: 0, errors: 0 };
 /** Milliseconds for which the process tries to write the last lines if standard output does not accept them. */
 const LAST_TRIES = 2_000;
 
+/** Milliseconds for the last lines, after which the process is killed: a write that nobody reads holds even its exit. */
+const LAST_LINES = 3_000;
+
 /**
  * Standard output behind a buffer, which is written when it has 15 KiB, every second and at exit, so that no request waits
  * for the log. If the reader is gone or slow, or the disk is full, lines are lost, but the service keeps running and
@@ -129,9 +132,14 @@ export function bufferedStandardOutput(): DestinationStream {
       // Standard output accepts no more.
     }
   });
+  /** The last act of a process. */
   const flush = (done?: (error?: Error) => void) => {
     end();
-    output.flush(done);
+    const kill = setTimeout(() => process.kill(process.pid, 'SIGKILL'), LAST_LINES).unref();
+    output.flush((error?: Error) => {
+      clearTimeout(kill);
+      done?.(error);
+    });
   };
   return { write, flush } as DestinationStream;
 }

@@ -103,6 +103,7 @@ describe('createPet, which then stores nothing,', () => {
     ...withField('name', '5 null true ["Rex"] [] {"a":1} "a\\u0000" "\\ud800" "a\\udc00\\ud800b"'),
     ...withField('name', '"\\u0020\\u3000"'),
     ...withField('categoryId', '"1" "" "9223372036854775807" null true [] [1] {} 0.5'),
+    ...withField('categoryId', '9223372036854775808 -9223372036854775809 1e20 1e400'),
     ...withField('status', 'null "" "Available" "sold\\u0000" "toString" 0 [] ["sold"]'),
     ['invalid_request', '{"__proto__":{"name":"Rex","categoryId":1}}', ['name', 'categoryId']],
     ['invalid_request', '{"status":null}', ['name', 'categoryId', 'pending, sold, or omitted']],

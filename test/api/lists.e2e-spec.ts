@@ -1,3 +1,4 @@
+import { Gate } from '../../src/gate/gate.js';
 import { INT64_MAX, INT64_MIN } from '../../src/int64.js';
 import { cursorAfter } from '../../src/listing/cursors.js';
 import { ORDERS } from '../../src/orders/orders.service.js';
@@ -199,6 +200,17 @@ describe('listPets', () => {
     }
   });
 });
+
+it.each(['limit=100', 'l%69mit=100', '%6Cimit=%3100'])(
+  'a list takes places in handlers for the rows that it asks for: %s',
+  async (query) => {
+    const admit = jest.spyOn(service.get(Gate), 'admit');
+    await service.api.get(`/v1/pets?${query}`).expect(200);
+    const rows = admit.mock.calls.map(([, , , asked]) => asked);
+    admit.mockRestore();
+    expect(rows).toEqual([101]);
+  },
+);
 
 it('listOrders has exactly the fields of Order, with times in UTC to the microsecond, whatever time zone and date style the session has', async () => {
   await service.query('truncate pets, orders restart identity cascade');

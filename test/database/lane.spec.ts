@@ -3,6 +3,7 @@ import { type Clock, install } from '@sinonjs/fake-timers';
 import type { PoolClient } from 'pg';
 import { Lane, type LaneOptions } from '../../src/database/lane.js';
 import { DATABASE_LIMITS } from '../../src/database/limits.js';
+import { withSession } from '../../src/database/statement.js';
 
 /** Ends after whatever this turn of the event loop leaves for the end of it. */
 async function turn(): Promise<void> {
@@ -298,3 +299,26 @@ describe('Lane', () => {
     });
   });
 });
+
+it.each([
+  ['once PostgreSQL has rolled back', () => ({}), undefined],
+  ['closed, if it does not respond', () => Promise.reject(new Error('lost')), expect.any(Error)],
+])(
+  'a session on which PostgreSQL refused a value is returned %s',
+  async (_when, respond, error) => {
+    const released: unknown[] = [];
+    let rollBack = () => {};
+    const session = {
+      query: () => new Promise((resolve) => (rollBack = () => resolve(respond()))),
+      release: (reason?: Error) => released.push(reason),
+    };
+    const sessions = { connect: async () => session as unknown as PoolClient };
+    const refused = Object.assign(new Error('refused'), { code: '23514' });
+    const used = withSession(sessions, () => Promise.reject(refused));
+    await turn();
+    expect(released).toEqual([]);
+    rollBack();
+    await expect(used).rejects.toBe(refused);
+    expect(released).toEqual([error]);
+  },
+);

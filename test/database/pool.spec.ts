@@ -44,6 +44,8 @@ describe('ServingPool', () => {
     const session = await pool.connect();
     await expect(pool.connect()).rejects.toThrow(NoSessionError);
     session.release();
+    // The one who waited in vain has it no more.
+    (await pool.connect()).release();
     await pool.end();
     await expect(pool.connect()).rejects.toThrow(NoSessionError);
   });

@@ -107,6 +107,10 @@ describe.each<Engine>(['postgresql', 'citus'])('the stores for %s', (engine) => 
     ]);
     await age('23 hours 59 minutes');
     expect(await create()).toEqual(first.map((one) => ({ ...one, isReplayed: true })));
+    // Whether the body is another one is decided by what was recorded.
+    const swapped = await once(['b', 'a'], [MAX, REX]);
+    expect(swapped.map((one) => one!.bodyHash)).toEqual([first[1]!.bodyHash, first[0]!.bodyHash]);
+    expect(first[0]!.bodyHash).not.toBe(first[1]!.bodyHash);
     expect(await stores.store.deleteOldKeys()).toBe(0);
     await age('24 hours 1 minute');
     const second = await create();

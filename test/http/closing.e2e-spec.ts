@@ -6,6 +6,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Controller, Get, Module, Res, StreamableFile } from '@nestjs/common';
 import type { Response } from 'express';
 import { HttpAdapterHost } from '@nestjs/core';
+import { Gate } from '../../src/gate/gate.js';
 import { expectError } from '../support/answers.js';
 import { held, HeldModule } from '../support/held-requests.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
@@ -192,6 +193,36 @@ it("a socket that was upgraded is another protocol's: it is not closed for other
   await stopped;
   expect(service.listenerErrors()).toEqual({});
 });
+
+it.each([
+  ['accepts a connection', 'connection', (gate: Gate) => jest.spyOn(gate, 'accepted')],
+  ['notes a request', 'request', (gate: Gate) => jest.spyOn(gate, 'arrive')],
+  ['handles one', 'request', (_gate: Gate, app: any) => jest.spyOn(app, 'handle')],
+] as const)(
+  'a mistake in what %s is logged and counted, and ends that connection alone',
+  async (_what, event, spyOn) => {
+    const service = await startService();
+    const other = await RawConnection.open(service.port);
+    const exchanged = async () => {
+      other.send(LIVE);
+      return (await other.answer()).status;
+    };
+    expect(await exchanged()).toBe(200);
+    const app = service.get(HttpAdapterHost).httpAdapter.getInstance();
+    const spy: jest.SpyInstance = spyOn(service.get(Gate), app);
+    spy.mockImplementationOnce(() => {
+      throw new Error('a mistake');
+    });
+    const connection = await RawConnection.open(service.port);
+    connection.send(LIVE);
+    expect(await connection.rest()).toBe('');
+    expect(await exchanged()).toBe(200);
+    expect(service.listenerErrors()).toEqual({ [event]: 1 });
+    expect(service.log.filter((line) => line.includes('a mistake'))).toHaveLength(1);
+    other.vanish();
+    await service.stop();
+  },
+);
 
 it('a client that comes when there are too many connections does not end the upload of one that was idle before', async () => {
   const service = await startService({}, undefined, { limits: { connections: 3 } });

@@ -148,6 +148,28 @@ describe('a connection', () => {
     },
   );
 
+  it('has 400 for a body that breaks, also after the responses to what came before it', async () => {
+    connection.send(list() + create(undefined, CHUNKED));
+    await expectStatus(200);
+    connection.send('zz\r\n');
+    expectError(await lastAnswer(), 400, 'invalid_request');
+  });
+
+  it('has the response to a HEAD with a body, which is not read', async () => {
+    connection.send(request('HEAD /v1/pets', [authorization], 'no JSON') + LIVE);
+    expect(await connection.answer('HEAD')).toMatchObject({ status: 200 });
+    await expectStatus(200);
+  });
+
+  it('has a request wait for as long as others, though its body came late', async () => {
+    connection.send(create(REX, 'Expect: 100-Continue').split(REX)[0]!);
+    await expectStatus(100);
+    const late = performance.now() + service.limits.deadline + 1_000;
+    const now = jest.spyOn(performance, 'now').mockReturnValue(late);
+    connection.send(REX);
+    await expectStatus(201).finally(() => now.mockRestore());
+  });
+
   it('goes on where it is asked to by Expect: 100-Continue', async () => {
     connection.send(create(REX, 'Expect: 100-Continue').split(REX)[0]!);
     await expectStatus(100);

@@ -147,6 +147,9 @@ describe('static content', () => {
         const answer = await ask(`GET ${asset}${query}`);
         expect(query).toBe(`?v=${createHash('sha1').update(answer.text).digest('base64url')}`);
         expect(answer.headers['cache-control']).toBe('public, max-age=31536000, immutable');
+        // Of a page of another version, which must not keep this one's content.
+        const other = await ask(`GET ${asset}?v=${'A'.repeat(27)}`);
+        expect(other.headers['cache-control']).toBe('no-cache');
       }
     },
   );

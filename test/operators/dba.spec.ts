@@ -570,13 +570,17 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
     );
   });
 
-  it('deletes a pet with its orders', async () => {
+  it('deletes a pet with its orders and its idempotency key', async () => {
     const [script] = blocksOf('Delete a pet', 'sql');
-    await asSuperuser(`insert into pets (id, name, category_id) values (1000, 'Old', 1)`);
+    await asSuperuser(
+      `insert into pets (id, name, category_id) values (1000, 'Old', 1);
+       insert into idempotency_keys (api_key_id, key, body_hash, pet_id) values (1, 'old', 'x', 1000)`,
+    );
     await asSuperuser('insert into orders (pet_id) values (1000)');
     await queryAs('animals_migrator', script!.replaceAll('= 1;', '= 1000;'));
     expect(await asSuperuser('select name from pets')).toEqual([['Rex']]);
     expect(await asSuperuser('select id from orders')).toEqual([]);
+    expect(await asSuperuser(`select from idempotency_keys where key = 'old'`)).toEqual([]);
   });
 
   it('has queries that run', () =>

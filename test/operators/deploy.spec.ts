@@ -209,6 +209,13 @@ describe('Dockerfile', () => {
     expect(lines('HEALTHCHECK')[0]).toContain(` --timeout=${timeout}s `);
   });
 
+  it('has the certificate authorities of Node where docs/deploy.md says', () => {
+    const [path] = /\/etc\/ssl\/\S+\.crt/.exec(read('docs/deploy.md'))!;
+    expect(lines('RUN')).toContainEqual(
+      expect.stringMatching(new RegExp(`tls\\.rootCertificates.* > ${path}$`)),
+    );
+  });
+
   it('builds on one version of Node in each stage, by its digest, and installs what package-lock.json has', () => {
     const images = Array.from(dockerfile.matchAll(/^FROM (\S+)/gm), ([, image]) => image!);
     const bases = images.filter((image) => image.startsWith('node:'));
@@ -457,6 +464,11 @@ describe('deploy/animal-store@.service', () => {
   });
 
   /** The service needs the network, V8 compiles, and other settings of the unit imply the rest. */
+  /** Of clients and the database, which may be on a socket of Unix, and of what tells the own addresses. */
+  const FAMILIES = ['INET_INET6', 'UNIX', 'NETLINK'].map(
+    (one) => `RestrictAddressFamilies_AF_${one}`,
+  );
+
   const LEFT_OUT = [
     'PrivateNetwork',
     'IPAddressDeny',
@@ -467,7 +479,7 @@ describe('deploy/animal-store@.service', () => {
     'PrivateMounts',
     'RemoveIPC',
     'RootDirectoryOrRootImage',
-    ...['INET_INET6', 'UNIX', 'NETLINK'].map((one) => `RestrictAddressFamilies_AF_${one}`),
+    ...FAMILIES,
     ...['resources', 'privileged'].map((one) => `SystemCallFilter_${one}`),
   ];
 
@@ -479,6 +491,7 @@ describe('deploy/animal-store@.service', () => {
     const unset = JSON.parse(stdout).filter(({ set }: { set: boolean }) => set === false);
     const names = unset.map((one: any) => one.json_field as string);
     expect(names.filter((name: string) => !LEFT_OUT.includes(name))).toEqual([]);
+    expect(names).toEqual(expect.arrayContaining(FAMILIES));
   });
 
   itWith('systemd-analyze')('is a unit that systemd reads', async () => {

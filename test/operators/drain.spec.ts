@@ -6,6 +6,7 @@ import { VERSION } from '../../src/config/project-root.js';
 import { Wire } from '../support/wire.js';
 import { RawConnection, request } from '../support/raw-http.js';
 import { Project } from '../support/project.js';
+import { unreadPipe } from '../support/unread-pipe.js';
 import { until } from '../support/until.js';
 
 const project = Project.ofTests();
@@ -57,6 +58,26 @@ describe('a process', () => {
       { level: 'info', msg: 'draining', reason: 'SIGTERM', seconds: 2 },
       { level: 'info', msg: 'stopped', reason: 'SIGTERM' },
     ]);
+  });
+
+  it('serves metrics until its last response is sent', async () => {
+    const METRICS_PORT = `${await freePort()}`;
+    const { base, program } = await project.serve({ ...production, METRICS_PORT });
+    const metrics = () => fetch(`http://127.0.0.1:${METRICS_PORT}/metrics`);
+    const connection = await RawConnection.open(Number(new URL(base).port));
+    const pet = '{"name":"Rex","categoryId":1}';
+    const headers = [`Authorization: Bearer ${key}`, 'Content-Type: application/json'];
+    const create = request('POST /v1/pets', [...headers, 'Expect: 100-continue'], pet);
+    connection.send(create.split(pet)[0]!);
+    // Its handler waits for the body.
+    expect((await connection.answer()).status).toBe(100);
+    const ended = program.end('SIGTERM');
+    const isRefused = () => isReady(base).then(() => false, () => true); // prettier-ignore
+    await until('new connections are refused', isRefused);
+    expect((await metrics()).status).toBe(200);
+    connection.send(pet);
+    expect((await connection.answer()).status).toBe(201);
+    expect(await ended).toMatchObject({ code: 0 });
   });
 
   it('listens with HOST=* on the addresses of IPv6 and IPv4, and logs a client of IPv4 as such', async () => {
@@ -151,6 +172,23 @@ describe('a process', () => {
       code: 1,
       stderr: expect.stringContaining('unforeseen'),
     });
+  });
+
+  it.each([
+    ['after such an error', 'SIGUSR2', 1],
+    ['when it is told to', 'SIGTERM', 0],
+  ] as const)('ends %s also if nobody reads its log', async (_when, signal, code) => {
+    const raise = `process.on('SIGUSR2', () => { throw new Error('unforeseen'); })`;
+    const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(raise)}`;
+    const PORT = `${await freePort()}`;
+    const unread = await unreadPipe();
+    const command = `exec "$0" dist/src/main.js serve > ${unread.path}`;
+    const variables = { ...production, PORT, NODE_OPTIONS };
+    const program = project.start('sh', ['-c', command, process.execPath], variables);
+    await until('it serves', () => isReady(`http://127.0.0.1:${PORT}`).catch(() => false));
+    program.send(signal);
+    expect(await program.outcome).toMatchObject({ code });
+    unread.close();
   });
 
   it('logs an error of a promise that nothing awaits, and serves on', async () => {

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
+import { unreadPipe } from '../support/unread-pipe.js';
 
 const [LOGGER, METRICS] = ['logging/logger.js', 'metrics/metrics.js'].map((file) =>
   JSON.stringify(join(PROJECT_ROOT, 'dist/src', file)),
@@ -70,6 +71,38 @@ describe('a process whose standard output takes no lines', () => {
       expect(await exit).toEqual([3, null]);
     },
   );
+
+  it('writes its last lines if it took one again after a write that failed', async () => {
+    const { stdout, exit } = running(
+      `import fs from 'node:fs';
+      const { write } = fs;
+      const full = Object.assign(new Error('full'), { code: 'ENOSPC' });
+      fs.write = (...args) => { fs.write = write; process.nextTick(args.at(-1), full); };
+      logger.info('first');
+      logger.flush(() => {
+        logger.info('second');
+        logger.flush(() => {
+          logger.info('last');
+          process.exit(3);
+        });
+      });`,
+    );
+    const messages = (await text(stdout)).match(/(?<="msg":")\w+/g);
+    expect(messages).toEqual(['first', 'second', 'last']);
+    expect(await exit).toEqual([3, null]);
+  });
+
+  it('is killed within seconds of its last act, if a line that nobody reads holds even its exit', async () => {
+    const { path, close } = await unreadPipe();
+    const stdout = openSync(path, 'w');
+    // Whether the process stops as it should, or exits because of an error.
+    for (const last of ['logger.flush();', 'logger.flush(() => process.exit(1));']) {
+      const { exit } = running(`logger.info('a line'); ${last}`, stdout);
+      expect(await exit).toEqual([null, 'SIGKILL']);
+    }
+    closeSync(stdout);
+    close();
+  });
 
   it('counts in the metrics, within seconds, that lines cannot be written', async () => {
     const { stderr, exit } = running(

@@ -153,6 +153,17 @@ both('two processes of the service', () => {
       await Promise.any(services.map(({ program }) => program.says(line)));
     });
 
+    it('have the id of the response in their log, as the proxy has', async () => {
+      const ask = (id: string) =>
+        fetch(`${proxies[name].origin}/docs`, { headers: { 'X-Request-Id': id } });
+      for (const sent of ['own-17', 'with space']) {
+        const id = (await ask(`${name}-${sent}`)).headers.get('x-request-id')!;
+        const line = new RegExp(`"request":"${id}"`);
+        await Promise.any(services.map(({ program }) => program.says(line)));
+        await until('it is logged', async () => (await proxies[name].log()).includes(id));
+      }
+    });
+
     const POST = ['Authorization: Bearer KEY', 'Content-Type: application/json'];
     const LONG_BODY = request('POST /v1/pets', POST, ' '.repeat(20_000));
     const LONG_HEADER = request('GET /', [`X-Long: ${'x'.repeat(17_000)}`]);

@@ -1,0 +1,191 @@
+import { EventEmitter } from 'node:events';
+import type { Socket } from 'node:net';
+import fc from 'fast-check';
+import { Connections } from '../../src/http/connections.js';
+import type { Response } from '../../src/http/express-classes.js';
+import { HttpLimits } from '../../src/http/limits.js';
+import { ListenerErrors } from '../../src/http/listener-errors.js';
+
+const limits = Object.assign(new HttpLimits(), { connections: 3, pendingRequests: 4 });
+
+/** What a request waits for: its own body, its handler, or its client, which does not read the response. */
+const STATES = ['its body', 'its handler', 'its client'] as const;
+type State = (typeof STATES)[number];
+
+/** What is used of a response and its request. */
+class FakeResponse extends EventEmitter {
+  readonly headersSent = false;
+  readonly req;
+
+  constructor(socket: FakeSocket) {
+    super();
+    const counts = { headBytes: 0, bodyBytes: 0, chunks: 0, readableLength: 0 };
+    const head = { headers: {}, httpVersion: '1.1', receivedAt: performance.now() };
+    this.req = { ...counts, ...head, socket, complete: false };
+  }
+
+  isEnded = false;
+  closed = false;
+
+  get writableEnded(): boolean {
+    return this.isEnded;
+  }
+
+  get writableNeedDrain(): boolean {
+    return false;
+  }
+
+  setHeader(): void {}
+
+  noteClosed(): void {}
+
+  become(state: State): void {
+    this.req.complete = state !== 'its body';
+    this.isEnded = state === 'its client';
+  }
+}
+
+/** What is used of a socket. */
+class FakeSocket extends EventEmitter {
+  readonly remoteAddress = '127.0.0.1';
+  readonly bytesRead = 0;
+  destroyed = false;
+  hasSent = false;
+  upgraded = false;
+  usedAt = performance.now();
+  readonly responses: FakeResponse[] = [];
+
+  setTimeout(): void {}
+
+  /** Node emits `close` later. */
+  destroy(): void {
+    this.destroyed = true;
+  }
+
+  waitsFor(state: State): boolean {
+    return this.responses.every(({ req, isEnded }) =>
+      state === 'its client' ? isEnded : !req.complete || isEnded,
+    );
+  }
+}
+
+const states = fc.constantFrom(...STATES);
+const which = fc.nat(20);
+const steps = fc.oneof(
+  { weight: 4, arbitrary: fc.record({ act: fc.constant('connect' as const) }) },
+  { weight: 5, arbitrary: fc.record({ act: fc.constant('send' as const), which, state: states }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({ act: fc.constant('become' as const), which, state: states }),
+  },
+  { weight: 2, arbitrary: fc.record({ act: fc.constant('complete' as const), which }) },
+  { weight: 1, arbitrary: fc.record({ act: fc.constant('upgrade' as const), which }) },
+  { weight: 1, arbitrary: fc.record({ act: fc.constant('leave' as const), which }) },
+  { weight: 1, arbitrary: fc.record({ act: fc.constant('tell' as const) }) },
+);
+
+/** Milliseconds between two steps. Connections are in the order in which they were last used, by the second. */
+const STEP = 800;
+
+const started: Connections[] = [];
+afterEach(() => started.splice(0).forEach((connections) => connections.stopWatching()));
+
+let now: jest.SpyInstance;
+beforeEach(() => {
+  now = jest.spyOn(performance, 'now').mockReturnValue(10_000);
+});
+afterEach(() => now.mockRestore());
+
+it('in any order of what clients do, room is made by a connection that waits for its client alone, the idlest, and counts return', () => {
+  const readers = { read() {}, left() {}, mustWait: () => false, flooded() {}, crowded() {} };
+  const play = (played: (typeof steps extends fc.Arbitrary<infer Step> ? Step : never)[]) => {
+    const errors = new ListenerErrors();
+    const connections = new Connections(limits, errors, readers, () => false);
+    started.push(connections);
+    let open: FakeSocket[] = [];
+    const all: FakeSocket[] = [];
+    const closed = (sockets: FakeSocket[]) => sockets.filter(({ destroyed }) => destroyed);
+    /** Expects that one of these was closed, and none that was used much later than another one, if there are any. */
+    const expectRoom = (mayGo: FakeSocket[], otherwise: FakeSocket[]) => {
+      const gone = closed(open);
+      if (mayGo.length === 0) {
+        expect(gone).toEqual(otherwise);
+      } else {
+        expect(gone).toHaveLength(1);
+        expect(mayGo).toContain(gone[0]);
+        const oldest = Math.min(...mayGo.map(({ usedAt }) => usedAt));
+        expect(gone[0]!.usedAt).toBeLessThanOrEqual(oldest + 1_000);
+      }
+    };
+    const tellClosed = () => closed(all).forEach((socket) => socket.emit('close'));
+    for (const step of played) {
+      now.mockReturnValue(performance.now() + STEP);
+      const socket = open['which' in step ? step.which % (open.length || 1) : 0]!;
+      if (step.act === 'tell') {
+        tellClosed();
+      } else if (step.act === 'connect') {
+        const isFull = open.length === limits.connections;
+        const silent = open.filter(({ hasSent, upgraded }) => !hasSent && !upgraded);
+        const idle = open.filter((one) => !one.upgraded && one.waitsFor('its body'));
+        const next = new FakeSocket();
+        open.push(next);
+        all.push(next);
+        connections.accept(next as unknown as Socket);
+        if (isFull) {
+          expectRoom(silent.length > 0 ? silent : idle, [next]);
+        } else {
+          expect(closed(open)).toEqual([]);
+        }
+      } else if (open.length === 0 || (socket.upgraded && step.act !== 'leave')) {
+        continue;
+      } else if (step.act === 'send') {
+        const pending = open.reduce((sum, { responses }) => sum + responses.length, 0);
+        const idle = open.filter(
+          (one) =>
+            one !== socket &&
+            !one.upgraded &&
+            one.responses.length > 0 &&
+            one.waitsFor('its client'),
+        );
+        const response = new FakeResponse(socket);
+        socket.hasSent = true;
+        socket.usedAt = performance.now();
+        socket.responses.push(response);
+        const connection = connections.get(socket as unknown as Socket)!;
+        const isTaken = connections.take(response as unknown as Response, connection);
+        if (pending >= limits.pendingRequests) {
+          expectRoom(idle, socket.responses.length > 1 ? [socket] : []);
+        } else {
+          expect(closed(open)).toEqual([]);
+        }
+        expect(isTaken).toBe(!socket.destroyed);
+        response.become(step.state);
+      } else if (step.act === 'become') {
+        socket.responses.at(-1)?.become(step.state);
+      } else if (step.act === 'complete') {
+        const response = socket.responses.shift();
+        if (response !== undefined) {
+          response.become('its client');
+          socket.usedAt = performance.now();
+          response.closed = true;
+          response.emit('close');
+        }
+      } else if (step.act === 'upgrade' && socket.responses.length === 0) {
+        socket.upgraded = true;
+        connections.upgrade(socket as unknown as Socket);
+      } else if (step.act === 'leave') {
+        socket.destroy();
+        // Of a client that leaves, the service knows then.
+        socket.emit('close');
+      }
+      open = open.filter(({ destroyed }) => !destroyed);
+    }
+    open.forEach((socket) => socket.destroy());
+    tellClosed();
+    expect(all.some((socket) => connections.get(socket as unknown as Socket))).toBe(false);
+    expect(errors.counts).toEqual({});
+  };
+  fc.assert(fc.property(fc.array(steps, { minLength: 10, maxLength: 60 }), play), {
+    numRuns: 600,
+  });
+});
