@@ -7,7 +7,7 @@ import type { HttpLimits } from './limits.js';
  * the connection ends. Its states, none of which leads back:
  *
  * - `open`: requests are handled.
- * - `last`: a request has come after which none is handled ({@link take}, {@link stop}). Its response says
+ * - `last`: a request has come after which none is handled ({@link noteRequest}, {@link stop}). Its response says
  *   `Connection: close`, and Node ends the connection with it.
  * - `ended`: input has come that is not a request, or one too many ({@link end}). When the responses before it are
  *   complete, the connection ends, with an error as its last words if that was not a response's.
@@ -16,7 +16,7 @@ import type { HttpLimits } from './limits.js';
 export class Connection {
   state: 'open' | 'last' | 'ended' | 'upgraded' = 'open';
   /** The responses that are not complete, in the order of their requests. */
-  readonly open: Response[] = [];
+  readonly responses: Response[] = [];
   /** To its latest request. Dropped with the response, if that request has arrived: kept, it would outlive collections. */
   latest?: Response = undefined;
   /** Requests that came after the last one, and are not handled. */
@@ -25,7 +25,7 @@ export class Connection {
   movedAt = 0;
   /** The bytes that its client had received when that was last known to grow, and `performance.now()` then. */
   received = 0;
-  receivedAt = performance.now();
+  progressAt = performance.now();
   /** Bytes that were read and belong to complete requests. */
   private parsed = 0;
   private lastWords: () => string = () => '';
@@ -48,17 +48,17 @@ export class Connection {
     // Node's parser has the head that comes after the last request.
     return this.state === 'open' || (this.state === 'last' && this.excess === 0)
       ? Math.max(0, bytesRead - this.parsed - this.discarded)
-      : this.open.reduce((sum, { req }) => sum + req.readableLength, readableLength);
+      : this.responses.reduce((sum, { req }) => sum + req.readableLength, readableLength);
   }
 
   /** Bytes of the latest request's body, if that still arrives after its response. */
   private get discarded(): number {
     const { latest } = this;
-    return latest !== undefined && !this.open.includes(latest) ? bodyBytesOf(latest) : 0;
+    return latest !== undefined && !this.responses.includes(latest) ? bodyBytesOf(latest) : 0;
   }
 
   /** A request has come that is handled. */
-  take(response: Response): void {
+  noteRequest(response: Response): void {
     const { req } = response;
     if (endsConnection(req)) {
       this.stop(response);
@@ -66,7 +66,7 @@ export class Connection {
     this.parsed += this.discarded;
     this.noteParsed(req.headBytes);
     this.latest = response;
-    this.open.push(response);
+    this.responses.push(response);
   }
 
   /** A request has come after the last one. What was read together with it is parsed all the same. */
@@ -105,7 +105,7 @@ export class Connection {
 
   /** A response is complete, or its client has left. */
   remove(response: Response): void {
-    this.open.splice(this.open.indexOf(response), 1);
+    this.responses.splice(this.responses.indexOf(response), 1);
     const isLatest = this.latest === response;
     if (!isLatest || response.req.complete) {
       this.parsed += bodyBytesOf(response);
@@ -117,7 +117,7 @@ export class Connection {
   }
 
   private endAfterResponses(): void {
-    if (this.open.length > 0 || !this.socket.writable) {
+    if (this.responses.length > 0 || !this.socket.writable) {
       return;
     }
     this.socket.end(this.lastWords());

@@ -40,7 +40,7 @@ export class Connections {
   private noneIdleAt = -Infinity;
   private watching?: NodeJS.Timeout;
   readonly held: HeldBytes;
-  isStopping = false;
+  isClosing = false;
 
   /** @param isProxy whether an address is a trusted proxy's, whose connections are never kept waiting. */
   constructor(
@@ -78,11 +78,11 @@ export class Connections {
   }
 
   /** A request has come on an open connection. @returns whether it is to be handled. */
-  take(response: Response, connection: Connection): boolean {
+  noteRequest(response: Response, connection: Connection): boolean {
     const { socket } = connection;
     this.noteUse(connection, response.req.receivedAt);
-    connection.take(response);
-    if (this.isStopping) {
+    connection.noteRequest(response);
+    if (this.isClosing) {
       connection.stop();
     }
     this.withoutRequest.delete(connection);
@@ -92,7 +92,7 @@ export class Connections {
       this.errors.run('response close', socket, () => this.remove(response, connection)),
     );
     const isOver = this.pending > this.limits.pendingRequests && !this.makeRoom(1);
-    if (isOver && connection.open.length > 1) {
+    if (isOver && connection.responses.length > 1) {
       this.close(connection);
     }
     return !socket.destroyed;
@@ -132,12 +132,12 @@ export class Connections {
 
   /** Ends idle connections after 50 ms, because a request may be on its way, and others with their response or in time. */
   async stop(closed: Promise<unknown> | undefined): Promise<void> {
-    this.isStopping = true;
+    this.isClosing = true;
     this.bySocket.forEach((connection) => connection.stop());
     const destroy = (most: number) =>
       this.bySocket.forEach(
-        ({ open, state }, socket) =>
-          open.length <= most && (state !== 'upgraded' || most > 0) && socket.destroy(),
+        ({ responses, state }, socket) =>
+          responses.length <= most && (state !== 'upgraded' || most > 0) && socket.destroy(),
       );
     setTimeout(destroy, 50, 0).unref();
     setTimeout(destroy, this.limits.stopTimeout, Infinity).unref();
@@ -157,8 +157,8 @@ export class Connections {
   }
 
   private remove(response: Response, connection: Connection): void {
-    const { socket, open } = connection;
-    if (!open.includes(response)) {
+    const { socket, responses } = connection;
+    if (!responses.includes(response)) {
       return;
     }
     connection.remove(response);
@@ -166,7 +166,7 @@ export class Connections {
     response.noteClosed();
     this.noteUse(connection, performance.now());
     // Its header may have said that the connection stays open.
-    if (this.isStopping && open.length === 0) {
+    if (this.isClosing && responses.length === 0) {
       socket.destroySoon();
     }
   }
@@ -198,11 +198,11 @@ export class Connections {
       return undefined;
     }
     for (const connection of this.bySocket.values()) {
-      const { open, state } = connection;
+      const { responses, state } = connection;
       // While a request is taken, it is not complete in any case.
       const isIdle = (one: Response) =>
         one.writableEnded || one.writableNeedDrain || (requests === 0 && !one.req.complete);
-      if (open.length >= requests && open.every(isIdle) && state !== 'upgraded') {
+      if (responses.length >= requests && responses.every(isIdle) && state !== 'upgraded') {
         return connection;
       }
     }
@@ -217,13 +217,13 @@ export class Connections {
   }
 
   private forget(connection: Connection): void {
-    const { open, excess, socket, network } = connection;
+    const { excess, socket, network } = connection;
     this.readers.left(socket, network);
     this.bySocket.delete(socket);
     this.withoutRequest.delete(connection);
     this.excess -= excess;
     connection.excess = 0;
-    const responses = [...open];
+    const responses = [...connection.responses];
     responses.forEach((response) => this.remove(response, connection));
     // Node emits no `close` for a response that waits for others of its connection. Its other listeners need it.
     setImmediate(() => responses.forEach((one) => one.closed || one.emit('close')));

@@ -78,18 +78,18 @@ export class HeldBytes {
     const holding: { connection: Connection; bytes: number; hasStalled: boolean }[] = [];
     let total = 0;
     for (const connection of this.connections()) {
-      const { socket, open, network, arrivingBytes } = connection;
+      const { socket, responses, network, arrivingBytes } = connection;
       const unread = unreadOf(socket);
       const received = socket.bytesWritten - socket.writableLength - unread;
-      const unsent = open.reduce((sum, { writableLength }) => sum + writableLength, 0);
+      const unsent = responses.reduce((sum, { writableLength }) => sum + writableLength, 0);
       const hasStalled = unread + unsent > 0 && received === connection.received;
       if (!hasStalled) {
-        Object.assign(connection, { received, receivedAt: now });
-      } else if (now - connection.receivedAt > this.limits.socketTimeout) {
+        Object.assign(connection, { received, progressAt: now });
+      } else if (now - connection.progressAt > this.limits.socketTimeout) {
         reset(socket);
         continue;
       }
-      const heads = open.reduce((sum, { req }) => sum + req.headBytes, arrivingBytes);
+      const heads = responses.reduce((sum, { req }) => sum + req.headBytes, arrivingBytes);
       const bytes = unread + unsent + STRINGS * heads;
       total += bytes;
       byNetwork.set(network, (byNetwork.get(network) ?? 0) + bytes);

@@ -196,7 +196,7 @@ export class HttpAdapter extends ExpressAdapter {
     headers['x-forwarded-for'] &&= withoutPorts(String(headers['x-forwarded-for']));
     request.headBytes = headBytesOf(request);
     const error =
-      connection.open.length < this.limits.requestsPerConnection
+      connection.responses.length < this.limits.requestsPerConnection
         ? malformedHead(request, this.limits.headerFields)
         : new ApiError('unavailable', TOO_MANY, { because: 'over_share' });
     if (error !== undefined) {
@@ -204,7 +204,7 @@ export class HttpAdapter extends ExpressAdapter {
       request.resume();
       return;
     }
-    if (this.connections.take(response, connection)) {
+    if (this.connections.noteRequest(response, connection)) {
       // Before Express, whose router cannot parse some targets.
       request.url = pathAndQuery(request.url);
       const { network } = connection;
@@ -253,7 +253,7 @@ export class HttpAdapter extends ExpressAdapter {
       return;
     }
     // Nor do its listeners tell the responses before it that they may go on, or close it in time.
-    socket.on('drain', () => connection.open[0]?.emit('drain'));
+    socket.on('drain', () => connection.responses[0]?.emit('drain'));
     socket.once('timeout', () => socket.destroy());
     const error = new ApiError('route_not_found', 'No such path.');
     this.endWith({ error, socket, request }, connection);

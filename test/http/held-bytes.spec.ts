@@ -18,7 +18,7 @@ function waitingConnection(limits: HttpLimits) {
     resetAndDestroy,
   };
   const connection = new Connection(socket as unknown as Socket, 'its network', limits);
-  connection.open.push({ writableLength: 10, req: { headBytes: 0 } } as never);
+  connection.responses.push({ writableLength: 10, req: { headBytes: 0 } } as never);
   return { connection, socket, resetAndDestroy };
 }
 
@@ -64,11 +64,11 @@ it('if too many bytes are held, those go who hold most, also if they read a litt
       resetAndDestroy: () => reset.push(name),
     };
     const connection = new Connection(socket as unknown as Socket, name.split(' ')[0]!, limits);
-    connection.open.push({ writableLength: 400, req: { headBytes: 0 } } as never);
+    connection.responses.push({ writableLength: 400, req: { headBytes: 0 } } as never);
     return { name, socket, connection };
   });
   const [bigReader, , smallReader] = connections;
-  bigReader!.connection.open[0] = { writableLength: 900, req: { headBytes: 0 } } as never;
+  bigReader!.connection.responses[0] = { writableLength: 900, req: { headBytes: 0 } } as never;
   const held = new HeldBytes(limits, () => connections.map(({ connection }) => connection), {
     crowded: () => {},
   });
@@ -92,7 +92,7 @@ it('bodies that wait to be read are held, also when no further request is handle
     readableLength: 60_000,
   };
   socket.bytesRead = 60_100;
-  connection.take({ req } as unknown as Response);
+  connection.noteRequest({ req } as unknown as Response);
   expect(connection.arrivingBytes).toBe(60_000);
   connection.end(() => '');
   expect(connection.arrivingBytes).toBe(60_000);
@@ -106,7 +106,7 @@ it('a head that comes after the last request is held', () => {
   const connection = new Connection(socket as Socket, 'its network', new HttpLimits());
   const headers = { upgrade: 'x', connection: 'upgrade' };
   const req = { headBytes: 100, bodyBytes: 0, complete: true, headers };
-  connection.take({ req, headersSent: false, setHeader: () => {} } as unknown as Response);
+  connection.noteRequest({ req, headersSent: false, setHeader: () => {} } as unknown as Response);
   expect(connection.state).toBe('last');
   socket.bytesRead += 15_000;
   expect(connection.arrivingBytes).toBe(15_000);
@@ -138,9 +138,9 @@ it('small bodies are not counted twice, which would make room for others', () =>
   for (let i = 0; i < 20; i += 1) {
     const req = { headBytes: 100, bodyBytes: 1_000, complete: true, headers: {} };
     socket.bytesRead += 1_100;
-    connection.take({ req } as unknown as Response);
+    connection.noteRequest({ req } as unknown as Response);
   }
-  connection.open.slice().forEach((response) => connection.remove(response));
+  connection.responses.slice().forEach((response) => connection.remove(response));
   expect(connection.arrivingBytes).toBe(0);
 });
 
@@ -153,7 +153,7 @@ it.each(['content-length', 'transfer-encoding'])(
       const headers = { [header]: '' };
       const req = { headBytes: 100, bodyBytes, chunks, headers, complete };
       socket.bytesRead += req.headBytes;
-      connection.take({ req } as unknown as Response);
+      connection.noteRequest({ req } as unknown as Response);
       return req;
     };
     for (let i = 0; i < 3; i += 1) {
@@ -161,7 +161,7 @@ it.each(['content-length', 'transfer-encoding'])(
       socket.bytesRead += 20_000;
       req.bodyBytes = 20_000;
       expect(connection.arrivingBytes).toBeGreaterThanOrEqual(20_000);
-      connection.remove(connection.open[0]!);
+      connection.remove(connection.responses[0]!);
       expect(connection.arrivingBytes).toBeLessThan(1_024);
       // The rest comes, in chunks of 100 bytes.
       const framing = header === 'content-length' ? 0 : 6;
@@ -170,7 +170,7 @@ it.each(['content-length', 'transfer-encoding'])(
       expect(connection.arrivingBytes).toBeLessThan(1_024);
       const next = come(0, 0, true);
       expect(connection.arrivingBytes).toBeLessThan(1_024);
-      connection.remove(connection.open[0]!);
+      connection.remove(connection.responses[0]!);
       expect(next.complete).toBe(true);
     }
   },

@@ -152,7 +152,7 @@ it('in any order of what clients do, room is made by a connection that waits for
         socket.usedAt = performance.now();
         socket.responses.push(response);
         const connection = connections.get(socket as unknown as Socket)!;
-        const isTaken = connections.take(response as unknown as Response, connection);
+        const isTaken = connections.noteRequest(response as unknown as Response, connection);
         if (pending >= limits.pendingRequests) {
           expectRoom(idle, socket.responses.length > 1 ? [socket] : []);
         } else {

@@ -17,7 +17,7 @@ describe('the gate that the calls of a client share', () => {
 
   /** What was sent: the number of the call, and the milliseconds since the start. */
   let sent: [call: number, at: number][];
-  let respond: () => Response;
+  let respond: () => Response | Promise<Response>;
   let send: (call: number, options?: object) => Promise<any>;
   const open = (retryFor = 1_000) => {
     sent = [];
@@ -93,6 +93,22 @@ describe('the gate that the calls of a client share', () => {
     expect(keys).toEqual(errors.map((_, call) => ['rate_limited', 429, `key-${call}`]));
     expect(Math.max(...settledAt)).toBeLessThanOrEqual(within);
     expect(sent.length).toBeLessThanOrEqual(most);
+  });
+
+  it('counts the time of a server that only sends 429 on, though earlier requests have late responses', async () => {
+    const late = async () => {
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      return new Response('[]');
+    };
+    respond = () => (sent.at(-1)![0] === 0 ? late() : refuse(60));
+    open();
+    const start = performance.now();
+    const calls = [send(0), send(1)];
+    const settledAt = calls[1]!.then(() => performance.now() - start);
+    await clock.tickAsync(400_000);
+    const [first, second] = await Promise.all(calls);
+    expect([first.status, second.code]).toEqual([200, 'rate_limited']);
+    expect(await settledAt).toBeLessThanOrEqual(180_000);
   });
 
   it('is closed for new calls, too, and tells them for how long, if that is too long', async () => {

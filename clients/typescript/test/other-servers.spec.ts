@@ -276,13 +276,16 @@ describe('a signal', () => {
   it('that many calls share keeps no listener of a call that is over', async () => {
     server.respond = (response) => json(response, 201, REX);
     const { signal } = new AbortController();
-    let listeners = 0;
+    const listeners = new Set<unknown>();
     const add = signal.addEventListener.bind(signal);
     const remove = signal.removeEventListener.bind(signal);
-    signal.addEventListener = (...args: [any, any]) => ((listeners += 1), add(...args));
-    signal.removeEventListener = (...args: [any, any]) => ((listeners -= 1), remove(...args));
+    signal.addEventListener = (...args: [any, any]) => (listeners.add(args[1]), add(...args));
+    signal.removeEventListener = (...args: [any, any]) => (
+      listeners.delete(args[1]),
+      remove(...args)
+    );
     await open().createPet(NEW_PET, { signal });
-    expect(listeners).toBe(0);
+    expect(listeners).toEqual(new Set());
     expect(server.received).toHaveLength(1);
   });
 });
