@@ -3,7 +3,7 @@ import { type Clock, install } from '@sinonjs/fake-timers';
 import type { PoolClient } from 'pg';
 import { Lane, type LaneOptions } from '../../src/database/lane.js';
 import { DATABASE_LIMITS } from '../../src/database/limits.js';
-import { withSession } from '../../src/database/statement.js';
+import { inTransaction, withSession } from '../../src/database/statement.js';
 
 /** Ends after whatever this turn of the event loop leaves for the end of it. */
 async function turn(): Promise<void> {
@@ -78,6 +78,22 @@ describe('Lane', () => {
     await drain();
     const failed = { status: 'rejected', reason: new Error('gone') };
     expect(await answers).toEqual([...Array(256).fill(failed), answered(256)]);
+  });
+
+  it('sends the halves of what PostgreSQL refused before what came later', async () => {
+    const { askAll, calls, sent, drain } = manual();
+    const first = askAll(upTo(4));
+    await turn();
+    const later = askAll([4, 5]);
+    calls[0]!.reject({ code: '23514' });
+    await turn();
+    expect(sent).toEqual([upTo(4), [0, 1]]);
+    await drain();
+    expect(sent.slice(2)).toEqual([
+      [2, 3],
+      [4, 5],
+    ]);
+    await Promise.all([first, later]);
   });
 
   it('sends what is asked in one turn of the event loop together, in the same turn', async () => {
@@ -322,3 +338,13 @@ it.each([
     expect(released).toEqual([error]);
   },
 );
+
+it.each([
+  ['committed, if its work has a result', 'a result', 'commit'],
+  ['rolled back, if it has none', undefined, 'rollback'],
+])('a transaction is %s', async (_what, result, end) => {
+  const sent: string[] = [];
+  const session = { query: async (sql: string) => void sent.push(sql) } as unknown as PoolClient;
+  expect(await inTransaction(session, async () => result)).toBe(result);
+  expect(sent).toEqual(['begin', end]);
+});

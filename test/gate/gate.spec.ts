@@ -274,6 +274,16 @@ describe('handlers', () => {
     jest.useRealTimers();
   });
 
+  it('are shared by those that have some, however many had some before', async () => {
+    for (let i = 0; i < 20; i += 1) {
+      await come('a1 b1');
+      await end('a1 b1');
+    }
+    all.clear();
+    await come('a1 a2 a3 a4 a5 b1 b2 b3');
+    expectIn('a1 a2 a3 a4 b1 b2');
+  });
+
   it('are entered at once by a key that has less than its share, though another has all places', async () => {
     await come('a1 a2 a3 a4 a5 b1 b2 b3');
     expectIn('a1 a2 a3 a4 b1 b2');

@@ -1,5 +1,7 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
+import type { ExecutionContext } from '@nestjs/common';
+import { BodyGuard } from '../../src/http/body.guard.js';
 import { HttpLimits } from '../../src/http/limits.js';
 import { expectError } from '../support/answers.js';
 import { RawConnection, request } from '../support/raw-http.js';
@@ -296,6 +298,15 @@ describe('a body that nobody reads', () => {
     expect(performance.now() - since).toBeLessThan(requestTimeout + 5_000);
     // The system's buffers are full.
     expect(tiny).toBeLessThan(12 * 1024 * 1024);
+  });
+
+  it('is not kept after it was found too large', async () => {
+    const guard = jest.spyOn(BodyGuard.prototype, 'canActivate');
+    connection.send(create(undefined, CHUNKED) + `ea60\r\n${'x'.repeat(60_000)}\r\n`);
+    await expectStatus(413);
+    const [[context]] = guard.mock.calls as [[ExecutionContext]];
+    guard.mockRestore();
+    expect(context.switchToHttp().getRequest().listenerCount('data')).toBe(0);
   });
 
   it('is not read by a handler beyond its number of chunks: 413', async () => {

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { networkInterfaces } from 'node:os';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { Connection } from '../../src/http/connection.js';
 import type { Response } from '../../src/http/express-classes.js';
@@ -143,6 +144,47 @@ it('small bodies are not counted twice, which would make room for others', () =>
   connection.responses.slice().forEach((response) => connection.remove(response));
   expect(connection.arrivingBytes).toBe(0);
 });
+
+it('bodies behind which others were pipelined are not held once they have come', () => {
+  const socket = { bytesRead: 0, readableLength: 0 };
+  const connection = new Connection(socket as Socket, 'its network', new HttpLimits());
+  for (let i = 0; i < 3; i += 1) {
+    const req = { headBytes: 100, bodyBytes: 20_000, complete: true, headers: {} };
+    socket.bytesRead += 20_100;
+    connection.noteRequest({ req } as unknown as Response);
+  }
+  expect(connection.arrivingBytes).toBe(60_000);
+  for (const left of [40_000, 20_000, 0]) {
+    connection.remove(connection.responses[0]!);
+    expect(connection.arrivingBytes).toBe(left);
+  }
+});
+
+const hasIpv6 = Object.values(networkInterfaces()).some((all) =>
+  all!.some(({ address }) => address === '::1'),
+);
+const itOfLinux = process.platform === 'linux' && hasIpv6 ? it : it.skip;
+
+itOfLinux.each(['127.0.0.1', '::1'])(
+  'what the system holds for a client at %s that does not read is held, also on a socket for both families',
+  async (host) => {
+    const server = createServer().listen(0, '::');
+    await once(server, 'listening');
+    const client = connect((server.address() as AddressInfo).port, host).pause();
+    client.on('error', () => {});
+    const [socket] = (await once(server, 'connection')) as [Socket];
+    const limits = Object.assign(new HttpLimits(), { heldBytes: 10_000 });
+    const connection = new Connection(socket, 'its network', limits);
+    const held = new HeldBytes(limits, () => [connection], { crowded: () => {} });
+    // More than the client's side of the system takes.
+    socket.on('error', () => {}).write(Buffer.alloc(16 * 1024 * 1024));
+    const reset = jest.spyOn(socket, 'resetAndDestroy');
+    held.check();
+    expect(reset).toHaveBeenCalledTimes(1);
+    client.destroy();
+    server.close();
+  },
+);
 
 it.each(['content-length', 'transfer-encoding'])(
   'bytes of a body with %s that came after its response are not held when all has come',

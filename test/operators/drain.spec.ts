@@ -71,6 +71,8 @@ describe('a process', () => {
     connection.send(create.split(pet)[0]!);
     // Its handler waits for the body.
     expect((await connection.answer()).status).toBe(100);
+    // At HOST, as the service.
+    await expect(fetch(`http://127.0.0.2:${METRICS_PORT}/metrics`)).rejects.toThrow();
     const ended = program.end('SIGTERM');
     const isRefused = () => isReady(base).then(() => false, () => true); // prettier-ignore
     await until('new connections are refused', isRefused);
@@ -130,6 +132,13 @@ describe('a process', () => {
       wire.cut();
     },
   );
+
+  it('has the exit code of success if it is told to stop, also if a SIGHUP follows', async () => {
+    const { base, program } = await project.serve({ ...production, DRAIN_SECONDS: '2' });
+    program.send('SIGTERM');
+    await failsReadiness(base);
+    expect(await program.end('SIGHUP')).toMatchObject({ code: 0 });
+  });
 
   it.each([
     ['warns once', 'in production without a rate limit', 'production', '', 1],

@@ -43,6 +43,13 @@ describe('two first starts at once, without any configuration', () => {
     }
   });
 
+  it('start it in a session of its own, which Ctrl-C in their terminal does not reach', async () => {
+    const sessionOf = (pid: number | undefined) =>
+      execFileSync('ps', ['-o', 'sid=', '-p', `${pid}`], { encoding: 'utf8' }).trim();
+    const sessions = services.map(({ program }) => sessionOf(program.processId));
+    expect(sessions).not.toContain(sessionOf(await project.postmaster()));
+  });
+
   it('share one database, and the last process stops it', async () => {
     const [one, other] = services;
     await addPet(one.base, one.key, 'Rex');
