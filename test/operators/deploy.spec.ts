@@ -242,6 +242,13 @@ describe('docker-compose.yml', () => {
     ]);
   });
 
+  it('gives the service and its commands the database beside them, whatever DATABASE_URL the shell has', () => {
+    const urls = Object.values<any>(services).map(({ environment }) => environment?.DATABASE_URL);
+    const own = urls.filter((url) => url !== undefined);
+    expect(own.length).toBeGreaterThanOrEqual(2);
+    expect(new Set(own)).toEqual(new Set(['postgres://animals:animals@db:5432/animals']));
+  });
+
   it('gives Prometheus the alerts, and the metrics of each container of the service, and Grafana the dashboard', () => {
     const filesOf = (volumes: string[]) =>
       Object.fromEntries(
