@@ -133,36 +133,30 @@ it('a connection that is reset while it is being ended is closed', async () => {
   server.close();
 }, 20_000);
 
-it('small bodies are not counted twice, which would make room for others', () => {
-  const socket = { bytesRead: 0, readableLength: 0 };
-  const connection = new Connection(socket as Socket, 'its network', new HttpLimits());
-  for (let i = 0; i < 20; i += 1) {
-    const req = { headBytes: 100, bodyBytes: 1_000, complete: true, headers: {} };
-    socket.bytesRead += 1_100;
-    connection.noteRequest({ req } as unknown as Response);
-  }
-  connection.responses.slice().forEach((response) => connection.remove(response));
-  expect(connection.arrivingBytes).toBe(0);
-});
-
-it('bodies behind which others were pipelined are not held once they have come', () => {
-  const socket = { bytesRead: 0, readableLength: 0 };
-  const connection = new Connection(socket as Socket, 'its network', new HttpLimits());
-  for (let i = 0; i < 3; i += 1) {
-    const req = { headBytes: 100, bodyBytes: 20_000, complete: true, headers: {} };
-    socket.bytesRead += 20_100;
-    connection.noteRequest({ req } as unknown as Response);
-  }
-  expect(connection.arrivingBytes).toBe(60_000);
-  for (const left of [40_000, 20_000, 0]) {
-    connection.remove(connection.responses[0]!);
-    expect(connection.arrivingBytes).toBe(left);
-  }
-});
+it.each([
+  ['small ones, which are counted once, or there would be room for others', 1_000, 0],
+  ['large ones', 20_000, 20_000],
+])(
+  'bodies behind which others were pipelined are not held once they have come: %s',
+  (_what, bodyBytes, held) => {
+    const socket = { bytesRead: 0, readableLength: 0 };
+    const connection = new Connection(socket as Socket, 'its network', new HttpLimits());
+    for (let i = 0; i < 20; i += 1) {
+      const req = { headBytes: 100, bodyBytes, complete: true, headers: {} };
+      socket.bytesRead += 100 + bodyBytes;
+      connection.noteRequest({ req } as unknown as Response);
+    }
+    for (let left = 19; left >= 0; left -= 1) {
+      connection.remove(connection.responses[0]!);
+      expect(connection.arrivingBytes).toBe(left * held);
+    }
+  },
+);
 
 const hasIpv6 = Object.values(networkInterfaces()).some((all) =>
   all!.some(({ address }) => address === '::1'),
 );
+// Skipped elsewhere: only Linux tells how much a client has not read, and without IPv6 no socket is for both families.
 const itOfLinux = process.platform === 'linux' && hasIpv6 ? it : it.skip;
 
 itOfLinux.each(['127.0.0.1', '::1'])(
