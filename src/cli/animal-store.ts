@@ -32,12 +32,13 @@ export async function animalStore(args: string[]): Promise<void> {
   } catch (error) {
     const reason = explain(error);
     console.error(reason);
-    const { NODE_ENV, LOG_LEVEL } = process.env;
-    if (args[0] === 'serve' && NODE_ENV === 'production' && LOG_LEVEL !== 'silent') {
+    if (args[0] === 'serve') {
       const { createLogger } = await import('../logging/logger.js');
-      const logger = createLogger('fatal');
+      const { NODE_ENV, LOG_LEVEL } = process.env;
+      const isLogged = NODE_ENV === 'production' && LOG_LEVEL !== 'silent';
+      const logger = createLogger(isLogged ? 'fatal' : 'silent');
       logger.fatal({ reason }, 'stopped');
-      // At the exit, the last line of a log whose reader is gone would be tried forever.
+      // At the exit, lines that cannot be written would be tried forever.
       await new Promise((resolve) => logger.flush(resolve));
     }
     // Ends at once: a connection that the server does not close would otherwise keep the process alive for a minute.

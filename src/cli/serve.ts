@@ -55,12 +55,11 @@ export async function serve(): Promise<void> {
       }
     });
   } catch (error) {
-    // At the exit, lines that cannot be written would be tried forever.
-    await new Promise((resolve) => logger.flush(resolve));
     // On a first start, Ctrl-C also ends initdb, a child process. Errors that result from that are not reported.
     if (isServing || !stopping.signal.aborted) {
       throw error;
     }
+    logger.flush();
   }
 }
 

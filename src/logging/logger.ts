@@ -11,7 +11,13 @@ export const LOG_LEVELS = ['silent', 'fatal', 'error', 'warn', 'info', 'debug', 
 
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-export function createLogger(level: LogLevel, stream = bufferedStandardOutput()): Logger {
+let standardOutput: DestinationStream | undefined;
+
+/** All loggers of a process share one buffer, so that the last act of one writes the lines of all. */
+export function createLogger(
+  level: LogLevel,
+  stream = (standardOutput ??= bufferedStandardOutput()),
+): Logger {
   const formatters = { level: (name: string) => ({ level: name }) };
   const timestamp = pino.stdTimeFunctions.isoTime;
   const serializers = { err: loggable, details: loggable };

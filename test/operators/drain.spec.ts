@@ -200,6 +200,21 @@ describe('a process', () => {
     unread.close();
   });
 
+  it.each([
+    ['goes to a full disk', 'development'],
+    ['goes to a pipe that nobody reads', 'production'],
+  ])(
+    'says on standard error why it does not start, also if its log %s',
+    async (where, NODE_ENV) => {
+      const unread = await unreadPipe();
+      const command = `exec "$0" dist/src/main.js serve > ${where.includes('disk') ? '/dev/full' : unread.path}`;
+      const variables = { ...production, NODE_ENV, LOG_LEVEL: 'trace', HOST: 'nowhere.invalid' };
+      const program = project.start('sh', ['-c', command, process.execPath], variables);
+      expect((await program.outcome).stderr).toMatch(/\bHOST\b/);
+      unread.close();
+    },
+  );
+
   it('logs an error of a promise that nothing awaits, and serves on', async () => {
     const reject = `process.on('SIGUSR2', () => { Promise.reject(new Error('forgotten')); })`;
     const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(reject)}`;
