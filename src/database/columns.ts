@@ -4,7 +4,7 @@ import { OperatorError } from '../errors/operator-error.js';
 export type EntityColumn = ReturnType<typeof columnsOf>[number];
 
 /**
- * The columns of an entity's decorators, in their order. `property` is also the member of the entity's JSON, `type` the
+ * The columns of an entity's decorators, in their order, first those of the classes that it extends. `property` is also the member of the entity's JSON, `type` the
  * SQL type without a length, and `json` the value in JSON, as an SQL expression. A column is not shown in JSON if its
  * decorator says `select: false`, or if it is the `@DeleteDateColumn`: a row that has one is deleted.
  *
@@ -12,7 +12,7 @@ export type EntityColumn = ReturnType<typeof columnsOf>[number];
  */
 export function columnsOf(entity: Function) {
   return getMetadataArgsStorage()
-    .filterColumns(entity)
+    .filterColumns(withBaseClasses(entity))
     .filter(({ mode }) => mode !== 'virtual-property')
     .map(({ propertyName: property, options, mode }) => {
       const { name = property, type, nullable: isOptional = false, select = true } = options;
@@ -33,6 +33,11 @@ export function columnsOf(entity: Function) {
         json,
       };
     });
+}
+
+function withBaseClasses(entity: Function): Function[] {
+  const base = Object.getPrototypeOf(entity) as Function;
+  return [entity, ...(base === Function.prototype ? [] : withBaseClasses(base))];
 }
 
 /** The condition for rows that are not deleted, in SQL after another condition. Empty without a `@DeleteDateColumn`. */

@@ -1,4 +1,4 @@
-import { getMetadataArgsStorage } from 'typeorm';
+import { DefaultNamingStrategy, getMetadataArgsStorage } from 'typeorm';
 import { andNotDeleted, columnsOf, type EntityColumn, jsonOf } from '../database/columns.js';
 import { propertiesOf } from '../validation/decorators.js';
 
@@ -36,8 +36,9 @@ export function listOf(entity: Function, query: Function): List {
   if (filters.length < names.length) {
     throw new Error(`${query.name} has a property that is no column of ${entity.name}.`);
   }
+  const { name } = getMetadataArgsStorage().tables.find(({ target }) => target === entity)!;
   return {
-    table: getMetadataArgsStorage().tables.find(({ target }) => target === entity)!.name!,
+    table: new DefaultNamingStrategy().tableName(entity.name, name),
     json: jsonOf(columns),
     andNotDeleted: andNotDeleted(columns),
     filters,

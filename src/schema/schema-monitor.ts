@@ -61,17 +61,16 @@ export class SchemaMonitor implements OnModuleInit {
     const isWell = !this.differences.some(({ isError }) => isError);
     const isRecent = performance.now() < this.comparedAt + DATABASE_LIMITS.comparison;
     if (!isWell || !isRecent || String(applied) !== this.applied) {
-      this.differences = await compareTables(queries, applied, DATABASE_LIMITS.comparisonLock).then(
-        ({ differences }) => differences,
-        (error: unknown) => {
-          if (sqlState(error) !== LOCK_TIMEOUT) {
-            throw error;
-          }
-          return this.differences;
-        },
-      );
-      this.comparedAt = performance.now();
-      this.applied = String(applied);
+      try {
+        const lock = DATABASE_LIMITS.comparisonLock;
+        this.differences = (await compareTables(queries, applied, lock)).differences;
+        this.comparedAt = performance.now();
+        this.applied = String(applied);
+      } catch (error) {
+        if (sqlState(error) !== LOCK_TIMEOUT) {
+          throw error;
+        }
+      }
     }
     return this.differences;
   }
