@@ -26,6 +26,10 @@ export class Connection {
   /** The bytes that its client had received when that was last known to grow, and `performance.now()` then. */
   received = 0;
   progressAt = performance.now();
+  /** Node is done with its socket, which stays open until its client has read what the system holds for it. */
+  isDone = false;
+  /** Its socket is closed as soon as Node is done with it. */
+  closesAtOnce = false;
   /** Bytes that were read and belong to complete requests. */
   private parsed = 0;
   private lastWords: () => string = () => '';
@@ -36,6 +40,28 @@ export class Connection {
     readonly network: string,
     private readonly limits: HttpLimits,
   ) {}
+
+  /**
+   * Node closes a socket as soon as the system has its last response. The system keeps what the client does not read, for
+   * minutes, and nothing can reset it then. So the socket stays open if that may be more than a little.
+   */
+  closeWhenRead(): void {
+    const { socket } = this;
+    const destroy = socket.destroy.bind(socket);
+    socket.destroy = (error?: Error): Socket => {
+      if (error !== undefined || this.closesAtOnce || this.state === 'upgraded' || !this.isUnread) {
+        return destroy(error);
+      }
+      this.state = 'ended';
+      this.isDone = true;
+      return socket.pause();
+    };
+  }
+
+  /** Whether the client may have more to read than a closed connection may leave to the system. */
+  private get isUnread(): boolean {
+    return this.socket.bytesWritten - this.received > this.limits.unreadBytesAtClose;
+  }
 
   /** Its latest request, if that has not arrived completely. */
   get arriving(): Request | undefined {
@@ -113,6 +139,28 @@ export class Connection {
     }
     if (this.state === 'ended') {
       this.endAfterResponses();
+    }
+  }
+
+  /** Closes it at once. Nothing of it is left to the system. */
+  close(): void {
+    this.closesAtOnce = true;
+    if (this.isUnread) {
+      this.reset();
+    } else {
+      this.socket.destroy();
+    }
+  }
+
+  /** libuv refuses to reset a connection that is being ended, and Node would then keep its descriptor. */
+  reset(): void {
+    const { socket } = this;
+    this.closesAtOnce = true;
+    if (socket.writableEnded && !socket.writableFinished && socket.writableLength === 0) {
+      // Before Node closes it.
+      socket.prependOnceListener('finish', () => socket.resetAndDestroy());
+    } else {
+      socket.resetAndDestroy();
     }
   }
 

@@ -62,6 +62,7 @@ export class Connections {
     const { remoteAddress = '' } = socket;
     const network = this.isProxy(remoteAddress) ? '' : networkOf(remoteAddress);
     const connection = new Connection(socket, network, this.limits);
+    connection.closeWhenRead();
     this.bySocket.set(socket, connection);
     this.withoutRequest.add(connection);
     socket.once('close', () => this.errors.run('close', socket, () => this.forget(connection)));
@@ -133,7 +134,11 @@ export class Connections {
   /** Ends idle connections after 50 ms, because a request may be on its way, and others with their response or in time. */
   async stop(closed: Promise<unknown> | undefined): Promise<void> {
     this.isClosing = true;
-    this.bySocket.forEach((connection) => connection.stop());
+    this.bySocket.forEach((connection) => {
+      connection.stop();
+      // The system goes on with what clients read slowly.
+      connection.closesAtOnce = true;
+    });
     const destroy = (most: number) =>
       this.bySocket.forEach(
         ({ responses, state }, socket) =>
@@ -212,7 +217,7 @@ export class Connections {
 
   /** At once: until its socket's `close`, further ones would be closed for its requests. */
   private close(connection: Connection): void {
-    connection.socket.destroy();
+    connection.close();
     this.forget(connection);
   }
 

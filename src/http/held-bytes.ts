@@ -8,9 +8,12 @@ import { kernelName } from './network.js';
 /** Where Linux lists the TCP connections of this process's network. */
 const TABLES = ['/proc/self/net/tcp', '/proc/self/net/tcp6'];
 
-/** An open connection with unread bytes: its local port, the end of the remote address, the remote port, and the bytes. */
+/**
+ * A connection with unread bytes, of which each side may have ended its own: its local port, the end of the remote address,
+ * the remote port, and the bytes.
+ */
 const UNREAD =
-  /: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]*?([0-9A-F]{8}:([0-9A-F]{4})) 01 (?!0{8})([0-9A-F]{8}):/g;
+  /: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]*?([0-9A-F]{8}:([0-9A-F]{4})) 0[1489B] (?!0{8})([0-9A-F]{8}):/g;
 
 /** Node holds a head as strings that take so many times its bytes. */
 const STRINGS = 2.5;
@@ -49,16 +52,19 @@ export class HeldBytes {
   /** Called every second. A check takes 40 ms if the system has 12,000 connections. */
   watch(): void {
     let arriving = this.since;
+    let isOneDone = false;
     for (const connection of this.connections()) {
       arriving += STRINGS * connection.arrivingBytes;
+      isOneDone ||= connection.isDone;
     }
-    if (++this.seconds % 5 === 0 || arriving > this.limits.heldBytes / 4) {
+    if (++this.seconds % 5 === 0 || isOneDone || arriving > this.limits.heldBytes / 4) {
       this.check();
     }
   }
 
   /**
-   * Resets the connections whose clients have received nothing for {@link HttpLimits.socketTimeout}. If too many bytes are
+   * Closes the connections that Node is done with, if their clients have read all but a little. Resets those whose clients
+   * have received nothing for {@link HttpLimits.socketTimeout}. If too many bytes are
    * held, resets further ones: first of the network with the most bytes, those without progress since the last check, and
    * of these the largest.
    */
@@ -86,7 +92,11 @@ export class HeldBytes {
       if (!hasStalled) {
         Object.assign(connection, { received, progressAt: now });
       } else if (now - connection.progressAt > this.limits.socketTimeout) {
-        reset(socket);
+        connection.reset();
+        continue;
+      }
+      if (connection.isDone && unread <= this.limits.unreadBytesAtClose) {
+        connection.close();
         continue;
       }
       const heads = responses.reduce((sum, { req }) => sum + req.headBytes, arrivingBytes);
@@ -106,22 +116,13 @@ export class HeldBytes {
           other.bytes - one.bytes,
       );
       for (const { connection, bytes } of holding) {
-        reset(connection.socket);
+        connection.reset();
         total -= bytes;
         if (total <= this.limits.heldBytes) {
           return;
         }
       }
     }
-  }
-}
-
-/** libuv refuses to reset a connection that is being ended, and Node would then keep its descriptor. */
-export function reset(socket: Socket): void {
-  if (socket.writableEnded && !socket.writableFinished && socket.writableLength === 0) {
-    socket.once('finish', () => socket.resetAndDestroy());
-  } else {
-    socket.resetAndDestroy();
   }
 }
 

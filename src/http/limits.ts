@@ -18,6 +18,8 @@ export class HttpLimits {
   searchPause = 5;
   /** Bytes that are held for clients: of heads, of bodies that are arriving, and of responses that they have not read. */
   heldBytes = 128 * 1024 * 1024;
+  /** Of them, bytes of a connection that the system may keep when it is closed. With more, it stays open until they are read. */
+  unreadBytesAtClose = 8 * 1024;
   /** Requests with a valid API key that are in handlers or wait for them. One key alone may have half of them. */
   admittedRequests = 6_000;
   /** Places in handlers for requests with an API key. Further requests wait for one until their deadline; then 503. */

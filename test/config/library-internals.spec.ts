@@ -72,6 +72,11 @@ describe('Node, on whose internals src/http relies,', () => {
       /if \(res\._last\) \{[^]*?destroySoon\(\)[^]*?outgoing\.shift\(\)[^]*?assignSocket\(socket\)/,
     ],
     [
+      'closes a socket of which both sides have ended, or whose last response the system has, with its own destroy (Connection.closeWhenRead)',
+      source('net'),
+      /destroySoon = function\(\) \{[^]*?if \(this\.writableFinished\)\s+this\.destroy\(\);\s+else\s+this\.once\('finish', this\.destroy\)/,
+    ],
+    [
       'stops and starts the reading of a socket with pause and resume (Connection.stopReading, Connections.readInTurn)',
       server,
       /socket\.on\('resume', onSocketResume[^]*?socket\.on\('pause', onSocketPause/,
@@ -124,7 +129,7 @@ describe('Node, on whose internals src/http relies,', () => {
   ])('%s', (promise, text, pattern) => {
     if (!pattern.test(text)) {
       throw new Error(
-        `Node ${process.versions.node} may not do this any more: it ${promise}. Read its lib/_http_*.js, and change src/http.`,
+        `Node ${process.versions.node} may not do this any more: it ${promise}. Read its lib/net.js and lib/_http_*.js, and change src/http.`,
       );
     }
   });

@@ -97,6 +97,11 @@ export const ATTACKS: Record<string, (count: number) => void> = {
   '1,500 connections: an asset each, at once, unread': (count) => {
     Array.from({ length: count }, () => open(BUNDLE));
   },
+  '1,500 connections: an asset each, at once, and the end of the connection, unread': (count) => {
+    const last = get('/docs/assets/swagger-ui-bundle.js', 'Connection: close');
+    Array.from({ length: count / 2 }, () => open(last));
+    Array.from({ length: count / 2 }, () => open(BUNDLE).end());
+  },
   '660 connections: 2 assets and 18 requests with 16 KB of header fields each, unread': many(
     BUNDLE.repeat(2) + get('/health/live', `X: ${'x'.repeat(16_000)}`).repeat(18),
   ),

@@ -3,7 +3,7 @@ import { networkInterfaces } from 'node:os';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { Connection } from '../../src/http/connection.js';
 import type { Response } from '../../src/http/express-classes.js';
-import { HeldBytes, reset } from '../../src/http/held-bytes.js';
+import { HeldBytes } from '../../src/http/held-bytes.js';
 import { HttpLimits } from '../../src/http/limits.js';
 
 afterEach(() => jest.useRealTimers());
@@ -121,11 +121,12 @@ it('a connection that is reset while it is being ended is closed', async () => {
     client.on('error', () => {});
     const [socket] = await once(server, 'connection');
     socket.on('error', () => {});
+    const connection = new Connection(socket, 'its network', new HttpLimits());
     const isClosed = once(socket, 'close');
     // As after a response, and by a timer.
     setImmediate(() => {
       socket.end('x');
-      setTimeout(reset, 0, socket);
+      setTimeout(() => connection.reset(), 0);
     });
     await isClosed;
     client.destroy();
