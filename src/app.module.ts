@@ -1,7 +1,6 @@
 import { type DynamicModule, Global, Module, type Type } from '@nestjs/common';
 import { APP_FILTER, APP_GUARD, APP_PIPE } from '@nestjs/core';
 import { TypeOrmModule } from '@nestjs/typeorm';
-import { Pool } from 'pg';
 import { DataSource } from 'typeorm';
 import { AuthModule } from './auth/auth.module.js';
 import { BearerGuard } from './auth/bearer.guard.js';
@@ -52,7 +51,6 @@ export class AppModule {
     const shared = [
       { provide: Environment, useValue: environment },
       { provide: ServingPool, useFactory: poolOf, inject: [DataSource] },
-      { provide: Pool, useExisting: ServingPool },
       { provide: ENGINE, useFactory: engineOf, inject: [DataSource] },
       { provide: LOGGER, useValue: logger },
       { provide: HttpLimits, useValue: limits },

@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { KEY_PREFIX } from '../api-key.js';
-import { isUnavailable, sqlState } from '../errors/database-error.js';
+import { sqlState, unavailableCause } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { addCommands } from './commands.js';
 import { print } from './print.js';
@@ -69,7 +69,7 @@ function explain(error: unknown): string {
   if (/^(listen|getaddrinfo)$/.test(syscall)) {
     return `${error.message}. ${ADVICE[code] ?? 'Set HOST to an address of this machine, or to *.'}`;
   }
-  if (isUnavailable(error)) {
+  if (unavailableCause(error) !== undefined) {
     return `The connection to the database was lost: ${error.message}`;
   }
   return error.stack ?? error.message;

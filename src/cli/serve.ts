@@ -13,7 +13,6 @@ import { loadEnvironment } from '../config/environment.js';
 import { VERSION } from '../config/project-root.js';
 import { HealthService } from '../health/health.service.js';
 import { requireMigrated } from '../schema/migrations.js';
-import type { HttpAdapter } from '../http/http-adapter.js';
 import { createLogger } from '../logging/logger.js';
 import { MetricsServer } from '../metrics/metrics-server.js';
 import { DATA_FOLDER, onDatabase } from './command.js';
@@ -121,7 +120,7 @@ async function serveWith(resources: Resources, key: string | undefined, stopping
     }
     if (DRAIN_SECONDS > 0 && stopping.reason === 'SIGTERM') {
       logger.info({ reason: stopping.reason, seconds: DRAIN_SECONDS }, 'draining');
-      (app.getHttpAdapter() as HttpAdapter).isStopping = true;
+      health.isStopping = true;
       await Promise.race([
         wait(DRAIN_SECONDS * 1000, undefined, { ref: false }),
         once(process, 'SIGINT'),

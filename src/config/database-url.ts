@@ -1,6 +1,7 @@
+import { readFileSync } from 'node:fs';
 import { Transform } from 'class-transformer';
 import { Client } from 'pg';
-import { AllOf, MayBeOmitted, Satisfies } from '../validation/decorators.js';
+import { AllOf, Satisfies } from '../validation/decorators.js';
 
 /** The parameters that pg or this service supports, and what their values must match. pg silently ignores all others. */
 const PARAMETERS: Readonly<Record<string, string>> = {
@@ -26,7 +27,6 @@ export function DatabaseUrl(target: 'one' | 'each'): PropertyDecorator {
   const allowed = Object.keys(PARAMETERS).filter((name) => target === 'one' || name !== WRITABLE);
   const faultOf = (url: string) => faultIn(url, allowed);
   return AllOf(
-    MayBeOmitted(),
     Transform(({ value }) => parsable(value)),
     Satisfies((url) => faultOf(url) === undefined, {
       message: ({ property, value }) => `${property} must ${faultOf(value)}`,
@@ -71,9 +71,16 @@ export function hostsOf(url: string): string[] {
   return hosts?.split(',').map((host) => `${before}${host}${after}`) ?? [url];
 }
 
-/** The `user` and the `password`, if any, of a URL that {@link DatabaseUrl} accepts. @throws if it is no URL. */
-export const loginOf = (url: string): { user?: string; password?: string } =>
-  new Client({ connectionString: hostsOf(parsable(url))[0] });
+/** The password of `user` in the URL in a file now; `undefined` if it is another user's, or somebody replaces the file. */
+export function passwordIn(file: string, user: string | undefined): string | undefined {
+  try {
+    const [connectionString] = hostsOf(parsable(readFileSync(file, 'utf8').trim()));
+    const login = new Client({ connectionString });
+    return login.user === user ? login.password : undefined;
+  } catch {
+    return undefined;
+  }
+}
 
 /**
  * Gives a URL the form that `URL` and pg read as it is meant. That of a Unix socket, `postgres://user@/database?host=/folder`,

@@ -3,24 +3,20 @@ import { isIP } from 'node:net';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { plainToInstance, Transform } from 'class-transformer';
-import { IsBoolean, IsIn, Matches, validateSync } from 'class-validator';
+import { IsBoolean, IsIn, IsString, Matches, validateSync } from 'class-validator';
 import leven from 'leven';
 import { OperatorError } from '../errors/operator-error.js';
 import { LOG_LEVELS, type LogLevel } from '../logging/logger.js';
-import { AllOf, MayBeOmitted, Satisfies, WholeNumber } from '../validation/decorators.js';
-import { DatabaseUrl, loginOf } from './database-url.js';
+import { AllOf, Satisfies, WholeNumber } from '../validation/decorators.js';
+import { DatabaseUrl } from './database-url.js';
 import { PROJECT_ROOT } from './project-root.js';
 
 const OneOf = (values: readonly string[]) =>
-  AllOf(MayBeOmitted(), IsIn(values, { message: `$property must be one of ${values.join(', ')}` }));
-
-const OptionalNumber = (least: number, most: number) =>
-  AllOf(MayBeOmitted(), WholeNumber(least, most));
+  IsIn(values, { message: `$property must be one of ${values.join(', ')}` });
 
 function BaseUrl(): PropertyDecorator {
   const message = '$property must be an http(s):// URL that ends in /v1, in ASCII';
   return AllOf(
-    MayBeOmitted(),
     // What a URI may contain unencoded (RFC 3986, section 2), as headers have it. Without `@`, so that it has no password.
     Matches(/^https?:\/\/[\w.~:/[\]!$&'()*+,;=%-]+\/v1$/, { message }),
     Satisfies(URL.canParse, { message }),
@@ -59,39 +55,39 @@ export class Environment {
   DEPLOYMENT_ENVIRONMENT?: 'production' | 'staging' | 'development';
 
   /** Of an IPv6 address in brackets, as Docker Compose has it, without them. */
-  @MayBeOmitted()
+  @IsString()
   @Transform(({ value }) => value?.replace(/^\[(.+)\]$/, '$1'))
   HOST = '127.0.0.1';
 
-  @OptionalNumber(0, 65535)
+  @WholeNumber(0, 65535)
   PORT = 3000;
 
-  @OptionalNumber(0, 65535)
+  @WholeNumber(0, 65535)
   METRICS_PORT?: number;
 
-  @OptionalNumber(1, 86_400)
+  @WholeNumber(1, 86_400)
   KEEP_ALIVE_SECONDS = 620;
 
   @DatabaseUrl('one')
   DATABASE_URL?: string;
 
-  @MayBeOmitted()
+  @IsString()
   DATABASE_URL_FILE?: string;
 
   @DatabaseUrl('each')
   DATABASE_READ_URL?: string;
 
-  @MayBeOmitted()
+  @IsString()
   DATABASE_READ_URL_FILE?: string;
 
-  @OptionalNumber(2, 100)
+  @WholeNumber(2, 100)
   DATABASE_POOL_SIZE = 10;
 
   /** Set if a pooler gives transactions any of its sessions. These have the role's settings, and prepare nothing. */
   @OneOf(['transaction'])
   DATABASE_POOLER?: 'transaction';
 
-  @OptionalNumber(0, 60)
+  @WholeNumber(0, 60)
   DRAIN_SECONDS = 2;
 
   @Transform(({ value }) => ({ true: true, false: false })[value as string] ?? value)
@@ -104,17 +100,15 @@ export class Environment {
   @BaseUrl()
   STAGING_BASE_URL?: string;
 
-  @OptionalNumber(1, 1_000_000)
+  @WholeNumber(1, 1_000_000)
   RATE_LIMIT_PER_MINUTE?: number;
 
-  @MayBeOmitted()
   @Transform(({ value }) => listOf(value))
   @Satisfies(areOrigins, {
     message: '$property must be * or a list such as https://a.example,https://b.example',
   })
   CORS_ORIGINS?: string[];
 
-  @MayBeOmitted()
   @Transform(({ value }) => (/^[0-9]{1,2}$/.test(value) ? Number(value) : value))
   @Satisfies(areProxies, {
     message: '$property must be a number from 1 to 99 or a list such as 10.0.0.0/8,::1',
@@ -127,7 +121,6 @@ export class Environment {
   @OneOf(LOG_LEVELS)
   LOG_LEVEL: LogLevel = 'info';
 
-  @MayBeOmitted()
   @Matches(/^[0-9a-f]{7,64}$/, { message: '$property must be a commit, in hexadecimal' })
   COMMIT?: string;
 
@@ -180,16 +173,6 @@ export function secretOf(name: string, variables: NodeJS.ProcessEnv): string | u
   return content;
 }
 
-/** The password of `user` in the URL in a file now; `undefined` if it is another user's, or somebody replaces the file. */
-export function passwordIn(file: string, user: string | undefined): string | undefined {
-  try {
-    const login = loginOf(readFileSync(file, 'utf8').trim());
-    return login.user === user ? login.password : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
 /** @throws OperatorError with a line for each invalid variable. Values are not in it: they may be secret. */
 export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
   const faults = new Map<string, string>();
@@ -207,7 +190,8 @@ export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
   const set = Object.fromEntries(Object.entries(given).filter(([, value]) => value));
   const environment = plainToInstance(Environment, set);
   // `whitelist` removes the variables that the service does not read.
-  const errors = validateSync(environment, { stopAtFirstError: true, whitelist: true });
+  const options = { stopAtFirstError: true, whitelist: true, skipUndefinedProperties: true };
+  const errors = validateSync(environment, options);
   for (const { property, constraints } of errors) {
     faults.set(property, faults.get(property) ?? Object.values(constraints!)[0]!);
   }
@@ -235,13 +219,10 @@ export function readEnvironment(variables: NodeJS.ProcessEnv): Environment {
   return environment;
 }
 
-/** @returns a sentence for each variable of libpq for TLS, and for each whose name is almost that of one that is read. */
+/** @returns a sentence for each variable whose name is almost that of one that is read. */
 export function warningsOf(variables: NodeJS.ProcessEnv): string[] {
   const names = [...Object.keys(new Environment()), 'LOCAL_API_KEY', 'LOCAL_API_KEY_FILE'];
   return Object.keys(variables).flatMap((given) => {
-    if (given.startsWith('PGSSL')) {
-      return `${given} is ignored: only the parameters of DATABASE_URL configure TLS.`;
-    }
     // Many names are near a short one.
     const meant = names.find((name) => leven(given, name) <= (name.length < 8 ? 1 : 2));
     return meant === undefined || names.includes(given)
@@ -257,11 +238,12 @@ export function loadEnvironment(): Environment {
   for (const [name, value] of Object.entries(parseEnv(text))) {
     process.env[name] ??= value;
   }
-  warningsOf(process.env).forEach((warning) => console.error(warning));
-  const environment = readEnvironment(process.env);
-  // pg would read two of them, and those in part.
-  for (const name of Object.keys(process.env).filter((one) => one.startsWith('PGSSL'))) {
+  const variables = { ...process.env };
+  for (const name of Object.keys(variables).filter((one) => one.startsWith('PGSSL'))) {
+    console.error(`${name} is ignored: only the parameters of DATABASE_URL configure TLS.`);
+    // pg would read two of them, and those in part.
     delete process.env[name];
   }
-  return environment;
+  warningsOf(variables).forEach((warning) => console.error(warning));
+  return readEnvironment(variables);
 }

@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { DataSource, DataSourceOptions } from 'typeorm';
 import type { Environment } from '../config/environment.js';
-import { isUnavailable, LOCK_TIMEOUT, reasonOf, sqlState } from '../errors/database-error.js';
+import { LOCK_TIMEOUT, reasonOf, sqlState, unavailableCause } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { administrativeDataSource, servingDataSource } from './data-source.js';
 import { engineOf } from './engine.js';
@@ -74,7 +74,8 @@ async function connect(
       if (dataSource.isInitialized) {
         await dataSource.destroy();
       }
-      if (!isUnavailable(error) || error instanceof OperatorError || performance.now() > deadline) {
+      const isLasting = unavailableCause(error) === undefined || error instanceof OperatorError;
+      if (isLasting || performance.now() > deadline) {
         cannotBeUsed(error);
       }
     }

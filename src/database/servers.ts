@@ -1,6 +1,5 @@
 import { Client, type ClientConfig, Pool, type PoolConfig } from 'pg';
-import { hostsOf } from '../config/database-url.js';
-import { passwordIn } from '../config/environment.js';
+import { hostsOf, passwordIn } from '../config/database-url.js';
 import { NoSessionError } from '../errors/database-error.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { DATABASE_LIMITS } from './limits.js';

@@ -38,12 +38,9 @@ export class SessionTimeoutError extends Error {
 }
 
 /**
- * Whether the database cannot serve the request now, but may later: there is no session, its socket failed, PostgreSQL
- * ended it (FATAL), or the error is one of {@link UNAVAILABLE}.
+ * Why the database cannot serve the request now, but may later: there is no session, its socket failed, PostgreSQL ended it
+ * (FATAL), or the error is one of {@link UNAVAILABLE}; `undefined` for other errors.
  */
-export const isUnavailable = (error: unknown): boolean => unavailableCause(error) !== undefined;
-
-/** @returns the cause if {@link isUnavailable}. */
 export function unavailableCause(error: unknown): UnavailableCause | undefined {
   const { driverError } = Object(error);
   if (driverError !== undefined) {

@@ -26,12 +26,20 @@ interface Arrival {
   response?: Response;
 }
 
+interface Waiting {
+  deadline: number;
+  /** Rejects it at its deadline. */
+  overdue: NodeJS.Timeout;
+  enter: () => void;
+  reject: (error: ApiError) => void;
+}
+
 /** A request with a valid key that is in its handler, or waits for it. */
 interface Admitted {
   queue: Queue;
   places: number;
   /** Missing when it is in its handler. */
-  waits?: { deadline: number; enter: () => void; reject: (error: ApiError) => void };
+  waits?: Waiting;
   hasLeft: boolean;
 }
 
@@ -64,7 +72,6 @@ export class Gate implements Arrivals {
   private isCrowded = false;
   private hasFlooded = false;
   private hasAccepted = false;
-  private overdue?: NodeJS.Timeout;
 
   /** @returns the id of the API key of a request, if the key is remembered as a valid one. */
   recognize: (request: Request) => string | undefined = () => undefined;
@@ -138,10 +145,11 @@ export class Gate implements Arrivals {
       this.enter(own);
       return true;
     }
-    this.overdue ??= setInterval(() => this.rejectOverdue(), 100).unref();
     return new Promise((resolve, reject) => {
-      const enter = () => resolve(true);
-      own.waits = { deadline: response.req.deadline, enter, reject };
+      const { deadline } = response.req;
+      const rejectOverdue = () => this.reject(own, 'overdue');
+      const overdue = setTimeout(rejectOverdue, deadline - performance.now()).unref();
+      own.waits = { deadline, overdue, enter: () => resolve(true), reject };
       this.waiting.add(queue, own);
       this.letEnter(queue);
     });
@@ -237,19 +245,6 @@ export class Gate implements Arrivals {
     }
   }
 
-  private rejectOverdue(): void {
-    const now = performance.now();
-    if (this.waiting.size === 0) {
-      clearInterval(this.overdue);
-      this.overdue = undefined;
-    }
-    for (const queue of this.waiting.values()) {
-      for (const one of queue.filter(({ waits }) => waits!.deadline <= now)) {
-        this.reject(one, 'overdue');
-      }
-    }
-  }
-
   private reject(one: Admitted, because: 'overdue' | 'over_share'): void {
     one.waits!.reject(overloaded(because));
     this.leave(one);
@@ -271,6 +266,7 @@ export class Gate implements Arrivals {
   }
 
   private enter(own: Admitted): void {
+    clearTimeout(own.waits?.overdue);
     own.waits?.enter();
     own.waits = undefined;
     this.busyQueues += own.queue.places === 0 ? 1 : 0;
@@ -291,6 +287,7 @@ export class Gate implements Arrivals {
       this.callers.delete(queue.caller.keyId);
     }
     if (own.waits !== undefined) {
+      clearTimeout(own.waits.overdue);
       this.waiting.delete(queue, own);
       return;
     }

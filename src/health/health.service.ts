@@ -1,12 +1,10 @@
-import { Inject, Injectable } from '@nestjs/common';
-import { HttpAdapterHost } from '@nestjs/core';
+import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import type { PoolClient } from 'pg';
 import { ENGINE, type Engine } from '../database/engine.js';
 import { Lane } from '../database/lane.js';
 import { ServingPool } from '../database/pool.js';
 import { ApiError } from '../errors/api-error.js';
 import { unavailableCause } from '../errors/database-error.js';
-import type { HttpAdapter } from '../http/http-adapter.js';
 import { OperatorError } from '../errors/operator-error.js';
 import { SchemaMonitor } from '../schema/schema-monitor.js';
 import { type Finding, REFUSAL } from '../schema/schema-state.js';
@@ -35,7 +33,10 @@ const SENTENCES: Partial<Record<Obstacle['about'], string>> & Record<Finding['ab
 
 /** Whether this process, and the database's state, tables and rights, can serve listPets, createPet and getPet. */
 @Injectable()
-export class HealthService {
+export class HealthService implements OnModuleDestroy {
+  /** Readiness is then 503, so that proxies send further requests elsewhere. */
+  isStopping = false;
+
   /** Probes that wait for the database share the response. */
   private readonly probes: Lane<string, Obstacle[]>;
 
@@ -43,7 +44,6 @@ export class HealthService {
     private readonly schema: SchemaMonitor,
     private readonly pool: ServingPool,
     private readonly standbys: Standbys,
-    private readonly host: HttpAdapterHost<HttpAdapter>,
     @Inject(ENGINE) private readonly engine: Engine,
   ) {
     const ask = async (_: unknown, session: PoolClient) => [await this.obstaclesOn(session)];
@@ -51,12 +51,16 @@ export class HealthService {
     this.probes = new Lane(pool.share('health'), ask, options);
   }
 
+  onModuleDestroy(): void {
+    this.isStopping = true;
+  }
+
   /** Seconds by which this machine's clock is ahead of the database's; `undefined` if that is few, or not known yet. */
   clockAhead?: number = undefined;
 
   /** @throws ApiError `unavailable` */
   async ready(deadline: number) {
-    if (this.host.httpAdapter.isStopping) {
+    if (this.isStopping) {
       throw new ApiError('unavailable', 'The service is stopping.', { because: 'stopping' });
     }
     const obstacles = await this.probes.ask('probe', deadline).catch((cause: unknown) => {

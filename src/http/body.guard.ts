@@ -40,10 +40,11 @@ export class BodyGuard implements CanActivate {
     const { 'content-type': type, 'content-encoding': coding = '', expect } = request.headers;
     const { 'transfer-encoding': transfer = '', 'content-length': length = 0 } = request.headers;
     const hasBody = transfer !== '' || Number(length) > 0;
-    const limits = this.limitsOf(context.getHandler());
+    const handler = context.getHandler();
+    const most: number = Reflect.getMetadata(BodyBytes.KEY, handler) ?? this.limits.bodyBytes;
     const isForm =
       /^multipart\/form-data[ \t]*;/i.test(type ?? '') &&
-      Reflect.getMetadata(JsonOnly.KEY, context.getHandler()) === undefined;
+      Reflect.getMetadata(JsonOnly.KEY, handler) === undefined;
     if (type === undefined ? hasBody : !isForm && !JSON_IN_UTF8.test(type)) {
       const message = 'The body must be JSON in UTF-8: send Content-Type: application/json.';
       throw new ApiError('unsupported_media_type', message);
@@ -60,8 +61,8 @@ export class BodyGuard implements CanActivate {
         { headers: { 'Accept-Encoding': 'identity' } },
       );
     }
-    if (Number(length) > limits.bodyBytes && !isForm) {
-      throw tooLarge(limits);
+    if (Number(length) > most && !isForm) {
+      throw tooLarge(most);
     }
     // A middleware of a module, such as Express's `json`, may have read it.
     if (hasBody && !request.readableEnded) {
@@ -74,18 +75,10 @@ export class BodyGuard implements CanActivate {
         request.onBodyError = (error) =>
           request.res!.writableEnded || this.errors.catch(error, context);
       } else {
-        request.body = parseJson(await readBody(request, limits), limits);
+        request.body = parseJson(await readBody(request, most), this.limits);
       }
     }
     return true;
-  }
-
-  private limitsOf(handler: Function): HttpLimits {
-    const bodyBytes: number | undefined = Reflect.getMetadata(BodyBytes.KEY, handler);
-    const { limits } = this;
-    return bodyBytes === undefined
-      ? limits
-      : { ...limits, bodyBytes, bodyChunks: Math.max(limits.bodyChunks, bodyBytes / 64) };
   }
 }
 
@@ -98,8 +91,8 @@ const JSON_IN_UTF8 = new RegExp(
   'i',
 );
 
-/** Rejects if the body is over the limit, malformed or late, or if the connection ends before the body does. */
-function readBody(request: Request, limits: HttpLimits): Promise<Buffer> {
+/** Rejects if the body has more bytes, is malformed or late, or if the connection ends before the body does. */
+function readBody(request: Request, most: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let bytes = 0;
@@ -110,8 +103,8 @@ function readBody(request: Request, limits: HttpLimits): Promise<Buffer> {
     const take = (chunk: Buffer) => {
       bytes += chunk.length;
       chunks.push(chunk);
-      if (bytes > limits.bodyBytes || request.chunks > limits.bodyChunks) {
-        fail(tooLarge(limits));
+      if (bytes > most || request.isFull) {
+        fail(tooLarge(most));
       }
     };
     request.onBodyError = fail;
@@ -124,8 +117,8 @@ function readBody(request: Request, limits: HttpLimits): Promise<Buffer> {
   });
 }
 
-const tooLarge = ({ bodyBytes, bodyChunks }: HttpLimits) =>
-  new ApiError('payload_too_large', `The body is over ${bodyBytes} bytes or ${bodyChunks} chunks.`);
+const tooLarge = (bytes: number) =>
+  new ApiError('payload_too_large', `The body is over ${bytes} bytes, or has too many chunks.`);
 
 /** Skips a leading BOM (RFC 8259, section 8.1). */
 const utf8 = new TextDecoder('utf-8', { fatal: true });

@@ -69,8 +69,8 @@ export class Request extends ExpressRequest {
   }
 
   /** Whether no more is read, whoever reads it: a chunk takes 2 µs, whatever its size. */
-  private get isFull(): boolean {
-    return this.chunks > this.limits.bodyChunks + this.bodyBytes / 64;
+  get isFull(): boolean {
+    return this.chunks > Math.max(this.limits.bodyChunks, this.bodyBytes / 64);
   }
 }
 

@@ -33,9 +33,6 @@ export class HttpAdapter extends ExpressAdapter {
   /** The headers of the response to input that is not handled. */
   describe: (rejection: Rejection) => Record<string, string> = () => ({});
 
-  /** Readiness is then 503, so that proxies send further requests elsewhere. */
-  isStopping = false;
-
   constructor(
     private readonly limits: HttpLimits,
     private readonly arrivals: Arrivals,
@@ -176,7 +173,6 @@ export class HttpAdapter extends ExpressAdapter {
   }
 
   override close(): Promise<void> {
-    this.isStopping = true;
     return this.connections.stop(super.close());
   }
 

@@ -30,7 +30,7 @@ export class HttpLimits {
   requestsPerTurn = 8;
   /** Bytes of a request body; a longer one is rejected with 413. */
   bodyBytes = 16 * 1024;
-  /** Chunks of a request body; one with more is rejected with 413. If their average is below 64 bytes, no more are read. */
+  /** Chunks of a request body, or as many as its bytes / 64; with more, no more is read, and it is rejected with 413. */
   bodyChunks = 1024;
   /** Levels of arrays and objects in a JSON body; a deeper one is rejected with 400. */
   jsonDepth = 32;

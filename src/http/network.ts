@@ -7,7 +7,8 @@ function groupsOf(address: string): string[] {
   return [...head, ...Array<string>(8 - head.length - tail.length).fill('0'), ...tail];
 }
 
-const isIPv6 = (address: string) => address.includes(':') && !address.includes('.');
+/** Not if it is a mapped IPv4 address. A zone, such as `%eth0.100`, may have a point too. */
+const isIPv6 = (address: string) => /^[^.%]*:[^.%]*(?:%|$)/.test(address);
 
 /** An IPv4 address as it is, also if it is mapped to IPv6 (`::ffff:192.0.2.1`). */
 const octetsOf = (address: string) => address.slice(address.lastIndexOf(':') + 1);
@@ -45,10 +46,6 @@ export function kernelName(address: string, port: number): string {
         .slice(6)
         .flatMap((group) => [parseInt(group, 16) >> 8, parseInt(group, 16) & 255])
     : octetsOf(address).split('.').map(Number);
-  const hex = (number: number, digits: number) =>
-    number.toString(16).toUpperCase().padStart(digits, '0');
-  return `${bytes
-    .toReversed()
-    .map((byte) => hex(byte, 2))
-    .join('')}:${hex(port, 4)}`;
+  const name = Buffer.from(bytes).reverse().toString('hex');
+  return `${name}:${port.toString(16).padStart(4, '0')}`.toUpperCase();
 }

@@ -1,3 +1,5 @@
+import { isUtf8 } from 'node:buffer';
+
 /**
  * A request target (RFC 9112, section 3.2) as Express routes it: the path, whose percent-encodings are valid and do not
  * stand for unreserved characters (RFC 3986, section 6.2.2.2), and the query. `*` stays.
@@ -12,21 +14,12 @@ export function pathAndQuery(target: string): string {
   return local.includes('%') ? local.replace(/^[^?]+/, normalized) : local;
 }
 
-const TAIL = '%[89ab][0-9a-f]';
-
-/** Percent-encodings of UTF-8 (RFC 3629, section 4), or a `%` that belongs to none. */
-const ENCODED = new RegExp(
-  '(?:%[0-7][0-9a-f]' +
-    `|%(?:c[2-9a-f]|d[0-9a-f])${TAIL}` +
-    `|%(?:e0(?=%[ab])|ed(?=%[89])|e[1-9a-cef])${TAIL}${TAIL}` +
-    `|%(?:f0(?=%[9ab])|f4(?=%8)|f[1-3])${TAIL}${TAIL}${TAIL})+|%`,
-  'gi',
-);
-
-/** A percent-encoding that is invalid or not UTF-8 stands for itself: its `%` becomes `%25`. */
+/** Percent-encodings that are invalid or not UTF-8 stand for themselves: their `%` becomes `%25`. */
 const normalized = (text: string): string =>
-  text.replaceAll(ENCODED, (encoded) =>
-    encoded === '%' ? '%25' : encodeURIComponent(decodeURIComponent(encoded)),
+  text.replaceAll(/(?:%[0-9a-f]{2})+|%/gi, (encoded) =>
+    encoded !== '%' && isUtf8(Buffer.from(encoded.replaceAll('%', ''), 'hex'))
+      ? encodeURIComponent(decodeURIComponent(encoded))
+      : encoded.replaceAll('%', '%25'),
   );
 
 /**

@@ -94,7 +94,8 @@ function leaveOnlyDeclared(made: unknown, given: unknown): void {
     return;
   }
   const { constructor } = Object.getPrototypeOf(made);
-  const isDto = ![Object, Array, Map, Set].includes(constructor);
+  // class-transformer makes a DTO without arguments. A `@Transform` may have made another object.
+  const isDto = constructor.length === 0 && ![Map, Set].includes(constructor);
   for (const name of Object.keys(made)) {
     if (isDto && !propertiesOf(constructor).includes(name)) {
       delete made[name];

@@ -1,6 +1,6 @@
 import { executionAsyncResource } from 'node:async_hooks';
 import { execFileSync } from 'node:child_process';
-import { isUnavailable } from '../../src/errors/database-error.js';
+import { unavailableCause } from '../../src/errors/database-error.js';
 import { read } from '../support/documents.js';
 
 // What the service relies on that the libraries do not document.
@@ -42,7 +42,7 @@ it('the errors of a lost connection that pg throws without a code are unavailabl
     /new Error\('((?:Conn|Client ).+?)'/g,
   );
   const messages = [...new Set(Array.from(texts, ([, text]) => text!))];
-  const lost = messages.filter((message) => isUnavailable(new Error(message)));
+  const lost = messages.filter((message) => unavailableCause(new Error(message)));
   expect(lost).toEqual([
     'Connection terminated',
     'Connection terminated unexpectedly',

@@ -112,6 +112,25 @@ it('what the server sets is in JSON, what is not selected is not, and deleted ro
   await dropDatabase(url);
 });
 
+abstract class Identified {
+  @PrimaryColumn({ type: 'bigint' })
+  id!: string;
+}
+
+@Entity()
+class BlackBox extends Identified {
+  @Column({ type: 'text' })
+  label!: string;
+}
+
+it('an entity has the columns of the class that it extends first, and without a name that of its class', () => {
+  const { table, json } = listOf(BlackBox, class {});
+  expect([table, json]).toEqual([
+    'black_box',
+    `'{"id":' || id || ',"label":' || to_json(label) || '}'`,
+  ]);
+});
+
 it.each([
   ['a Column', Column()],
   ['a VersionColumn', VersionColumn()],

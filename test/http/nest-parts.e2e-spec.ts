@@ -29,7 +29,7 @@ import {
 import { ExternalContextCreator } from '@nestjs/core';
 import { FileInterceptor } from '@nestjs/platform-express';
 import { InjectRepository, TypeOrmModule } from '@nestjs/typeorm';
-import { Type } from 'class-transformer';
+import { Transform, Type } from 'class-transformer';
 import { IsInt, IsObject, IsString, Min, ValidateNested } from 'class-validator';
 import { json, type Response } from 'express';
 import { map } from 'rxjs';
@@ -105,6 +105,15 @@ class Owner {
   friends?: Set<Owner>;
 }
 
+/** It is made of what was sent, and not without. */
+class Size {
+  readonly volume: number;
+
+  constructor({ edges }: { edges: number[] }) {
+    this.volume = edges.reduce((product, edge) => product * edge, 1);
+  }
+}
+
 class NewBox extends Labelled {
   @ValidateNested({ each: true })
   @Type(() => Item)
@@ -117,6 +126,10 @@ class NewBox extends Labelled {
   @MayBeOmitted()
   @IsObject()
   extras?: object;
+
+  @MayBeOmitted()
+  @Transform(({ value }) => new Size(value))
+  size?: Size;
 
   @MayBeOmitted()
   @IsString()
@@ -397,6 +410,8 @@ describe('a module that is added to the application', () => {
       box: { ...box, extras: more, owner: { name: 'Eve', friends: {} } },
       friends: [{ name: 'Max' }],
     });
+    const sized = await create({ ...box, size: { edges: [2, 3, 4] } }).expect(201);
+    expect(sized.body.box.size).toEqual({ volume: 24 });
     // Its own limit in place of that of all.
     await create({ ...box, note: 'a'.repeat(900_000) }).expect(201);
     expectError(await create({ note: 'a'.repeat(1_000_000) }), 413, 'payload_too_large');
@@ -405,6 +420,14 @@ describe('a module that is added to the application', () => {
     expect(wrong.body.message).toBe(
       'items.0.count: must not be less than 1; items.1: each value in nested property items must be either object or array; note: must be a string; label: must be a string',
     );
+  });
+
+  it('rejects a larger body with 413 too if it comes in too many chunks', async () => {
+    const fields = [`Authorization: Bearer ${service.key}`, 'Content-Type: application/json'];
+    const head = request('POST /boxes', [...fields, 'Transfer-Encoding: chunked']);
+    // One more than a 64th of the bytes that it may have.
+    const text = `${head}1\r\n{\r\n${'1\r\n \r\n'.repeat(16_000)}`;
+    expectError(await exchange(service.port, text), 413, 'payload_too_large');
   });
 
   it('can use the repository of an entity that only its own module names', async () => {
