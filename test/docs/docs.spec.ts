@@ -124,6 +124,13 @@ describe('.env.example', () => {
     const given = Object.entries<string | number>({ ...environment, ...build.args })
       .filter(([name, value]) => `${value}`.startsWith(`\${${name}:`))
       .map(([name]) => name);
+    // .env.example tells the defaults, which are the service's own.
+    const values = given.map((name) => ({ ...environment, ...build.args })[name]);
+    const defaults: Record<string, string> = {
+      NODE_ENV: `:-${new Environment().NODE_ENV}`,
+      LOCAL_API_KEY: ':?is not set; copy .env.example to .env',
+    };
+    expect(values).toEqual(given.map((name) => `\${${name}${defaults[name] ?? ':-'}}`));
     const published = [...ports.join().matchAll(/\$\{(\w+)/g)].map(([, name]) => name!);
     const all = new Set([...given, ...published, ...OF_COMPOSE]);
     const ofCompose = Object.keys(variables).filter((name) => !NOT_OF_COMPOSE.test(name));
@@ -132,6 +139,34 @@ describe('.env.example', () => {
     expect(services.migrate.environment).toEqual(environment);
     expect(ports[0]).toMatch(`${environment.PUBLISHED_HOST}:`);
     expect(read('docker-compose.yml')).not.toMatch(/\$\{?HOST\b/);
+  });
+
+  /** What the comment above a variable says. */
+  const commentOn = (name: string) =>
+    new RegExp(`((?:^#.*\n)+)${name}=`, 'm').exec(EXAMPLE)![1]!.replaceAll(/\n?# ?/g, ' ');
+
+  it('tells the defaults of the service and of docker-compose.yml, and the least and greatest values', () => {
+    const told = (name: string) => /\sDefault: (\S+?)[,.]?\s/.exec(commentOn(name))?.[1];
+    for (const [name, value] of Object.entries(new Environment())) {
+      expect([name, told(name)]).toEqual([name, value === undefined ? told(name) : `${value}`]);
+    }
+    const ports = Object.values<{ ports?: string[] }>(services).flatMap((one) => one.ports ?? []);
+    for (const name of [...PORTS, 'PORT', 'PUBLISHED_ADDRESS']) {
+      const used = ports.join().matchAll(new RegExp(`\\{${name}:-([\\d.]+)\\}`, 'g'));
+      const defaults = new Set(Array.from(used, ([, it]) => it));
+      expect([name, ...defaults]).toEqual([name, told(name)]);
+    }
+    const ranges = Object.keys(new Environment()).flatMap((name) => {
+      const [, least, most] = /\b(\d+) to (\d+)\b/.exec(commentOn(name)) ?? [];
+      return least === undefined ? [] : [[name, Number(least), Number(most)] as const];
+    });
+    expect(ranges.length).toBeGreaterThanOrEqual(5);
+    for (const [name, least, most] of ranges) {
+      const read = (value: number) => () =>
+        readEnvironment({ DATABASE_URL: 'postgres://db/animals', [name]: `${value}` });
+      [least, most].forEach((value) => expect(read(value)).not.toThrow());
+      [least - 1, most + 1].forEach((value) => expect(read(value)).toThrow(name));
+    }
   });
 
   it('is beside a docker-compose.yml that mounts, and watches, only what exists', () => {

@@ -91,6 +91,44 @@ describe('deploy/kubernetes', () => {
     const [{ args, volumeMounts }] = job.spec.template.spec.containers;
     const { mountPath } = volumeMounts.find(({ name }: { name: string }) => name === 'grants');
     expect(args.join()).toContain(`-v ON_ERROR_STOP=1 -f ${mountPath}/grants.sql`);
+    // Its logs say why it failed, and `kubectl wait` may come late.
+    expect(job.spec.template.spec.restartPolicy).toBe('Never');
+    expect(job.spec.ttlSecondsAfterFinished).toBeGreaterThanOrEqual(3_600);
+  });
+
+  it('grants with the password of the URL in the environment of psql, and in no argument', async () => {
+    const folder = await temporaryFolder();
+    const file = join(folder, 'database-url');
+    const address = 'db.example:5432/animals?sslmode=verify-full';
+    await writeFile(file, `postgres://animals_migrator:p%40s%2Fs@${address}\n`);
+    await writeFile(join(folder, 'psql'), '#!/bin/sh\necho "$PGPASSWORD" "$@"\n', { mode: 0o755 });
+    const [{ command, args }] = job.spec.template.spec.containers;
+    const [shell, option] = command;
+    const script = args[0].replace('/run/secrets/animal-store/database-url', file);
+    const env = { PATH: `${folder}:${process.env['PATH']}` };
+    const { stdout } = spawnSync(shell, [option, script], { env, encoding: 'utf8' });
+    expect(stdout).toMatch(`p@s/s -X postgres://animals_migrator@${address} -v ON_ERROR_STOP=1 `);
+  });
+
+  it('gives the service and the migrator a secret each, the job the grants, and both a certificate authority, if docs/deploy.md made one', () => {
+    const authority = { name: 'animal-store-database-ca', optional: true };
+    const sources = [deployment, job].map(({ spec }) =>
+      spec.template.spec.volumes.map(
+        ({ secret, configMap }: any) => secret?.secretName ?? configMap,
+      ),
+    );
+    expect(sources).toEqual([
+      ['animal-store', authority],
+      ['animal-store-migrator', authority, { name: 'animal-store-grants' }],
+    ]);
+    for (const made of [
+      'secret generic animal-store --from-file=database-url=service-url.txt',
+      'secret generic animal-store-migrator --from-file=database-url=migrator-url.txt',
+      'configmap animal-store-database-ca',
+      'configmap animal-store-grants --from-file=docs/grants.sql',
+    ]) {
+      expect(read('docs/deploy.md')).toContain(`kubectl create ${made}`);
+    }
   });
 
   it('has variables, ports, files and probes that the service has, and pods with time to stop', () => {
@@ -117,6 +155,9 @@ describe('deploy/kubernetes', () => {
     expect(probes.map(({ timeoutSeconds }) => timeoutSeconds)).toEqual(
       probes.map(() => PROBE_TIMEOUT),
     );
+    // A busy process is not restarted for one late response.
+    const { periodSeconds: pause, failureThreshold: failures = 3 } = serving.livenessProbe;
+    expect(pause * failures).toBeGreaterThanOrEqual(2 * PROBE_TIMEOUT);
     // A pod that is not ready gets no requests before it stops listening.
     const { periodSeconds, failureThreshold } = serving.readinessProbe;
     expect(periodSeconds * failureThreshold).toBeLessThan(Number(DRAIN_SECONDS));
@@ -132,13 +173,24 @@ describe('deploy/kubernetes', () => {
       { name: 'http', port: 80, targetPort: 'http' },
       { name: 'metrics', port: Number(METRICS_PORT), targetPort: 'metrics' },
     ]);
+    // Clients come through an ingress.
+    expect(service.spec.type ?? 'ClusterIP').toBe('ClusterIP');
   });
 
-  it('stops a pod in an upgrade only when a new one is ready, and lets one be evicted at a time', () => {
+  it('stops a pod in an upgrade only when a new one is ready, lets one be evicted at a time, and spreads pods over the nodes that there are', () => {
     const { replicas, strategy } = deployment.spec;
     expect(replicas).toBeGreaterThanOrEqual(2);
     expect(strategy).toEqual({ rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } });
     expect(budget.spec).toMatchObject({ maxUnavailable: 1 });
+    const { metadata, spec } = deployment.spec.template;
+    expect(spec.topologySpreadConstraints).toEqual([
+      {
+        maxSkew: 1,
+        topologyKey: 'kubernetes.io/hostname',
+        whenUnsatisfiable: 'ScheduleAnyway',
+        labelSelector: { matchLabels: metadata.labels },
+      },
+    ]);
   });
 
   it('lets only Prometheus, in the namespace monitoring, connect to the metrics, and to nothing else than them and HTTP', () => {
@@ -158,12 +210,18 @@ describe('deploy/kubernetes', () => {
   it('has Prometheus scrape the metrics of each pod, in the job that the alerts expect', () => {
     const [job] = parse(read('deploy/kubernetes/prometheus.yml')).scrape_configs;
     expect(read('docs/observability/alerts.yaml')).toContain(`job="${job.job_name}"`);
-    const [{ source_labels, regex, action }] = job.relabel_configs;
+    const [{ source_labels, regex, action }, ofInstance] = job.relabel_configs;
     expect([source_labels, regex, action]).toEqual([
       ['__meta_kubernetes_service_name', '__meta_kubernetes_endpoint_port_name'],
       `${service.metadata.name};metrics`,
       'keep',
     ]);
+    // Only endpoints have these labels. The alerts name the pod.
+    expect(job.kubernetes_sd_configs).toEqual([{ role: 'endpoints' }]);
+    expect(ofInstance).toEqual({
+      source_labels: ['__meta_kubernetes_pod_name'],
+      target_label: 'instance',
+    });
   });
 
   it('gives each container the memory that docs/operations.md gives it, and no rights', () => {
@@ -180,6 +238,8 @@ describe('deploy/kubernetes', () => {
       }
       expect(spec).toMatchObject({
         automountServiceAccountToken: false,
+        // A Service `metrics` of the namespace would set METRICS_PORT.
+        enableServiceLinks: false,
         securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
       });
       // The group of the process alone can read the secret.
@@ -187,6 +247,8 @@ describe('deploy/kubernetes', () => {
       expect(secret.defaultMode.toString(8)).toBe('440');
       expect(spec.securityContext.fsGroup).toBe(spec.securityContext.runAsGroup);
       expect(spec.securityContext.runAsUser).toBeGreaterThan(0);
+      expect(spec.securityContext.runAsGroup).toBeGreaterThan(0);
+      expect(Object.keys(spec).filter((name) => name.startsWith('host'))).toEqual([]);
     }
   });
 });
@@ -207,6 +269,35 @@ describe('Dockerfile', () => {
     expect(lines('EXPOSE')).toEqual([port]);
     const [timeout] = inOperations(/health check of the image has (\d+) seconds/);
     expect(lines('HEALTHCHECK')[0]).toContain(` --timeout=${timeout}s `);
+    expect(stage).toContain(' ln -s /app/dist/src/main.js /usr/local/bin/animal-store\n');
+  });
+
+  it('makes an image without packages for development, in which no package ran a script, and that knows its commit', () => {
+    expect(dockerfile.match(/^RUN npm (ci|prune).*$/gm)).toEqual([
+      'RUN npm ci --omit=optional --ignore-scripts',
+      'RUN npm prune --omit=dev --omit=optional --ignore-scripts',
+    ]);
+    const [, pruned] = /^FROM packages AS (\S+)\nRUN npm prune /m.exec(dockerfile)!;
+    expect(lines('COPY')).toContain(`--from=${pruned} /app/node_modules node_modules`);
+    expect(lines('ENV')).toContain('COMMIT=$COMMIT');
+    expect(stage).toMatch(/\.version=\$VERSION \\\n +\S+\.revision=\$COMMIT\n/);
+  });
+
+  it('of deploy/tracing adds OpenTelemetry to the image, which still runs as the account of Node and ends in time', () => {
+    const tracing = read('deploy/tracing/Dockerfile');
+    expect(tracing).toMatch(/^ARG SERVICE\nFROM \$SERVICE\n/m);
+    const last = (of: RegExp) => tracing.match(of)?.at(-1);
+    expect(last(/^USER .+$/gm)).toBe('USER node');
+    expect(last(/^WORKDIR .+$/gm)).toBe('WORKDIR /app');
+    expect(tracing).toMatch(
+      /^WORKDIR \/tracing\nCOPY .*tracing\.mjs \.\/\nRUN npm ci --ignore-scripts /m,
+    );
+    const [, timeout] =
+      /^ENV NODE_OPTIONS=--import=\/tracing\/tracing\.mjs OTEL_EXPORTER_OTLP_TIMEOUT=(\d+)$/m.exec(
+        tracing,
+      )!;
+    // It waits for a collector after the last response.
+    expect(limits.stopTimeout + Number(timeout)).toBeLessThan(GRACE * 1_000);
   });
 
   it('has the certificate authorities of Node where docs/deploy.md says', () => {
@@ -227,7 +318,7 @@ describe('Dockerfile', () => {
 });
 
 describe('docker-compose.yml', () => {
-  const { services } = parse(read('docker-compose.yml'), { merge: true });
+  const { services, volumes } = parse(read('docker-compose.yml'), { merge: true });
 
   it('gives the service time to stop and an init, starts it again, and starts it on a migrated database', () => {
     const { stop_grace_period, init, restart, depends_on } = services.api;
@@ -240,6 +331,77 @@ describe('docker-compose.yml', () => {
       ['migrate', 'run'],
       'no',
     ]);
+  });
+
+  it.each([
+    [0, ['keys admit --name local', 'serve']],
+    [1, ['keys admit --name local']],
+  ])(
+    'admits the key, and becomes the service, which gets the signals, if that ends with %d',
+    async (code, expected) => {
+      const folder = await temporaryFolder();
+      const stub = `#!/bin/sh\necho $$ "$@"\n[ "$1" != keys ] || exit ${code}\n`;
+      await writeFile(join(folder, 'animal-store'), stub, { mode: 0o755 });
+      const [shell, ...args] = services.api.entrypoint;
+      const env = { PATH: `${folder}:${process.env['PATH']}` };
+      const { stdout, status, pid } = spawnSync(shell, args, { env, encoding: 'utf8' });
+      const ran = stdout
+        .trim()
+        .split('\n')
+        .map((line) => /^(\d+) (.+)$/.exec(line)!);
+      expect([status, ran.map(([, , command]) => command)]).toEqual([code, expected]);
+      const served = ran.filter(([, , command]) => command === 'serve');
+      expect(served.map(([, of]) => Number(of))).toEqual(code === 0 ? [pid] : []);
+    },
+  );
+
+  it('keeps the animals in a volume, where the image of PostgreSQL has them', () => {
+    const { db } = services;
+    // Before 18, it was /var/lib/postgresql/data.
+    expect(Number(/^postgres:(\d+)$/.exec(db.image)![1])).toBeGreaterThanOrEqual(18);
+    const [[volume, path]] = db.volumes.map((each: string) => each.split(':'));
+    expect([path, Object.keys(volumes)]).toEqual(['/var/lib/postgresql', [volume]]);
+    expect(db.healthcheck.test).toEqual(
+      expect.arrayContaining(['CMD', 'pg_isready', '-h', '127.0.0.1', '-d', 'animals']),
+    );
+  });
+
+  it('starts the service alone, and with a profile what docs/compose.md says', () => {
+    const profiles = Object.entries<any>(services).map(([name, { profiles: [one] = [] }]) => [
+      name,
+      one,
+    ]);
+    expect(Object.fromEntries(profiles)).toEqual({
+      db: undefined,
+      migrate: undefined,
+      api: undefined,
+      haproxy: 'scale',
+      prometheus: 'observability',
+      grafana: 'observability',
+    });
+    for (const profile of ['scale', 'observability']) {
+      expect(read('docs/compose.md')).toContain(` --profile ${profile} up `);
+    }
+  });
+
+  it('publishes the ports at which the programs in the containers listen', () => {
+    const [, port] = /\bPORT=(\d+)/.exec(dockerfile)!;
+    const [, balancer] = /\{LISTEN-:(\d+)\}/.exec(read('deploy/haproxy.cfg'))!;
+    const { api, haproxy } = services;
+    const inContainer = (ports: string[]) => ports.map((each) => each.split(':').at(-1));
+    expect(inContainer(api.ports)).toEqual([port, `${api.environment.METRICS_PORT}`]);
+    expect(inContainer(haproxy.ports)).toEqual([balancer]);
+    expect(haproxy.environment).toEqual({ PROCESSES: `api:${port}` });
+  });
+
+  it('has a Grafana in which nobody can change anything or log in, and that tells nobody of itself', () => {
+    expect(services.grafana.environment).toEqual({
+      GF_AUTH_ANONYMOUS_ENABLED: 'true',
+      GF_AUTH_ANONYMOUS_ORG_ROLE: 'Viewer',
+      GF_AUTH_DISABLE_LOGIN_FORM: 'true',
+      GF_ANALYTICS_REPORTING_ENABLED: 'false',
+      GF_ANALYTICS_CHECK_FOR_UPDATES: 'false',
+    });
   });
 
   it('gives the service and its commands the database beside them, whatever DATABASE_URL the shell has', () => {
@@ -260,7 +422,8 @@ describe('docker-compose.yml', () => {
     // Their names are relative to the folder of the file.
     const rules = rule_files.map((name: string) => ofPrometheus[join(file, '..', name)]);
     expect(rules).toEqual(['./docs/observability/alerts.yaml']);
-    const [{ dns_sd_configs }] = scrape_configs;
+    const [{ dns_sd_configs, job_name }] = scrape_configs;
+    expect(read('docs/observability/alerts.yaml')).toContain(`{job="${job_name}"}`);
     const port = services.api.environment.METRICS_PORT;
     expect(dns_sd_configs).toMatchObject([{ names: ['api'], type: 'A', port }]);
     const provisioning = '/etc/grafana/provisioning';
@@ -269,6 +432,8 @@ describe('docker-compose.yml', () => {
     const [source] = contentOf('datasources/animal-store.yaml').datasources;
     const [, published] = /:(\d+)$/.exec(services.prometheus.ports[0])!;
     expect(source.url).toBe(`http://prometheus:${published}`);
+    // The dashboard's own data source is the default.
+    expect(source).toMatchObject({ type: 'prometheus', isDefault: true });
     // Grafana's rates would otherwise be of fewer samples than they need.
     expect(source.jsonData.timeInterval).toBe(global.scrape_interval);
     const [{ options }] = contentOf('dashboards/animal-store.yaml').providers;
@@ -327,9 +492,13 @@ describe('the files that package.json lists', () => {
       from!.replace('/app/', ''),
     );
     expect(copied.toSorted()).toEqual([...FILES, 'node_modules', 'package.json'].toSorted());
-    const context = read('.dockerignore').split('\n');
-    const needed = FILES.filter((file) => !BUILT.includes(file)).map((file) => `!${file}`);
-    expect(context).toEqual(expect.arrayContaining(needed));
+    // Nothing else, such as .env or the data of a development database, is sent to a builder.
+    const [all, ...context] = read('.dockerignore').split('\n');
+    expect(all).toBe('*');
+    const fromContext = dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm);
+    const needed = Array.from(fromContext, ([, files]) => files!.split(' ')).flat();
+    const sent = context.filter((line) => line.startsWith('!')).map((line) => line.slice(1));
+    expect(sent.toSorted()).toEqual([...new Set(needed)].toSorted());
   });
 
   it('are watched by docker compose, apart from scripts and from dist, whose sources are', () => {
@@ -451,6 +620,8 @@ describe('deploy/animal-store@.service', () => {
     expect(Number(valueOf('RestartSec'))).toBeGreaterThanOrEqual(1);
     expect(Number(valueOf('RestartSec'))).toBeLessThanOrEqual(5);
     expect(valueOf('WantedBy')).toBe('multi-user.target');
+    // A name of the database can be looked up by then.
+    expect([valueOf('Wants'), valueOf('After')]).toEqual(Array(2).fill('network-online.target'));
   });
 
   it('lets journald drop no lines of a process', () => {
