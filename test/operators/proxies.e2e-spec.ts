@@ -1,20 +1,26 @@
+import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
+import { appendFile, readFile } from 'node:fs/promises';
 import { createServer, request as httpRequest, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import { connect } from 'node:tls';
 import { Environment } from '../../src/config/environment.js';
 import { administerKeys } from '../../src/auth/api-keys.js';
+import { type ErrorCode, ERRORS } from '../../src/errors/api-error.js';
 import { HttpLimits } from '../../src/http/limits.js';
 import supertest from 'supertest';
 import { expectError } from '../support/answers.js';
 import { query } from '../support/ask.js';
-import { describeWith } from '../support/describe-with.js';
+import { describeWith, itWith } from '../support/describe-with.js';
 import { read } from '../support/documents.js';
 import { freePort } from '../../scripts/free-port.mjs';
 import { areInstalled } from '../support/program.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { Project, type Service } from '../support/project.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 import { until } from '../support/until.js';
 import { PROXIES, Proxy, type ProxyName } from '../support/proxy.js';
 
@@ -42,11 +48,15 @@ describe('deploy/', () => {
     ['haproxy', 'http-request', 'client', 'http-keep-alive', haproxy],
     ['nginx', 'client_header_timeout', 'send_timeout', 'keepalive_timeout', server],
   ] as const)(
-    "%s waits for clients as long as the service, or longer, so that its errors are the service's",
+    "%s waits for clients as long as the service, or a little longer, so that its errors are the service's",
     (_name, headers, silence, idle, times) => {
       expect(times[headers]).toBeGreaterThanOrEqual(limits.headersTimeout);
       expect(times[silence]).toBeGreaterThan(limits.socketTimeout);
       expect(times[idle]).toBeGreaterThanOrEqual(limits.keepAliveTimeout);
+      // Clients that are slow, or gone, take none of its connections for long.
+      expect(times[headers]).toBeLessThanOrEqual(2 * limits.headersTimeout);
+      expect(times[silence]).toBeLessThanOrEqual(2 * limits.socketTimeout);
+      expect(times[idle]).toBeLessThanOrEqual(2 * limits.keepAliveTimeout);
     },
   );
 
@@ -56,6 +66,42 @@ describe('deploy/', () => {
     expect(haproxy['server']).toBeGreaterThanOrEqual(limits.requestTimeout + RESPONSE);
     expect(server['client_body_timeout']).toBeGreaterThanOrEqual(limits.requestTimeout);
     expect(server['proxy_read_timeout']).toBeGreaterThan(RESPONSE);
+    // A process that hangs keeps no client waiting for long.
+    expect(Number(body) * 1_000).toBeLessThanOrEqual(2 * limits.requestTimeout);
+    expect(haproxy['server']).toBeLessThanOrEqual(2 * (limits.requestTimeout + RESPONSE));
+    expect(server['client_body_timeout']).toBeLessThanOrEqual(2 * limits.requestTimeout);
+    for (const name of ['proxy_send_timeout', 'proxy_read_timeout']) {
+      expect(server[name]).toBeLessThanOrEqual(2 * RESPONSE);
+    }
+  });
+
+  it.each([
+    ['haproxy.cfg', 5],
+    ['nginx.conf', 5],
+  ])('%s has only errors of the service, in its form and with their statuses', (file, count) => {
+    const lines = read(`deploy/${file}`).matchAll(
+      /^.* (?:return|status) (\d{3}) (.*?)'(\{"code":.+\})'/gm,
+    );
+    const errors = Array.from(lines, ([, sent, type, text]) => ({ sent, type, text: text! }));
+    expect(errors).toHaveLength(count);
+    for (const { sent, type, text } of errors) {
+      const { code, status, message, ...others } = JSON.parse(text);
+      expect([text, ERRORS[code as ErrorCode]?.status]).toEqual([text, status]);
+      expect([message, others]).toEqual([expect.stringMatching(/^[A-Z].+\.$/), {}]);
+      // haproxy makes 503 of 502 and 504.
+      expect(/^50[24]$/.test(sent!) ? 503 : Number(sent)).toBe(status);
+      const header = "content-type 'application/json; charset=utf-8' string ";
+      expect(type).toBe(file === 'nginx.conf' ? '' : header);
+    }
+  });
+
+  it('haproxy serves its metrics to its own machine alone, and clients at the port, that the top of its file names', () => {
+    const text = read('deploy/haproxy.cfg');
+    const told = text.matchAll(/^# +(LISTEN|METRICS) .*, by default (\S+)$/gm);
+    const defaults = Object.fromEntries(Array.from(told, ([, name, value]) => [name, value]));
+    expect(defaults).toEqual({ LISTEN: ':8080', METRICS: expect.stringMatching(/^127\.0\.0\.1:/) });
+    const binds = Array.from(text.matchAll(/^ +bind "\$\{(\w+)-(.+?)\}"/gm), ([, ...it]) => it);
+    expect(binds).toEqual(['METRICS', 'LISTEN', 'LISTEN'].map((name) => [name, defaults[name]]));
   });
 
   it("both have the service's 503, with Retry-After, for a process that does not respond in time", () => {
@@ -82,7 +128,9 @@ describe('deploy/', () => {
       read('docs/operations.md'),
     )!;
     const tries = read('deploy/nginx.conf').match(/^ +server .+$/gm)!;
-    expect(tries).toEqual(tries.map(() => expect.stringMatching(` fail_timeout=${seconds}s;$`)));
+    expect(tries).toEqual(
+      tries.map(() => expect.stringMatching(` max_fails=1 fail_timeout=${seconds}s;$`)),
+    );
   });
 
   it('haproxy notices within a second, and before the default of DRAIN_SECONDS ends, that a process stops, and waits for a busy one', () => {
@@ -172,7 +220,16 @@ both('two processes of the service', () => {
       ['a body over 16 KiB', LONG_BODY, 413, 'payload_too_large'],
       ['headers over 16 KiB', LONG_HEADER, 431, 'headers_too_large'],
     ] as const)("reject %s with the service's error", async (_what, bytes, status, code) => {
-      expectError(await exchange(proxies[name].port, bytes.replace('KEY', key)), status, code);
+      const answer = await exchange(proxies[name].port, bytes.replace('KEY', key));
+      expectError(answer, status, code);
+      expect(answer.headers['x-request-id']).toMatch(/^[\w-]{32,36}$/);
+    });
+
+    it('have headers and a body of as many bytes as they accept', async () => {
+      const head = [...POST, `X-Long: ${'x'.repeat(15_000)}`];
+      const bytes = request('POST /v1/pets', head, '{"name":"Rex","categoryId":1}'.padEnd(16_384));
+      const { status } = await exchange(proxies[name].port, bytes.replace('KEY', key));
+      expect(status).toBe(201);
     });
 
     it('serve others while a client leaves, time and again, without the body that it announced', async () => {
@@ -186,6 +243,20 @@ both('two processes of the service', () => {
         expect(await Promise.all(created)).toEqual([201, 201, 201, 201]);
       }
     });
+  });
+
+  it('have their requests counted by haproxy, at /metrics alone, in the series of the alert on haproxy', async () => {
+    const get = (path: string) => fetch(`http://${proxies.haproxy.metrics}${path}`);
+    const lines = (await (await get('/metrics')).text()).split('\n');
+    const used = read('docs/observability/alerts.yaml').matchAll(/\b(haproxy_\w+)\{(.+?)\}/g);
+    const series = Array.from(used, ([, name, labels]) => [`${name}{`, ...labels!.split(', ')]);
+    expect(series).toHaveLength(3);
+    const missing = series.filter(
+      ([name, ...labels]) =>
+        !lines.some((line) => line.startsWith(name!) && labels.every((one) => line.includes(one))),
+    );
+    expect(missing).toEqual([]);
+    expect((await get('/')).status).toBe(404);
   });
 
   // nginx learns that a process stops when it does not respond: a request on its way then must be sent again.
@@ -275,6 +346,10 @@ describe.each(PROXIES)('%s, if no process is up', (name) => {
       }
       const log = await proxy.stop();
       expect(log).toMatch(/\/v1\/pets\b/);
+      // As docs/operations.md reads it: no process could be connected to.
+      expect(log).toMatch(
+        { haproxy: / animal-store\/\S+ \S+ 503 \d+ SC--/, nginx: / 503 \d+ / }[name],
+      );
       expect(log).not.toContain('needle');
     });
   });
@@ -294,14 +369,17 @@ describe.each(PROXIES)('without a process, %s as deploy/ configures it', (name) 
       return answer.headers['x-request-id']!;
     };
 
-    it('with the id of the client, which its log has, and without the query', async () => {
-      expect(await ask('nightly/import:17')).toBe('nightly/import:17');
-      const log = await until('it is logged', async () => {
-        const text = await proxy.log();
-        return text.includes('nightly/import:17') ? text : undefined;
-      });
-      expect(log).not.toContain('secret');
-    });
+    it.each(['nightly/import:17', 'aZ09._~:/+=@-'.padEnd(128, '.x')])(
+      'with the id of the client, which its log has, and without the query: %s',
+      async (id) => {
+        expect(await ask(id)).toBe(id);
+        const log = await until('it is logged', async () => {
+          const text = await proxy.log();
+          return text.includes(id) ? text : undefined;
+        });
+        expect(log).not.toContain('secret');
+      },
+    );
 
     it.each([
       undefined,
@@ -333,13 +411,16 @@ describeWith('nginx')('nginx as deploy/ configures it', () => {
     'hello\r\n\r\n',
     request(`GET /${'x'.repeat(40_000)}`),
   ])('rejects what it cannot parse with an error of its own, not a failure: %#', async (bytes) => {
-    const proxy = await Proxy.start('nginx', [1, 1]);
+    const proxy = await Proxy.start('nginx', [1, 1], true);
     const connection = await RawConnection.open(proxy.port);
     connection.send(bytes);
     // HTTP/0.9 has no head.
     const text = await connection.rest();
     expect(text).toMatch(/"code":"(invalid_request|headers_too_large)"[^]+"status":4(00|31)\}$/);
     expect(text).toMatch(/^(HTTP\/1\.1 4|\{)/);
+    const fields =
+      /^Server: nginx\r\n[^]+\r\nX-Request-Id: \w+\r\nAccess-Control-Allow-Origin: \*\r\n/m;
+    expect(text.startsWith('{') || fields.test(text)).toBe(true);
     expect(await proxy.stop()).not.toContain('needle');
   });
 });
@@ -444,7 +525,10 @@ describe.each(PROXIES)('servers that close connections without a response, behin
         open(address, request('GET /', ['Connection: close']))
           .then((connection) => connection.rest())
           .catch(() => 'lost');
-      const rejection = { haproxy: /^(lost)?$/, nginx: /^HTTP\/1\.1 429 [^]+"rate_limited"/ }[name];
+      const rejection = {
+        haproxy: /^(lost)?$/,
+        nginx: /^HTTP\/1\.1 429 [^]+\r\nX-Request-Id: \w+\r\nRetry-After: 1\r\n[^]+"rate_limited"/,
+      }[name];
       try {
         await until('one more is rejected', async () => rejection.test(await one('127.0.0.5')));
         expect(await one('127.0.0.6')).toMatch(/^HTTP\/1\.1 200 /);
@@ -455,6 +539,18 @@ describe.each(PROXIES)('servers that close connections without a response, behin
       }
     });
 
+    it('pages read only what the service lets them, though they may read errors of the proxy', async () => {
+      await proxy.stop();
+      proxy = await Proxy.start(name, [port, port], true);
+      const headers = { Origin: 'https://app.example', 'Access-Control-Request-Method': 'POST' };
+      for (const method of ['GET', 'OPTIONS']) {
+        const answer = await fetch(proxy.origin, { method, headers });
+        const names = [...answer.headers.keys()].filter((one) => one.startsWith('access-control'));
+        expect([answer.status, names]).toEqual([200, []]);
+      }
+      expect(requests).toEqual(['GET', 'OPTIONS']);
+    });
+
     it('no query is logged', async () => {
       await fetch(`${proxy.origin}/v1/pets?needle=1`);
       if (name === 'haproxy') {
@@ -462,5 +558,31 @@ describe.each(PROXIES)('servers that close connections without a response, behin
       }
       expect(proxy.program.stdout).not.toContain('needle');
     });
+  });
+});
+
+describeWith('haproxy')('haproxy as deploy/ configures it', () => {
+  it('gives an id of its own to a request with two', async () => {
+    const proxy = await Proxy.start('haproxy', [1, 1]);
+    const two = request('GET /', ['X-Request-Id: one-1', 'X-Request-Id: two-2']);
+    expect((await exchange(proxy.port, two)).headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
+    await proxy.stop();
+  });
+
+  itWith('openssl')('speaks TLS and HTTP/2 with CERTIFICATE, and looks PROCESSES up', async () => {
+    const folder = await temporaryFolder();
+    const make =
+      'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=test -keyout both.pem -out both.crt';
+    execFileSync('openssl', make.split(' '), { cwd: folder, stdio: 'pipe' });
+    const CERTIFICATE = join(folder, 'both.pem');
+    await appendFile(CERTIFICATE, await readFile(join(folder, 'both.crt')));
+    const variables = { CERTIFICATE, PROCESSES: 'localhost:1' };
+    const proxy = await Proxy.start('haproxy', [1, 1], false, variables);
+    const ALPNProtocols = ['h2', 'http/1.1'];
+    const socket = connect({ port: proxy.port, ALPNProtocols, rejectUnauthorized: false });
+    await once(socket, 'secureConnect');
+    expect(socket.alpnProtocol).toBe('h2');
+    socket.destroy();
+    await proxy.stop();
   });
 });

@@ -26,6 +26,8 @@ function expectValid(name: ProxyName, args: string[], env: Record<string, string
 export class Proxy {
   private constructor(
     readonly port: number,
+    /** The address of haproxy's own metrics. */
+    readonly metrics: string | undefined,
     readonly program: Program,
     private readonly folder: string,
   ) {}
@@ -38,18 +40,27 @@ export class Proxy {
     );
   }
 
-  /** @param ports those of the two processes. @param cors whether pages may read its own errors. */
-  static async start(name: ProxyName, ports: [number, number], cors = false): Promise<Proxy> {
+  /**
+   * @param ports those of the two processes. @param cors whether pages may read its own errors. @param variables further ones
+   *   of its environment.
+   */
+  static async start(
+    name: ProxyName,
+    ports: [number, number],
+    cors = false,
+    variables: Record<string, string> = {},
+  ): Promise<Proxy> {
     const folder = await temporaryFolder();
     const port = await freePort();
-    const { args, env } = await { haproxy, nginx }[name](folder, port, ports, cors);
+    const { args, env: own } = await { haproxy, nginx }[name](folder, port, ports, cors);
+    const env = { ...own, ...variables };
     expectValid(name, [name === 'nginx' ? '-t' : '-c', ...args], env);
     const program = Program.start(name, args, { env: { PATH, ...env } });
     const connection = await until(`${name} listens`, () =>
       RawConnection.open(port).catch(() => undefined),
     );
     connection!.vanish();
-    return new Proxy(port, program, folder);
+    return new Proxy(port, own['METRICS'], program, folder);
   }
 
   get origin(): string {
@@ -96,5 +107,6 @@ async function nginx(folder: string, port: number, ports: [number, number], cors
       ${site}
     }`,
   );
-  return { args: ['-c', join(folder, 'nginx.conf'), '-e', join(folder, 'error.log')], env: {} };
+  const env: Record<string, string> = {};
+  return { args: ['-c', join(folder, 'nginx.conf'), '-e', join(folder, 'error.log')], env };
 }
