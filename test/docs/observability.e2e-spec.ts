@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client, type PoolClient } from 'pg';
@@ -48,6 +48,46 @@ describe('the dashboard and the alerts', () => {
     expect(samples).toEqual(expect.arrayContaining(used!));
   });
 
+  it('draw in each panel, of the job and the instances that are chosen, what its title says, with its labels and unit', () => {
+    const { panels } = JSON.parse(read('docs/observability/dashboard.json'));
+    const targets: any[] = panels.flatMap(({ targets, ...panel }: any) =>
+      targets.map((target: any) => ({ legendFormat: '', ...panel, ...target })),
+    );
+    for (const { title, expr, legendFormat, fieldConfig } of targets) {
+      // Whether one is ready is a question about all of them.
+      const chosen = `job="$job"${title === 'Ready processes' ? '' : ', instance=~"$instance"'}`;
+      const selectors = expr.match(/\{[^{}]*\}/g).map((one: string) => one.slice(1, -1));
+      expect([title, ...selectors.map((one: string) => one.slice(0, chosen.length))]).toEqual([
+        title,
+        ...selectors.map(() => chosen),
+      ]);
+      const share = /99th percentile|median/.exec(title)?.[0];
+      const quantile = /histogram_quantile\(([\d.]+),/.exec(expr)?.[1];
+      const isHistogram = expr.includes('_bucket');
+      expect([title, quantile]).toEqual([
+        title,
+        isHistogram ? { '99th percentile': '0.99', median: '0.5' }[share!] : undefined,
+      ]);
+      const kept =
+        /\bby \((.+?)\)/.exec(expr)?.[1] ?? (/^(sum|count)\(/.test(expr) ? '' : 'instance');
+      const named = Array.from(legendFormat.matchAll(/\{\{(\w+)\}\}/g), ([, label]) => label);
+      const told = kept.split(', ').filter((label: string) => label !== '' && label !== 'le');
+      expect([title, named.toSorted()]).toEqual([title, legendFormat ? told.toSorted() : []]);
+      const units: [RegExp, string][] = [
+        [/_bytes\{/, 'bytes'],
+        [/quantile|lag_p99_seconds|expiry_timestamp_seconds/, 's'],
+        [/(cpu|gc_duration)_seconds|_open_fds/, 'percentunit'],
+        [/^sum by \([\w, ]+\) \(rate\(animal_store_http_requests_total/, 'reqps'],
+      ];
+      const unit = units.find(([metric]) => metric.test(expr))?.[1];
+      expect([title, fieldConfig?.defaults.unit ?? 'none']).toEqual([
+        title,
+        unit ?? expect.stringMatching(/^(short|none)$/),
+      ]);
+    }
+    expect(new Set(panels.map(({ id }: any) => id)).size).toBe(panels.length);
+  });
+
   itWith('promtool')('fire when, and only when, that has happened which they are about', () => {
     const file = 'docs/observability/alerts.test.yaml';
     const tested = parse(read(file)).tests.map(({ name }: any) => name);
@@ -57,6 +97,197 @@ describe('the dashboard and the alerts', () => {
     expect(said).toContain('SUCCESS');
   });
 });
+
+/** Series in promtool's notation by their names, without the label `job` if it is that of the service. */
+type Series = Record<string, string>;
+
+const REQUESTS = 'animal_store_http_requests_total';
+const bucketsOf = (histogram: string, labels: string, buckets: Record<string, string>): Series =>
+  Object.fromEntries(
+    Object.entries(buckets).map(([le, values]) => [
+      `${histogram}_seconds_bucket{${labels},le="${le}"}`,
+      values,
+    ]),
+  );
+/** One in a hundred statements, or requests, takes as long as the alert allows, or is in the next bucket. */
+const slow = (limit: number, share: string, histogram: string, labels: string) =>
+  bucketsOf(histogram, labels, {
+    [limit]: `0+${share}x80`,
+    [2 * limit]: '0+1000x80',
+    '+Inf': '0+1000x80',
+  });
+const statements = (share: string, instance = 'a') =>
+  slow(0.25, share, 'animal_store_statement_duration', `instance="${instance}",statement="s"`);
+const requests = (share: string, operation = 'listPets') =>
+  slow(0.5, share, 'animal_store_http_request_duration', `operation="${operation}"`);
+const ofHaproxy = (of: number): Series => ({
+  'haproxy_frontend_http_responses_total{job="haproxy",proxy="clients",code="2xx"}': '0+9800x80',
+  'haproxy_frontend_http_responses_total{job="haproxy",proxy="clients",code="5xx"}': `0+${of}x80`,
+  'haproxy_frontend_http_responses_total{job="haproxy",proxy="metrics",code="5xx"}': '0+900x80',
+  'haproxy_server_http_responses_total{job="haproxy",proxy="animal-store",server="1",code="5xx"}':
+    '0+50x80',
+  'haproxy_server_http_responses_total{job="haproxy",proxy="animal-store",server="2",code="5xx"}':
+    '0+50x80',
+  'haproxy_server_http_responses_total{job="haproxy",proxy="animal-store",server="2",code="2xx"}':
+    '0+9800x80',
+  'haproxy_server_http_responses_total{job="haproxy",proxy="other",server="1",code="5xx"}':
+    '0+90x80',
+});
+/** Of two processes, together. */
+const responses = (code: string, each: number): Series => ({
+  [`${REQUESTS}{instance="a",code="${code}"}`]: `0+${each}x80`,
+  [`${REQUESTS}{instance="b",code="${code}"}`]: `0+${each}x80`,
+});
+const unavailable = (count: number, of: number, times = 80): Series => ({
+  [`${REQUESTS}{operation="createPet",code=""}`]: `0+${of - count}x${times}`,
+  [`${REQUESTS}{operation="createPet",code="unavailable"}`]: `0+${count}x${times}`,
+});
+const builds = (...labels: string[]): Series =>
+  Object.fromEntries(
+    labels.map((own, i) => [`animal_store_build_info{instance="${i}",${own}}`, '1x300']),
+  );
+const NEVER = undefined;
+
+/**
+ * Of each alert, what is just beyond its limit, with the second at which it first fires, and what is just within. A scrape is
+ * after 15 seconds, or as many as are told.
+ */
+const LIMITS: [alert: string, firesAt: number | undefined, series: Series, pause?: number][] = [
+  ['Down', NEVER, { 'up{job="other",instance="x"}': '0x80', 'up{instance="a"}': '1x80' }],
+  ['NoneReady', 30, { 'up{instance="a"}': '1x80' }],
+  ['NoneReady', NEVER, { 'animal_store_ready{instance="a"}': '1x80' }],
+  ['ProxyFailing', 135, ofHaproxy(230)],
+  ['ProxyFailing', NEVER, ofHaproxy(180)],
+  ['Restarting', 60, { 'process_start_time_seconds{instance="a"}': '1 2 3 3 4x80' }],
+  ['Restarting', NEVER, { 'process_start_time_seconds{instance="a"}': '1x79 2x79 3x79 4x80' }],
+  ['Restarting', NEVER, { 'process_start_time_seconds{job="x"}': '1 2 3 4 5x80' }],
+  ['Restarting', 300, { 'up{instance="a"}': '1x3 0x3 1x3 0x3 1x3 0x80' }],
+  ['Restarting', NEVER, { 'up{job="other"}': '1 0 1 0 1 0 1 0x80' }],
+  ['ReadinessFlaps', NEVER, { 'animal_store_ready{instance="a"}': '1 0 1 0 1x80' }],
+  [
+    'ReadinessFlaps',
+    NEVER,
+    { 'animal_store_ready{instance="a"}': '1x39 0x39 1x39 0x39 1x39 0x39' },
+  ],
+  ['VersionsDiffer', NEVER, builds('version="1",commit="x"', 'version="1",commit="x"')],
+  ['VersionsDiffer', 3_600, builds('version="1",commit="x"', 'version="1",commit="y"')],
+  ['VersionsDiffer', 3_600, builds('version="1",commit=""', 'version="2",commit=""')],
+  ['Failing', NEVER, { [`${REQUESTS}{code="internal_error"}`]: '0x80' }],
+  ['Unavailable', 135, unavailable(12, 1_000)],
+  ['Unavailable', NEVER, unavailable(9, 1_000)],
+  // Few, of a rare operation.
+  ['Unavailable', 315, unavailable(1, 1, 20), 60],
+  ['Unavailable', NEVER, unavailable(1, 1, 10), 120],
+  [
+    'DatabaseSlow',
+    615,
+    { ...statements('985'), 'nodejs_eventloop_lag_p99_seconds{instance="a"}': '0.09x80' },
+  ],
+  ['DatabaseSlow', NEVER, statements('995')],
+  [
+    'DatabaseSlow',
+    NEVER,
+    { ...statements('985'), 'nodejs_eventloop_lag_p99_seconds{instance="a"}': '0.12x80' },
+  ],
+  ['ProcessSlow', 615, requests('985')],
+  ['ProcessSlow', NEVER, { ...requests('995'), ...requests('0', '/health/ready') }],
+  ['ProcessSlow', NEVER, { ...requests('985'), ...unavailable(20, 1_000) }],
+  [
+    'ProcessSlow',
+    NEVER,
+    {
+      ...requests('985'),
+      'animal_store_database_connections_awaited{instance="a"}':
+        '1 0 0x9 1 0x9 1 0x9 1 0x9 1 0x9 1',
+    },
+  ],
+  ['Overloaded', 180, { 'animal_store_http_requests_queued{instance="a"}': '1x80' }],
+  [
+    'Overloaded',
+    NEVER,
+    { 'animal_store_http_requests_queued{instance="a"}': '9x5 0 9x5 0 9x5 0 9x5 0 9x5 0 9x5 0' },
+  ],
+  [
+    'ConnectionsAwaited',
+    180,
+    { 'animal_store_database_connections_awaited{instance="a"}': '1x80' },
+  ],
+  [
+    'ConnectionsAwaited',
+    NEVER,
+    { 'animal_store_database_connections_awaited{instance="a"}': '9x5 0 9x5 0 9x5 0 9x5 0 9x5 0' },
+  ],
+  ['DatabaseWarnings', 300, { 'animal_store_database_warnings{instance="a"}': '1x80' }],
+  [
+    'StandbyUnused',
+    300,
+    { 'animal_store_database_standby_in_use{instance="a",standby="s"}': '0x80' },
+  ],
+  ['EventLoopLag', 300, { 'nodejs_eventloop_lag_p99_seconds{instance="a"}': '0.21x80' }],
+  ['EventLoopLag', NEVER, { 'nodejs_eventloop_lag_p99_seconds{instance="a"}': '0.19x80' }],
+  ['EventLoopLag', NEVER, { 'nodejs_eventloop_lag_p99_seconds{job="other"}': '1x80' }],
+  ['RejectedKeys', 1_185, responses('invalid_api_key', 8)],
+  ['RejectedKeys', NEVER, responses('invalid_api_key', 7)],
+  ['RateLimited', 1_185, responses('rate_limited', 8)],
+  ['RateLimited', NEVER, responses('rate_limited', 7)],
+  ['LogFailing', 60, { 'animal_store_log_lines_lost_total{instance="a"}': '0x3 1x80' }],
+  ['LogFailing', NEVER, { 'animal_store_log_lines_lost_total{instance="a"}': '5x80' }],
+  [
+    'Descriptors',
+    120,
+    { 'process_open_fds{instance="a"}': '81x80', 'process_max_fds{instance="a"}': '100x80' },
+  ],
+  [
+    'Descriptors',
+    NEVER,
+    { 'process_open_fds{instance="a"}': '79x80', 'process_max_fds{instance="a"}': '100x80' },
+  ],
+  ['Memory', 300, { 'process_resident_memory_bytes{instance="a"}': '457000000x80' }],
+  ['Memory', NEVER, { 'process_resident_memory_bytes{instance="a"}': '456000000x80' }],
+  ['Memory', NEVER, { 'process_resident_memory_bytes{job="other"}': '999000000x80' }],
+];
+
+itWith('promtool')(
+  'the alerts fire beyond their limits, as soon as they say, and not within',
+  async () => {
+    const tests = LIMITS.map(([name, firesAt, series, pause = 15], i) => {
+      const firing = `ALERTS{alertname="AnimalStore${name}",alertstate="firing"}`;
+      const isFiring = `label_replace(min(${firing}), "test", "${i}", "", "")`;
+      const end = Math.max(...Object.values(series).map((values) => pause * lengthOf(values)));
+      const at = (eval_time: number, expr: string, value?: number) => ({
+        expr,
+        eval_time: `${eval_time}s`,
+        ...(value && { exp_samples: [{ labels: `{test="${i}"}`, value }] }),
+      });
+      return {
+        name: `${name} ${i}`,
+        interval: `${pause}s`,
+        input_series: Object.entries(series).map(([one, values]) => ({
+          series: /\bjob="/.test(one) ? one : one.replace('{', '{job="animal-store",'),
+          values,
+        })),
+        promql_expr_test:
+          firesAt === NEVER
+            ? [
+                at(
+                  end,
+                  `label_replace(count(count_over_time(${firing}[${end}s])), "test", "${i}", "", "")`,
+                ),
+              ]
+            : [at(firesAt - 15, isFiring), at(firesAt, isFiring, 1)],
+      };
+    });
+    const file = join(await temporaryFolder(), 'limits.yaml');
+    const rule_files = [join(PROJECT_ROOT, ALERTS)];
+    await writeFile(file, JSON.stringify({ rule_files, evaluation_interval: '15s', tests }));
+    const { stdout, stderr } = spawnSync('promtool', ['test', 'rules', file], { encoding: 'utf8' });
+    expect(stdout + stderr).toContain('SUCCESS');
+  },
+);
+
+/** How many scrapes promtool's notation is for: a value, and what follows with `x`. */
+const lengthOf = (values: string) =>
+  values.split(' ').reduce((sum, one) => sum + 1 + Number(/x(\d+)$/.exec(one)?.[1] ?? 0), 0) - 1;
 
 /** A metric's name and labels, with those that Prometheus adds, and its value. */
 type Sample = [series: string, value: number];

@@ -77,23 +77,27 @@ describe('the gate that the calls of a client share', () => {
   });
 
   it.each([
-    ['for ever, after 3 minutes', 60, 180_000, 25],
-    ['until in an hour, at once', 3_600, 1_000, 20],
-  ])('turns everybody away if a server sends 429 %s', async (_what, seconds, within, most) => {
-    respond = () => refuse(seconds);
-    open();
-    const start = performance.now();
-    const settledAt: number[] = [];
-    const calls = Array.from({ length: 20 }, (_, call) =>
-      send(call).finally(() => settledAt.push(performance.now() - start)),
-    );
-    await clock.tickAsync(400_000);
-    const errors = await Promise.all(calls);
-    const keys = errors.map(({ code, status, idempotencyKey }) => [code, status, idempotencyKey]);
-    expect(keys).toEqual(errors.map((_, call) => ['rate_limited', 429, `key-${call}`]));
-    expect(Math.max(...settledAt)).toBeLessThanOrEqual(within);
-    expect(sent.length).toBeLessThanOrEqual(most);
-  });
+    ['for ever, after 3 minutes', 60, 120_000, 180_000, 25],
+    ['until in an hour, at once', 3_600, 0, 1_000, 20],
+  ])(
+    'turns everybody away if a server sends 429 %s',
+    async (_what, seconds, after, within, most) => {
+      respond = () => refuse(seconds);
+      open();
+      const start = performance.now();
+      const settledAt: number[] = [];
+      const calls = Array.from({ length: 20 }, (_, call) =>
+        send(call).finally(() => settledAt.push(performance.now() - start)),
+      );
+      await clock.tickAsync(400_000);
+      const errors = await Promise.all(calls);
+      const keys = errors.map(({ code, status, idempotencyKey }) => [code, status, idempotencyKey]);
+      expect(keys).toEqual(errors.map((_, call) => ['rate_limited', 429, `key-${call}`]));
+      expect(Math.max(...settledAt)).toBeLessThanOrEqual(within);
+      expect(Math.min(...settledAt)).toBeGreaterThanOrEqual(after);
+      expect(sent.length).toBeLessThanOrEqual(most);
+    },
+  );
 
   it('counts the time of a server that only sends 429 on, though earlier requests have late responses', async () => {
     const late = async () => {
@@ -124,6 +128,15 @@ describe('the gate that the calls of a client share', () => {
     respond = () => new Response('[]');
     await clock.tickAsync(3_002_000);
     expect(await send(2)).toMatchObject({ status: 200 });
+  });
+
+  it('opens at the latest reset that it was told', async () => {
+    respond = () => (sent.length <= 2 ? refuse(sent.length === 1 ? 60 : 5) : new Response('[]'));
+    open();
+    const calls = Promise.all([send(0), send(1)]);
+    await clock.tickAsync(100_000);
+    expect((await calls).map(({ status }) => status)).toEqual([200, 200]);
+    expect(sent[2]![1]).toBeGreaterThanOrEqual(60_000);
   });
 
   it('lets all pass at once if the server no longer tells of a limit', async () => {

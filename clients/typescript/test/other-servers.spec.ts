@@ -161,7 +161,7 @@ describe('a walk', () => {
       }
       // Another proxy may write it so.
       const link = next && {
-        Link: `</v1/first>; rel=first, </v1/pets?cursor=${next}>; title="n"; rel=next`,
+        Link: `</v1/pets?cursor=x>; rel="next-year", </v1/first>; rel=first, </v1/pets?cursor=${next}>; title="n"; rel=next`,
       };
       return json(response, 200, ids.map((id) => ({ ...REX, id })), link || {}); // prettier-ignore
     };
@@ -347,6 +347,12 @@ describe('an error', () => {
     ['CERT_HAS_EXPIRED', 'certificate has expired', false],
     ['ERR_TLS_CERT_ALTNAME_INVALID', 'Host: nowhere. is not in the certificate', false],
     ['DEPTH_ZERO_SELF_SIGNED_CERT', 'self-signed certificate', false],
+    ['UNABLE_TO_GET_ISSUER', 'unable to get the issuer', false],
+    ['LEAF_SIGNATURE', 'unable to verify the first one', false],
+    ['HOSTNAME_MISMATCH', 'of another host', false],
+    ['ERR_SSL_WRONG_VERSION_NUMBER', 'wrong version number', false],
+    ['ERR_SSL_PACKET_LENGTH_TOO_LONG', 'packet length too long', false],
+    ['EPROTO', 'protocol error', false],
   ])(
     'without a response names %s, and it is tried again only if that may pass',
     async (code, message, isRetried) => {
@@ -361,6 +367,16 @@ describe('an error', () => {
       const last = isRetried ? await errorOf(open({ fetch, retryFor: 0 }).getPet(1n)) : thrown;
       expect(thrown === stop).toBe(isRetried);
       expect(last.message).toBe(`No response: ${code} ${message}`);
+    },
+  );
+
+  it.each(['NetworkError', 'AbortError', 'TimeoutError', 'TypeError'])(
+    'of the network is no response, also if a fetch of another kind calls it %s',
+    async (name) => {
+      const failure = Object.assign(new Error('gone'), { name });
+      const fetch = () => Promise.reject(failure);
+      const thrown = await errorOf(open({ fetch, retryFor: 0 }).getPet(1n));
+      expect(thrown).toMatchObject({ code: 'no_response', message: `No response: ${name} gone` });
     },
   );
 
