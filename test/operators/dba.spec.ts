@@ -124,7 +124,10 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
   const FAILED = /^FAIL/m;
 
   it('installs, and tells no password to the log', async () => {
-    const [, migrated, , check] = await follow(INSTALLATION, server);
+    const [created, migrated, granted, check] = await follow(INSTALLATION, server);
+    expect(created).toMatch(/\nGRANT\n$/);
+    // A service that runs meanwhile never lacks a right.
+    expect(granted).toMatch(/^BEGIN\n([A-Z]+\n)+COMMIT\n$/);
     expect(migrated).toMatch(/Applied .+\.\n$/);
     expect(check).toMatch(/^ok {4}rights: /m);
     expect(check).not.toMatch(FAILED);
@@ -167,6 +170,20 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
       `select distinct pg_get_userbyid(relowner) from pg_class where relnamespace = 'public'::regnamespace`,
     );
     expect(owners).toEqual([['animals_owner']]);
+    const attributes = ['super', 'createdb', 'createrole', 'replication', 'bypassrls'];
+    const more = await asSuperuser(
+      `select rolname from pg_roles
+        where rolname like 'animals%' and (${attributes.map((one) => `rol${one}`).join(' or ')})`,
+    );
+    expect(more).toEqual([]);
+    const members = await asSuperuser(
+      `select roleid::regrole || ' to ' || member::regrole from pg_auth_members
+        where member::regrole::text like 'animals%' order by 1`,
+    );
+    expect(members.flat()).toEqual([
+      'animals_owner to animals_migrator',
+      'pg_read_all_stats to animals_owner',
+    ]);
 
     const large = ['lo_create(0)', 'lo_creat(-1)', `lo_from_bytea(0, '')`, `lo_put(1, 0, '')`];
     const writes = large.map((call) => `begin read write; select ${call}`);
@@ -186,6 +203,7 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
       ['animals', [...tables, ...writes, ...others, 'update api_keys set revoked_at = null']],
       ['animals_keys', [...tables, ...writes, ...locks, 'update api_keys set hash = hash']],
       ['animals_reader', [...writes, ...locks, 'select hash from api_keys']],
+      ['animals_reader', tables.map((sql) => `begin read write; ${sql}`)],
     ];
     for (const [role, statements] of denied) {
       for (const sql of statements) {
@@ -250,12 +268,23 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
       ];
       await writeFile(join(project.folder, 'managed.sql'), roles);
       const create = 'PGPASSWORD=x psql -X -U admin -d postgres -f managed.sql 2>&1';
+      // As on a server that was set up without an encoding.
+      const setDefault = (encoding: string) =>
+        asSuperuser(
+          `update pg_database set encoding = pg_char_to_encoding('${encoding}') where datname = 'template1'`,
+          on,
+          'postgres',
+        );
+      await setDefault('SQL_ASCII');
       for (const output of await follow([create, create], on)) {
         const left = Array.from(output.matchAll(/Not done[^]*?\./g), ([text]) => text);
         const locks = expect.stringMatching(/^Not done[^]+all memory for locks[^]+large objects\./);
         expect(left).toEqual([...further, locks]);
         expect(output).toMatch(/\nGRANT\n$/);
       }
+      await setDefault('UTF8');
+      const encoding = `select pg_encoding_to_char(encoding) from pg_database where datname = 'managed'`;
+      expect(await asSuperuser(encoding, on, 'postgres')).toEqual([['UTF8']]);
       const names = Object.keys(PASSWORDS).map((role) => role.replace('animals', 'managed'));
       const passwords = names.map((role) => `alter role ${role} password 'x'`).join(';');
       const urlFor = (role: string, database = 'managed') =>
@@ -277,6 +306,21 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
       }
     },
   );
+
+  it('roles.sql takes no database that belongs to another role, and stops there', async () => {
+    const renamed = read('docs/roles.sql').replaceAll(/\banimals/g, 'taken');
+    await writeFile(join(project.folder, 'taken.sql'), renamed);
+    await asSuperuser('create database taken', server, 'postgres');
+    const create = 'psql -X -U postgres -d postgres -f taken.sql 2>&1 || echo failed';
+    const remedy = 'alter database taken owner to taken_owner;';
+    expect(await run(server, create)).toMatch(
+      new RegExp(`taken belongs to another role\n[^]+ ${remedy}\n[^\n]+\nfailed\n$`),
+    );
+    await asSuperuser('drop database taken', server, 'postgres');
+    for (const role of ['taken', 'taken_keys', 'taken_migrator', 'taken_reader', 'taken_owner']) {
+      await asSuperuser(`drop owned by ${role}; drop role ${role}`, server, 'postgres');
+    }
+  });
 
   it('rolls back, and upgrades again', async () => {
     const last = MIGRATION_NAMES.at(-1)!;
@@ -394,7 +438,11 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
        create foreign table more.far (id int) server elsewhere;
        create policy some_pets on pets to animals_reader using (true); create publication cdc for table pets;
        create function more.noted() returns event_trigger language plpgsql as 'begin end';
-       create event trigger noted on ddl_command_end execute function more.noted()`,
+       create event trigger noted on ddl_command_end execute function more.noted();
+       create function more.named(pets) returns text language sql as 'select $1.name';
+       create cast (pets as text) with function more.named(pets); select lo_create(77777);
+       create foreign data wrapper own; create language own handler plpgsql_call_handler;
+       create subscription own connection '' publication own with (connect = false, slot_name = none)`,
     );
     const [fails, lacks, needs] = [
       'the backup fails at',
@@ -408,9 +456,14 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
         `${fails}: more.numbers: the migrator may not read it`,
         `${fails}: parts: the migrator may not read it`,
         ...['citext', 'pg_trgm', 'postgres_fdw'].map((one) => `${lacks}: extension ${one}`),
+        `${lacks}: cast from pets to text`,
         `${lacks}: event trigger noted`,
+        `${lacks}: foreign-data wrapper own`,
+        `${lacks}: language own`,
+        `${lacks}: large object 77777`,
         `${lacks}: publication cdc`,
         `${lacks}: server elsewhere`,
+        `${lacks}: subscription own`,
         `${needs}: operator class gin_trgm_ops for access method gin: for index pets_name_idx`,
         `${needs}: role animals_reader: for policy some_pets on table pets`,
         `${needs}: server elsewhere: for foreign table more.far`,
@@ -418,7 +471,8 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
       ].toSorted(),
     );
     await asSuperuser(
-      `drop schema more cascade; drop table mine, parts, forced; drop publication cdc; drop index pets_name_idx, pets_lower_idx;
+      `drop subscription own; drop language own; drop foreign data wrapper own; select lo_unlink(77777);
+       drop schema more cascade; drop table mine, parts, forced; drop publication cdc; drop index pets_name_idx, pets_lower_idx;
        drop server elsewhere cascade; drop policy some_pets on pets; drop policy all_pets on pets;
        drop extension citext, pg_trgm, postgres_fdw`,
     );
@@ -588,20 +642,45 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
       `create extension if not exists pg_stat_statements; ${read('docs/monitoring.sql')}`,
     ));
 
-  it('shows in docs/monitoring.sql the longest transaction first, and how many files wait for the archive', async () => {
+  it('shows in docs/monitoring.sql the longest transaction first, who waits for whom, what roles have, and how many files wait for the archive', async () => {
     const of = (from: string) =>
       read('docs/monitoring.sql')
         .split(/;\n/)
         .find((one) => one.includes(from))!;
+    const connectionString = urlOf('animals_migrator', PASSWORDS.animals_migrator, server);
     const clients = ['longer', 'shorter'].map(
-      (application_name) => new Client({ connectionString: asKeys(server), application_name }),
+      (application_name) => new Client({ connectionString, application_name }),
     );
     for (const client of clients) {
       await client.connect();
       await client.query('begin');
     }
     const sessions = (await asSuperuser(of('pg_stat_activity'))).map(([, , name]) => name);
+    const [longer, shorter] = clients as [Client, Client];
+    await longer.query('lock table orders');
+    const lock = 'lock table orders in access share mode';
+    const waits = shorter.query(lock);
+    const blocked = await until('one waits for the other', async () => {
+      const rows = await asSuperuser(of('pg_blocking_pids'));
+      return rows.length > 0 && rows;
+    });
+    const [{ pid }] = (await longer.query('select pg_backend_pid() as pid')).rows;
+    expect(blocked).toEqual([[expect.any(Number), [pid], expect.anything(), lock]]);
+    // Only the query of sizes fails.
+    const file = join(PROJECT_ROOT, 'docs/monitoring.sql');
+    const shown = await run(server, `psql -X -U postgres -d animals -f ${file} 2>&1`);
+    expect(shown.match(/ERROR:.+/g)).toEqual(['ERROR:  canceling statement due to lock timeout']);
+    await longer.query('rollback');
+    await waits;
     await Promise.all(clients.map((client) => client.end()));
+    const roles = await asSuperuser(of('rolconnlimit'));
+    expect(roles).toContainEqual(['animals_keys', null, 5, null]);
+    expect(roles).toContainEqual([
+      'animals_reader',
+      null,
+      10,
+      ['default_transaction_read_only=on'],
+    ]);
     expect(sessions.filter((name) => /^(long|short)er$/.test(name))).toEqual(['longer', 'shorter']);
     await asSuperuser(
       `do $$ begin execute format('copy (select) to %L',
