@@ -92,6 +92,14 @@ describe('the dashboard and the alerts', () => {
     const file = 'docs/observability/alerts.test.yaml';
     const tested = parse(read(file)).tests.map(({ name }: any) => name);
     expect([...new Set(tested)]).toEqual(NAMES);
+    // Prometheus's own default is a minute.
+    const { groups } = parse(read(ALERTS));
+    expect(groups.map(({ interval }: any) => interval)).toEqual(['15s']);
+    // Each links to what to do.
+    const headings = read('docs/operations.md').matchAll(/^#### (\w+)$/gm);
+    const anchors = Array.from(headings, ([, name]) => `docs/operations.md#${name!.toLowerCase()}`);
+    const links = groups[0].rules.map(({ annotations }: any) => annotations.runbook_url);
+    expect(anchors).toEqual(expect.arrayContaining(links));
     const args = ['test', 'rules', file];
     const said = execFileSync('promtool', args, { cwd: PROJECT_ROOT, encoding: 'utf8' });
     expect(said).toContain('SUCCESS');

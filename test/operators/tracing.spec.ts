@@ -29,13 +29,22 @@ const CALLER = '00f067aa0ba902b7';
   beforeAll(() => once(collector.listen(0, '127.0.0.1'), 'listening'));
   afterAll(() => collector.close());
 
-  it("puts a request into its caller's trace, and a statement into that of its first request", async () => {
+  it("puts a request into its caller's trace, and a statement into that of its first request, and has none of probes and scrapes", async () => {
     const { port } = collector.address() as AddressInfo;
     const { base, key, program } = await project.serveEmbedded({
       NODE_OPTIONS: `--import=${join(FOLDER, 'tracing.mjs')}`,
       OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`,
       OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
+      METRICS_PORT: '0',
     });
+    const [, metrics] = await program.says(/"metrics":"([^"]+)"/);
+    for (const address of [
+      metrics!,
+      new URL('/health/live', base),
+      new URL('/health/ready', base),
+    ]) {
+      await (await fetch(address)).text();
+    }
     const connection = await RawConnection.open(Number(new URL(base).port));
     const get = (path: string, digit: string) =>
       request(`GET /v1/pets${path}`, [
