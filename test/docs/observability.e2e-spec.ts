@@ -248,6 +248,11 @@ const LIMITS: [alert: string, firesAt: number | undefined, series: Series, pause
   [
     'Descriptors',
     NEVER,
+    { 'process_open_fds{job="x"}': '99x80', 'process_max_fds{job="x"}': '100x80' },
+  ],
+  [
+    'Descriptors',
+    NEVER,
     { 'process_open_fds{instance="a"}': '79x80', 'process_max_fds{instance="a"}': '100x80' },
   ],
   ['Memory', 300, { 'process_resident_memory_bytes{instance="a"}': '457000000x80' }],

@@ -472,6 +472,8 @@ describe.each(PROXIES)('servers that close connections without a response, behin
       await expectUnavailable(method, headers);
       expect(new Set(requests)).toEqual(new Set([method.toUpperCase()]));
       expect(requests.length === 1).toBe(isSentOnce);
+      // In an outage, clients send again too.
+      expect(requests.length).toBeLessThanOrEqual(3);
     });
 
     it("a POST is sent to the other one if the first accepts no connection, and gets the service's error if none does", async () => {

@@ -161,7 +161,7 @@ describe('a walk', () => {
       }
       // Another proxy may write it so.
       const link = next && {
-        Link: `</v1/pets?cursor=x>; rel="next-year", </v1/first>; rel=first, </v1/pets?cursor=${next}>; title="n"; rel=next`,
+        Link: `</v1/pets?cursor=b>; rel="next-year", </v1/first>; rel=first, </v1/pets?cursor=${next}>; title="n"; rel=next`,
       };
       return json(response, 200, ids.map((id) => ({ ...REX, id })), link || {}); // prettier-ignore
     };
