@@ -54,6 +54,18 @@ describe('PetsService', () => {
     const byStatus = [first, ...others.map((difference) => ({ ...first, ...difference }))];
     expect(reads).toEqual([['pets', ['status'], byStatus]]);
   });
+
+  it('reads at most 1,024 rows with a statement', async () => {
+    const sizes: number[] = [];
+    const of: PageReader['of'] = () => async (pages) => {
+      sizes.push(pages.length);
+      return pages.map(() => []);
+    };
+    const service = new PetsService(storeWith({}), readerWith({ of }), POOL);
+    const queries = Array.from({ length: 11 }, (_, i) => ({ limit: 100, cursor: BigInt(i) }));
+    await Promise.all(queries.map((query) => service.list(query, LATER)));
+    expect(sizes).toEqual([10, 1]);
+  });
 });
 
 describe('IdempotentCreation', () => {
@@ -84,6 +96,15 @@ describe('IdempotentCreation', () => {
     const { sizes, create } = creations();
     await Promise.all(Array.from({ length: 100 }, (_, n) => create(`${n}`, REX)));
     expect(sizes).toEqual([64, 36]);
+  });
+
+  it('says in the log why old keys could not be deleted', async () => {
+    const warn = jest.fn();
+    const deleteOldKeys = () => Promise.reject(new Error('a lock'));
+    const logger = { ...SILENT, warn } as unknown as typeof SILENT;
+    await new IdempotentCreation(storeWith({ deleteOldKeys }), POOL, logger).deleteOldKeys();
+    const line = [{ reason: 'a lock' }, 'Old idempotency keys could not be deleted'];
+    expect(warn.mock.calls).toEqual([line]);
   });
 
   it('deletes old keys once in ten minutes, in as many rounds as there are some, and no more when it stops', async () => {

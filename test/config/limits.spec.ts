@@ -36,8 +36,16 @@ const ORDERS: [why: string, values: Record<string, number>][] = [
     { standby: times.standby, statement: times.statement },
   ],
   [
-    'an idle session proves itself before another statement gives up',
-    { proof: times.proof, connecting: times.connecting },
+    'an idle session proves itself before another statement gives up, and that before the recovery',
+    { proof: times.proof, connecting: times.connecting, recovery: 2_000 },
+  ],
+  [
+    'a standby that responds again is used within 2 seconds',
+    { attempt: times.standby, check: times.standbyCheck, recovery: 2_000 },
+  ],
+  [
+    'of several servers, one that says nothing leaves time for others when the service starts',
+    { pause: times.startingPause, choosing: times.choosing, starting: times.starting },
   ],
   [
     'a session that could not be opened is not awaited longer than the recovery may take',
@@ -162,6 +170,12 @@ const FIGURES: Record<string, string[]> = {
   'docs/operations.md': [
     `finishes the requests in progress, for at most ${seconds(limits.stopTimeout)} seconds`,
     `set statement_timeout = '${times.statement}ms'`,
+    `a read took over ${times.standby} ms there`,
+  ],
+  'docs/scaling.md': [`does not respond within ${times.standby} ms.`],
+  'docs/dba.md': [
+    `one use keeps for over ${seconds(times.use)} s.`,
+    `\`lock_timeout = '${seconds(times.command)}s'\``,
   ],
   '.env.example': [`Default: ${seconds(limits.keepAliveTimeout)}.`],
   'docs/reliability.md': [

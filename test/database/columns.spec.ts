@@ -6,6 +6,7 @@ import {
   PrimaryColumn,
   UpdateDateColumn,
   VersionColumn,
+  VirtualColumn,
 } from 'typeorm';
 import { columnsOf, jsonOf } from '../../src/database/columns.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
@@ -63,6 +64,10 @@ class Row {
 
   @Column({ type: 'text', select: false })
   secret!: string;
+
+  // The database has no such column.
+  @VirtualColumn({ type: 'integer', query: () => 'select 1' })
+  count!: number;
 
   @VersionColumn({ type: 'integer', default: 1 })
   version!: number;

@@ -59,7 +59,7 @@ function manual(options: LaneOptions<number> = {}, isOpen = true) {
 const answerTo = (request: number) => `answer ${request}`;
 const upTo = (count: number) => Array.from({ length: count }, (_, i) => i);
 const answered = (request: number) => ({ status: 'fulfilled', value: answerTo(request) });
-const UNAVAILABLE = { code: 'unavailable' };
+const UNAVAILABLE = { code: 'unavailable', options: { because: 'database_slow' } };
 
 describe('Lane', () => {
   let clock: Clock;
@@ -186,6 +186,19 @@ describe('Lane', () => {
       await Promise.all(pending);
       expect(outcomes.slice(3)).toEqual(['last is answered']);
       expect(sessions.released).toEqual(opening.map(() => undefined));
+    });
+
+    it('sends nothing for a request that is overdue when a session comes, though no timer has said so', async () => {
+      const { ask, sent, opening } = manual({}, false);
+      const late = expect(ask(1, 100)).rejects.toMatchObject(UNAVAILABLE);
+      await turn();
+      // The event loop was busy.
+      const now = jest.spyOn(performance, 'now').mockReturnValue(performance.now() + 100);
+      opening[0]!.open();
+      await turn();
+      now.mockRestore();
+      expect(sent).toEqual([]);
+      await late;
     });
 
     it('asks for another one after 25 ms, three at a time, and returns at once what comes too late', async () => {
@@ -339,12 +352,17 @@ it.each([
   },
 );
 
-it.each([
-  ['committed, if its work has a result', 'a result', 'commit'],
-  ['rolled back, if it has none', undefined, 'rollback'],
-])('a transaction is %s', async (_what, result, end) => {
-  const sent: string[] = [];
-  const session = { query: async (sql: string) => void sent.push(sql) } as unknown as PoolClient;
-  expect(await inTransaction(session, async () => result)).toBe(result);
-  expect(sent).toEqual(['begin', end]);
+const REFUSED = new Error('refused');
+
+it.each<[string, () => Promise<unknown>, string]>([
+  ['committed, if its work has a result', async () => 'a result', 'commit'],
+  ['rolled back, if it has none', async () => undefined, 'rollback'],
+  ['rolled back, if it fails', () => Promise.reject(REFUSED), 'rollback'],
+])('a transaction is %s, before that is told', async (_what, work, end) => {
+  const done: string[] = [];
+  const query = (sql: string) => endOfTurn().then(() => done.push(sql));
+  const session = { query } as unknown as PoolClient;
+  const told = (outcome: Promise<unknown>) => outcome.catch((error: unknown) => error);
+  expect(await told(inTransaction(session, work))).toBe(await told(work()));
+  expect(done).toEqual(['begin', end]);
 });

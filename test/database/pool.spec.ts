@@ -1,5 +1,7 @@
 import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
 import { type AddressInfo, connect as connectSocket, createServer, Socket } from 'node:net';
+import { join } from 'node:path';
 import { Client, type Pool, type PoolClient } from 'pg';
 import { administerKeys } from '../../src/auth/api-keys.js';
 import { readEnvironment } from '../../src/config/environment.js';
@@ -8,18 +10,67 @@ import { poolOf, servingDataSource, standbyPool } from '../../src/database/data-
 import { DATABASE_LIMITS } from '../../src/database/limits.js';
 import { END_SESSIONS, ServingPool } from '../../src/database/pool.js';
 import { connectingTo, writableOf } from '../../src/database/servers.js';
-import { run, type SessionSource } from '../../src/database/statement.js';
+import { requiredSettings } from '../../src/database/settings.js';
+import { run, type SessionSource, statements } from '../../src/database/statement.js';
 import { NoSessionError, reasonOf } from '../../src/errors/database-error.js';
+import { OperatorError } from '../../src/errors/operator-error.js';
 import { query } from '../support/ask.js';
 import { createMigratedDatabase, dropDatabase } from '../support/database.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 import { until } from '../support/until.js';
 
 /** AuthenticationOk, ReadyForQuery, and the ErrorResponse to a session that is terminated (PostgreSQL, section 55.7). */
-const GREETING_AND_END =
-  'R\0\0\0\x08\0\0\0\0' + 'Z\0\0\0\x05I' + 'E\0\0\0\x1fSFATAL\0C57P01\0Mterminated\0\0';
+const GREETING = 'R\0\0\0\x08\0\0\0\0' + 'Z\0\0\0\x05I';
+const GREETING_AND_END = GREETING + 'E\0\0\0\x1fSFATAL\0C57P01\0Mterminated\0\0';
+
+/** Expects that no session with the database is open, soon: a pool would keep an idle one for ten seconds. */
+async function expectNoSession(url: string): Promise<void> {
+  const { pathname } = new URL(url);
+  const open = `select from pg_stat_activity where datname = '${pathname.slice(1)}'`;
+  const isClosed = async () => (await query(process.env['TEST_DATABASE_URL']!, open)).length === 0;
+  await until('no session is open', isClosed, { seconds: 5 });
+}
 
 describe('ServingPool', () => {
   const urls = [process.env['TEST_DATABASE_URL']!];
+
+  it.each([
+    ['says nothing', ''],
+    ['greets, and then says nothing', GREETING],
+  ])(
+    'gives up a session with a server that %s',
+    async (_what, greeting) => {
+      const server = createServer((socket) => {
+        socket.on('error', () => {}).once('data', () => socket.write(greeting, 'latin1'));
+      }).listen(0, '127.0.0.1');
+      await once(server, 'listening');
+      const url = `postgres://x@127.0.0.1:${(server.address() as AddressInfo).port}/x`;
+      const pool = new ServingPool(connectingTo({ urls: [url], timeout: 100 }));
+      await expect(pool.connect()).rejects.toThrow(NoSessionError);
+      await pool.end();
+      server.close();
+    },
+    30_000,
+  );
+
+  it('leaves no connection open on which TLS cannot begin', async () => {
+    const key = join(await temporaryFolder(), 'key');
+    await writeFile(key, 'no key');
+    // It agrees to TLS.
+    const server = createServer((socket) => {
+      socket.on('error', () => {}).once('data', () => socket.write('S'));
+    }).listen(0, '127.0.0.1');
+    const connected = once(server, 'connection') as Promise<[Socket]>;
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const url = `postgres://x@127.0.0.1:${port}/x?sslmode=no-verify&sslcert=${key}&sslkey=${key}`;
+    const pool = new ServingPool(connectingTo({ urls: [url], timeout: 60_000 }));
+    await expect(pool.connect()).rejects.toThrow(NoSessionError);
+    const [socket] = await connected;
+    await until('it is closed', () => socket.destroyed, { seconds: 30 });
+    await pool.end();
+    server.close();
+  });
 
   it('outlives a session that is terminated right after it was opened', async () => {
     const server = createServer((socket) => {
@@ -57,7 +108,11 @@ describe('ServingPool', () => {
     /** A pool of this size, and its shares by name. A module follows a colon. */
     function poolOfShares(max: number, names: string[]) {
       pool = new ServingPool({ ...connectingTo({ urls, timeout: 1_000 }), max, use: 600_000 });
-      return names.map((name) => pool.share(...(name.split(':') as [string, string?])));
+      const all = () => names.map((name) => pool.share(...(name.split(':') as [string, string?])));
+      const shares = all();
+      // Lanes that ask for the same name have one share.
+      expect(all()).toEqual(shares);
+      return shares;
     }
 
     /** Takes as many as the share gets at once, in the order of the shares. @returns how many each has, and all. */
@@ -154,9 +209,11 @@ describe('ServingPool', () => {
     });
   });
 
-  it('ends a session that is in use for too long once, and no new one with its process id', async () => {
+  it('ends a session that is in use for too long once, with the rights of who logged in, and no new one with its process id', async () => {
+    // A role that may not end it is set.
+    const as = `${urls[0]}?options=-c%20role%3Dpg_monitor`;
     const pool = new ServingPool({
-      ...connectingTo({ urls, timeout: 1_000, settings: {} }),
+      ...connectingTo({ urls: [as], timeout: 1_000, settings: {} }),
       use: 3_000,
     });
     const [hanging, fresh] = [await pool.connect(), await pool.connect()];
@@ -164,13 +221,30 @@ describe('ServingPool', () => {
     await run(fresh, END_SESSIONS, [[fresh.processID], [60_000]]);
     await fresh.query('select 1');
     fresh.release();
-    await expect(hanging.query('select pg_sleep(20)')).rejects.toThrow('over 3000 ms');
+    await expect(hanging.query('select pg_sleep(120)')).rejects.toThrow('over 3000 ms');
     hanging.release(true);
     const isThere = `select from pg_stat_activity where pid = ${hanging.processID}`;
-    await until('it has ended', () => query(urls[0]!, isThere), { holds: (rows) => !rows.length });
+    await until('it has ended', () => query(urls[0]!, isThere), {
+      holds: (rows) => !rows.length,
+      seconds: 60,
+    });
     await until('no session is in use', () => pool.totalCount - pool.idleCount, {
       holds: (count) => count === 0,
     });
+    await pool.end();
+  });
+
+  it('does not end a session behind a pooler, whose process ids are its own', async () => {
+    const names: string[] = [];
+    statements.observe = (name) => names.push(name);
+    // Who asks first has the session first.
+    const pool = new ServingPool({ ...connectingTo({ urls, timeout: 1_000 }), max: 1, use: 100 });
+    const session = await pool.connect();
+    await expect(session.query('select pg_sleep(20)')).rejects.toThrow('over 100 ms');
+    session.release(true);
+    (await pool.connect()).release();
+    expect(names).toEqual([]);
+    statements.observe = undefined;
     await pool.end();
   });
 
@@ -208,11 +282,13 @@ describe('ServingPool', () => {
     refusing.close();
   });
 
-  it.each<[string, () => Promise<Pool>]>([
+  const POOLS: [string, () => Promise<Pool>][] = [
     ['the primary', async () => poolOf(await servingDataSource(urls[0]!, 2).initialize())],
     ['a standby', async () => standbyPool(urls[0]!, 2)],
-  ])(
-    'notices within 10 seconds of silence, by TCP, that %s has gone, and keeps sessions open',
+  ];
+
+  it.each(POOLS)(
+    'notices within 10 seconds of silence, by TCP, that %s has gone, keeps sessions open, no more than it may, and lets the process end',
     async (_which, create) => {
       const keepAlive = jest.spyOn(Socket.prototype, 'setKeepAlive');
       const pool = await create();
@@ -220,22 +296,51 @@ describe('ServingPool', () => {
       expect(keepAlive.mock.calls).toEqual(keepAlive.mock.calls.map(() => [true, 10_000]));
       expect(keepAlive).toHaveBeenCalled();
       expect(pool.options.min).toBeGreaterThan(1);
+      expect(pool.options).toMatchObject({ max: 2, allowExitOnIdle: true });
       await pool.end();
       keepAlive.mockRestore();
     },
   );
+
+  it.each(POOLS)(
+    'gives sessions with %s their name and settings, and outlives their ends while they are idle',
+    async (_which, create) => {
+      // A busy machine may open one late.
+      const standby = jest.replaceProperty(DATABASE_LIMITS, 'standby', 5_000 as 250);
+      const pool = await create();
+      const expected = { ...requiredSettings(), application_name: 'animal-store' };
+      const sql =
+        'select name, setting, pg_backend_pid() as pid from pg_settings where name = any($1)';
+      const { rows } = await pool.query(sql, [Object.keys(expected)]);
+      expect(Object.fromEntries(rows.map(({ name, setting }) => [name, setting]))).toEqual(
+        expected,
+      );
+      await query(urls[0]!, `select pg_terminate_backend(${rows[0].pid})`);
+      await until('it is closed', () => pool.totalCount === 0);
+      await pool.end();
+      standby.restore();
+    },
+  );
+
+  it('has a read wait for a session with a standby no longer than it may take', async () => {
+    const waiting = jest.replaceProperty(DATABASE_LIMITS as { waiting: number }, 'waiting', 60_000);
+    const standby = jest.replaceProperty(DATABASE_LIMITS, 'standby', 1_000 as 250);
+    const pool = standbyPool(urls[0]!, 1);
+    const session = await pool.connect();
+    const used = expect(session.query('select pg_sleep(20)')).rejects.toThrow('over 1000 ms');
+    await expect(pool.connect()).rejects.toThrow(NoSessionError);
+    await used;
+    session.release(true);
+    await pool.end();
+    [waiting, standby].forEach((limit) => limit.restore());
+  }, 30_000);
 });
 
 describe('writableOf', () => {
   it('leaves no session open, which a command would wait for at its end', async () => {
     const url = await createMigratedDatabase();
     expect(await writableOf([url])).toBe(url);
-    const { pathname } = new URL(url);
-    const open = `select from pg_stat_activity where datname = '${pathname.slice(1)}'`;
-    const admin = process.env['TEST_DATABASE_URL']!;
-    // The pool would keep it for ten.
-    const isClosed = async () => (await query(admin, open)).length === 0;
-    await until('no session is open', isClosed, { seconds: 5 });
+    await expectNoSession(url);
     await dropDatabase(url);
   });
 
@@ -254,15 +359,28 @@ describe('writableOf', () => {
 describe('administer', () => {
   afterEach(() => jest.restoreAllMocks());
 
-  it('has no limit on the time of a statement, but on the wait for a lock, and says what shows who holds it', async () => {
+  it('has two sessions with no limit on the time of a statement, but on the wait for a lock, and says what shows who holds it', async () => {
     const url = await createMigratedDatabase();
-    await query(
-      url,
-      `alter database ${new URL(url).pathname.slice(1)} set statement_timeout = '1min'`,
+    const alter = `alter database ${new URL(url).pathname.slice(1)} set`;
+    await query(url, `${alter} statement_timeout = '1min'`, `${alter} datestyle = 'German'`);
+    const expected = {
+      statement_timeout: '0',
+      lock_timeout: '10000',
+      // A policy would hide rows.
+      row_security: 'off',
+      DateStyle: expect.stringMatching(/^ISO/),
+      application_name: 'animal-store',
+    };
+    const settings =
+      'select name, setting, pg_backend_pid() as pid from pg_settings where name = any($1)';
+    const found: any[] = await administer(url, (dataSource) =>
+      Promise.all([1, 2, 3, 4].map(() => dataSource.query(settings, [Object.keys(expected)]))),
     );
-    const settings = `select current_setting('statement_timeout') as statement, current_setting('lock_timeout') as lock`;
-    const found = await administer(url, (dataSource) => dataSource.query(settings));
-    expect(found).toEqual([{ statement: '0', lock: '10s' }]);
+    for (const rows of found) {
+      expect(Object.fromEntries(rows.map((row: any) => [row.name, row.setting]))).toEqual(expected);
+    }
+    expect(new Set(found.map(([{ pid }]) => pid)).size).toBeLessThanOrEqual(2);
+    await expectNoSession(url);
     jest.replaceProperty(DATABASE_LIMITS as { command: number }, 'command', 500);
     const locker = new Client({ connectionString: url });
     await locker.connect();
@@ -276,6 +394,42 @@ describe('administer', () => {
 });
 
 describe('connectToServe', () => {
+  it('takes PostgreSQL from version 14 on, and a role that may use a schema', async () => {
+    const url = await createMigratedDatabase();
+    const path = `alter database ${new URL(url).pathname.slice(1)} set search_path =`;
+    // It is found before PostgreSQL's own.
+    await query(
+      url,
+      `create function current_setting(name text) returns text language sql as
+         $$select case name when 'server_version_num' then '140000' else pg_catalog.current_setting(name) end$$`,
+      `${path} public, pg_catalog`,
+    );
+    const environment = readEnvironment({ DATABASE_URL: url });
+    await (await connectToServe(url, environment)).destroy();
+    await query(url, `${path} nowhere`);
+    const refused = connectToServe(url, environment);
+    await expect(refused).rejects.toThrow('may use no schema of its search_path, which is nowhere');
+    await dropDatabase(url);
+  });
+
+  it.each([
+    ['a worker of Citus', 1, {}, 'is a worker of Citus'],
+    [
+      'a coordinator of Citus with standbys',
+      0,
+      { DATABASE_READ_URL: 'postgres://127.0.0.1:1/x' },
+      'so DATABASE_READ_URL must not be set',
+    ],
+  ])('rejects %s, and leaves no session open', async (_what, group, variables, message) => {
+    const url = await createMigratedDatabase();
+    await query(url, `create table pg_dist_local_group as select ${group} as groupid`);
+    const refused = connectToServe(url, readEnvironment({ DATABASE_URL: url, ...variables }));
+    await expect(refused).rejects.toBeInstanceOf(OperatorError);
+    await expect(refused).rejects.toThrow(message);
+    await expectNoSession(url);
+    await dropDatabase(url);
+  });
+
   it('tries again while the database refuses sessions that serve requests', async () => {
     const target = new URL(process.env['TEST_DATABASE_URL']!);
     let sessions = 0;

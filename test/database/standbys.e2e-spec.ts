@@ -104,6 +104,7 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
     cluster = await Cluster.start(2);
   });
   afterAll(() => cluster?.stop());
+  const onStandbys = (sql: string) => Promise.all(cluster.standbys.map(({ url }) => ask(url, sql)));
 
   it('are not served by a standby to which DATABASE_URL leads, as after a failover that a balancer has not noticed', async () => {
     const [{ url }] = cluster.standbys as [Postgres];
@@ -140,24 +141,38 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
     await client.end();
   });
 
-  it('are refused at the start if a standby has another database, or may not say what it receives', async () => {
+  it('are refused at the start if a standby has another database, or one of another cluster, or may not say what it receives', async () => {
     // Of a standby that does not respond in time, nothing is known, and the service starts.
     const time = jest.replaceProperty(DATABASE_LIMITS, 'standby', 20_000 as 250);
     await ask(
       cluster.primary.url,
       `create role reader login password 'reader'`,
       `create role member login noinherit password 'reader' in role pg_read_all_stats`,
+      // Its sessions find that function first, and are as those of another cluster.
+      `create function public.pg_control_system(out system_identifier bigint) language sql as 'select 1::bigint'`,
+      `create role stranger login superuser password 'reader'`,
+      'alter role stranger set search_path = public, pg_catalog',
     );
+    const { url: primary } = cluster.primary;
+    await ask(primary.replace(/postgres$/, 'template1'), 'create database copy template postgres');
     const standbys = cluster.at(...cluster.standbys.map(({ port }) => port));
     const other = standbys.replace(/postgres$/, 'template1');
-    const restricted = standbys.replace(/\/\/postgres:[^@]*@/, '//reader:reader@');
-    for (const [url, message] of [
+    const copy = standbys.replace(/postgres$/, 'copy');
+    await until('the standbys have the copy', async () => {
+      const copies = await onStandbys(`select from pg_database where datname = 'copy'`);
+      return copies.every(Boolean);
+    });
+    const as = (role: string, url: string) =>
+      url.replace(/\/\/postgres:[^@]*@/, `//${role}:reader@`);
+    for (const [url, message, from = primary] of [
       [other, 'another database'],
-      [restricted, 'grant pg_read_all_stats to reader;'],
+      [copy, 'another database'],
+      [standbys, 'is not a standby of the server of DATABASE_URL', as('stranger', primary)],
+      [as('reader', standbys), 'grant pg_read_all_stats to reader;'],
       // It has the rights of the other role only after `set role`.
-      [restricted.replaceAll('//reader', '//member'), 'grant pg_read_all_stats to member;'],
+      [as('member', standbys), 'grant pg_read_all_stats to member;'],
     ] as const) {
-      const start = startService({ DATABASE_READ_URL: url }, cluster.primary.url);
+      const start = startService({ DATABASE_READ_URL: url }, from);
       await expect(start).rejects.toBeInstanceOf(OperatorError);
       await expect(start).rejects.toThrow(message);
     }
@@ -179,8 +194,6 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
       return all.reduce((sum, one) => sum + one.get(sample)!, 0);
     };
     const onPrimary = (...sql: string[]) => ask(cluster.primary.url, ...sql);
-    const onStandbys = (sql: string) =>
-      Promise.all(cluster.standbys.map(({ url }) => ask(url, sql)));
     const pets = async () => (await onPrimary('select count(*)::int from pets')).count;
 
     it('serve lists, gets and orders, and nothing else', async () => {
@@ -340,9 +353,19 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
       const broken = { query: () => Promise.reject(new Error('terminated')) };
       await own.inUse(1);
       const readOn = async (session: unknown) => session;
-      expect(await service.get(Standbys).read(broken as unknown as PoolClient, readOn)).toBe(
-        broken,
-      );
+      // One that says its position late leaves no time for the standby.
+      const late = {
+        query: async () => {
+          const now = performance.now() + DATABASE_LIMITS.standby;
+          jest.spyOn(performance, 'now').mockReturnValueOnce(now).mockReturnValueOnce(now);
+          return { rows: [['0/0', 1, '']] };
+        },
+      };
+      for (const primary of [broken, late]) {
+        const read = service.get(Standbys).read(primary as unknown as PoolClient, readOn);
+        expect(await read).toBe(primary);
+      }
+      jest.restoreAllMocks();
       expect(lines()).toEqual([]);
       const reason = 'The session was in use for over 1200 ms: a lock, a slow statement or server';
       await readWhileLocked();

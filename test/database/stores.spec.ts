@@ -113,11 +113,24 @@ describe.each<Engine>(['postgresql', 'citus'])('the stores for %s', (engine) => 
     expect(first[0]!.bodyHash).not.toBe(first[1]!.bodyHash);
     expect(await stores.store.deleteOldKeys()).toBe(0);
     await age('24 hours 1 minute');
-    const second = await create();
+    const renew = () => once(['b', 'a'], [REX, MAX]);
+    const second = await renew();
     expect(second.map((one) => one!.isReplayed)).toEqual([false, false]);
-    expect(idsOf(second)).not.toEqual(idsOf(first));
+    expect(idsOf(second).filter((id) => idsOf(first).includes(id))).toEqual([]);
+    expect(await renew()).toEqual(second.map((one) => ({ ...one, isReplayed: true })));
     await age('24 hours 1 minute');
     expect(await stores.store.deleteOldKeys()).toBe(2);
+  });
+
+  it('delete at most 1,000 old records in a transaction', async () => {
+    const [pet] = await stores.store.insert([REX]);
+    await run(
+      `insert into idempotency_keys (api_key_id, key, body_hash, pet_id, created_at)
+       select 1, n, '', $1, now() - interval '25 hours' from generate_series(1, 1001) as n`,
+      [pet!.id],
+    );
+    expect(await stores.store.deleteOldKeys()).toBe(1_000);
+    expect(await stores.store.deleteOldKeys()).toBe(1);
   });
 
   it('keep an old record that another session is about to renew', async () => {

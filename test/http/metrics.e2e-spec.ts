@@ -109,6 +109,14 @@ describe('the metrics', () => {
     expect(await valueOf(`${connections}{state="idle"}`)).toBeGreaterThanOrEqual(4);
   });
 
+  it('name the groups of operations that each have a session within reach', async () => {
+    const taken = /^animal_store_database_connections_taken\{operations="(.+)"\}/gm;
+    const groups = Array.from((await text()).matchAll(taken), ([, name]) => name!);
+    const pets = ['pets', 'new pets', 'idempotency keys'];
+    const expected = [...pets, 'orders', 'api keys', 'health', 'others'];
+    expect(groups.toSorted()).toEqual(expected.toSorted());
+  });
+
   it('are served without the database, which is then not ready, within 5 seconds', async () => {
     const never = new Promise<never>(() => {});
     const hanging = [
