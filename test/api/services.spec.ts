@@ -1,10 +1,15 @@
 import { install } from '@sinonjs/fake-timers';
 import { INT64_MIN } from '../../src/int64.js';
+import { CitusPageReader } from '../../src/listing/citus-page-reader.js';
 import type { PageReader } from '../../src/listing/page-reader.js';
+import { PostgresPageReader } from '../../src/listing/postgres-page-reader.js';
+import { CitusPetStore } from '../../src/pets/citus-pet-store.js';
 import { IdempotentCreation } from '../../src/pets/idempotent-creation.js';
 import type { NewPet } from '../../src/pets/new-pet.dto.js';
 import type { PetStore } from '../../src/pets/pet-store.js';
 import { PetsService } from '../../src/pets/pets.service.js';
+import { PostgresPetStore } from '../../src/pets/postgres-pet-store.js';
+import type { Standbys } from '../../src/standbys/standbys.js';
 import { fakeSessions, LATER, poolWith } from '../support/sessions.js';
 import { SILENT } from '../support/silent.js';
 
@@ -12,11 +17,11 @@ const REX = { name: 'Rex', categoryId: 1n, status: 'available' } as const;
 const MAX = { ...REX, name: 'Max' };
 
 /** A store that has these methods. Another one that is called fails the test. */
-const storeWith = (methods: Partial<PetStore>) =>
-  ({ limits: { requestsPerStatement: 64 }, ...methods }) as PetStore;
+const storeWith = (methods: Partial<PetStore>) => ({ limits: {}, ...methods }) as PetStore;
 
 const SESSIONS = fakeSessions();
 const POOL = poolWith(SESSIONS);
+const NO_STANDBYS = {} as Standbys;
 
 const readerWith = (methods: Partial<PageReader>) =>
   ({ pool: POOL, of: () => undefined, ...methods }) as unknown as PageReader;
@@ -55,28 +60,32 @@ describe('PetsService', () => {
     expect(reads).toEqual([['pets', ['status'], byStatus]]);
   });
 
-  it('reads at most 1,024 rows with a statement', async () => {
+  it.each([
+    ['1,024 rows', PostgresPageReader, [10, 1]],
+    ['256 rows on Citus', CitusPageReader, [2, 2, 2, 2, 2, 1]],
+  ])('reads at most %s with a statement', async (_rows, Reader, expected) => {
     const sizes: number[] = [];
     const of: PageReader['of'] = () => async (pages) => {
       sizes.push(pages.length);
       return pages.map(() => []);
     };
-    const service = new PetsService(storeWith({}), readerWith({ of }), POOL);
+    const { limits } = new Reader(POOL, NO_STANDBYS);
+    const service = new PetsService(storeWith({}), readerWith({ of, limits }), POOL);
     const queries = Array.from({ length: 11 }, (_, i) => ({ limit: 100, cursor: BigInt(i) }));
     await Promise.all(queries.map((query) => service.list(query, LATER)));
-    expect(sizes).toEqual([10, 1]);
+    expect(sizes).toEqual(expected);
   });
 });
 
 describe('IdempotentCreation', () => {
   /** What creates pets with keys, and how many of them each statement has. */
-  function creations() {
+  function creations(limits: PetStore['limits'] = {}) {
     const sizes: number[] = [];
     const insertOnce: PetStore['insertOnce'] = async (all) => {
       sizes.push(all.length);
       return all.map(({ bodyHash }) => ({ id: '1', json: '{}', bodyHash, isReplayed: false }));
     };
-    const creation = new IdempotentCreation(storeWith({ insertOnce }), POOL, SILENT);
+    const creation = new IdempotentCreation(storeWith({ insertOnce, limits }), POOL, SILENT);
     const create = (key: string, pet: NewPet, keyId = '1') =>
       creation.create(keyId, key, pet, LATER);
     return { sizes, create };
@@ -92,10 +101,13 @@ describe('IdempotentCreation', () => {
     expect((await ofOther).isReplayed).toBe(false);
   });
 
-  it('takes at most 64 locks with a statement', async () => {
-    const { sizes, create } = creations();
+  it.each([
+    ['64 locks', PostgresPetStore, [64, 36]],
+    ['one lock on Citus', CitusPetStore, Array(100).fill(1)],
+  ])('takes at most %s with a statement', async (_locks, Store, expected) => {
+    const { sizes, create } = creations(new Store(NO_STANDBYS).limits);
     await Promise.all(Array.from({ length: 100 }, (_, n) => create(`${n}`, REX)));
-    expect(sizes).toEqual([64, 36]);
+    expect(sizes).toEqual(expected);
   });
 
   it('says in the log why old keys could not be deleted', async () => {

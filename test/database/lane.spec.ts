@@ -132,6 +132,21 @@ describe('Lane', () => {
     expect(await Promise.all(answers)).toEqual([0, 1, 1, 1, 4, 5].map(answerTo));
   });
 
+  it('sends no batch for the response to an earlier one than the last', async () => {
+    const { ask, calls, sent, drain } = manual();
+    const answers = [ask(0)];
+    await turn();
+    clock.tick(25);
+    answers.push(ask(1));
+    await turn();
+    answers.push(ask(2));
+    calls[0]!.answer();
+    await turn();
+    expect(sent).toEqual([[0], [1]]);
+    await drain();
+    expect(await Promise.all(answers)).toEqual([0, 1, 2].map(answerTo));
+  });
+
   it('asks for equal requests once, and for rows up to a limit that only one request alone may exceed', async () => {
     const options = { keyOf: (n: number) => n, rowsOf: (n: number) => n, rowsPerStatement: 100 };
     const { askAll, sent, drain } = manual(options);

@@ -1,3 +1,4 @@
+import { DataSource } from 'typeorm';
 import { readEnvironment } from '../../src/config/environment.js';
 import { connectToServe } from '../../src/database/connect.js';
 import { OperatorError } from '../../src/errors/operator-error.js';
@@ -25,8 +26,12 @@ describeWith('pgbouncer')('behind PgBouncer in transaction mode', () => {
 
   async function refusal(variables: Record<string, string>): Promise<string> {
     const environment = readEnvironment({ DATABASE_URL: pooler.url, ...variables });
+    const attempts = jest.spyOn(DataSource.prototype, 'initialize');
     const error = await connectToServe(pooler.url, environment).catch((cause: Error) => cause);
     expect(error).toBeInstanceOf(OperatorError);
+    // The first one looks for Citus. Another one would fail, too.
+    expect(attempts).toHaveBeenCalledTimes(2);
+    attempts.mockRestore();
     return (error as Error).message;
   }
 
