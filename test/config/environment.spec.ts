@@ -30,7 +30,11 @@ function faultsOf(variables: Record<string, string>): string[] {
 /** Each variable: its default, valid values with what is read, and invalid values, separated by spaces. */
 const VARIABLES: Record<string, [unknown, Record<string, unknown>, string?]> = {
   NODE_ENV: ['development', { production: 'production', test: 'test' }, 'Production staging'],
-  DEPLOYMENT_ENVIRONMENT: [undefined, { staging: 'staging' }, 'Production'],
+  DEPLOYMENT_ENVIRONMENT: [
+    undefined,
+    { production: 'production', staging: 'staging', development: 'development' },
+    'Production test',
+  ],
   HOST: ['127.0.0.1', { '::': '::', '[::1]': '::1', '*': '*' }],
   PORT: [3000, { 0: 0, 65535: 65535 }, '-1 65536 0x50 \t'],
   METRICS_PORT: [undefined, { 0: 0, 9464: 9464 }, 'on 65536'],
@@ -67,7 +71,7 @@ const VARIABLES: Record<string, [unknown, Record<string, unknown>, string?]> = {
   TRUST_PROXY: [
     undefined,
     { 1: 1, 99: 99, '10.0.0.0/8, ::1/128': '10.0.0.0/8, ::1/128' },
-    'true 100 1,2 10.0.0.0/0 10.0.0.0/33 ::1/8/8 proxy.example',
+    'true 0 100 1,2 10.0.0.0/0 10.0.0.0/33 ::1/129 ::1/8/8 proxy.example',
   ],
   DOCS: ['on', { off: 'off' }, 'true'],
   LOG_LEVEL: ['info', { silent: 'silent' }, 'loud'],
@@ -176,6 +180,11 @@ describe('readEnvironment', () => {
       [DB, { DATABASE_URL_FILE: 'postgres://sekrit' }, 'DATABASE_URL_FILE must .* read: ENOENT'],
       ['\n', {}, 'DATABASE_URL_FILE must name a file that is not empty'],
       ['sekrit', {}, 'DATABASE_URL must be a postgres:'],
+      [
+        Buffer.from('postgres://u:sekrit\xE9@h/x', 'latin1'),
+        {},
+        'DATABASE_URL_FILE must .* read: ERR',
+      ],
     ] as const) {
       writeFileSync(FILE, content);
       const needy = { NODE_ENV: 'production', DATABASE_POOLER: 'transaction' };
@@ -197,7 +206,12 @@ describe('DATABASE_URL', () => {
     ['postgres://u:se/krit@db.example/animals', NOT_A_URL],
     ['postgres://u:12?sekrit@db.example/animals', 'not have some of its parameters'],
     ['postgres://u:p@db.example:sekrit/animals', NOT_A_URL],
+    ['postgres://u:p@a.example,db.example:sekrit/x?target_session_attrs=read-write', NOT_A_URL],
     [`${DB}?sslmode=disabled`, 'have a parameter sslmode that matches disable|verify-full|'],
+    [`${DB}?ssl=no`, 'have a parameter ssl that matches true|1|0'],
+    [`${DB}?port=5432x`, 'have a parameter port that matches '],
+    [`${DB}?target_session_attrs=any`, 'have a parameter target_session_attrs that matches read-w'],
+    [`${DB}?sslnegotiation=none`, 'have a parameter sslnegotiation that matches postgres|direct'],
     [`${DB}?application_name=x&sslMode=require`, 'not have the parameter sslMode; it may have '],
     [`${DB}?sslmode=verify-full&sslmode=disable`, 'have each parameter once'],
     [`${DB}?ssl=true&sslmode=disable`, 'have each parameter once, and not both ssl and sslmode'],

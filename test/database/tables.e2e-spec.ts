@@ -127,6 +127,28 @@ const HARMLESS: Change[] = [
     'idempotency_keys.key: column character varying(255) is character varying(255) collate "POSIX"',
   ],
   ['alter table orders alter column id drop identity', 'orders.id: identity always is missing'],
+  [
+    'alter table orders add gate text not null',
+    'orders.gate: required keeps rows from being added',
+  ],
+  [
+    'create rule noted as on insert to orders do also notify orders',
+    'orders: rule noted keeps rows from being added',
+  ],
+  [
+    `alter table orders drop constraint orders_status_check, alter column status drop default,
+       alter column status type bytea using ''`,
+    'orders.status: column text is bytea',
+    3,
+  ],
+  [
+    'alter table api_keys alter column created_at type timestamp',
+    'api_keys.created_at: column timestamp with time zone is timestamp without time zone',
+  ],
+  [
+    'alter table idempotency_keys alter column api_key_id type numeric',
+    'idempotency_keys.api_key_id: column bigint is numeric',
+  ],
   ['alter table orders drop constraint orders_pkey', 'orders: key PRIMARY KEY (id) is missing'],
   [
     'alter table orders disable trigger all',
@@ -169,6 +191,8 @@ const ADDITIONS = [
   'create unique index on pets (name) where category_id = 7',
   'alter table pets add exclude (name with =) where (category_id = 8)',
   'create rule noted as on delete to pets do also notify pets',
+  'alter table pets add unique (name, id)',
+  'alter table api_keys add maker bigint references pets',
   'create table old_pets () inherits (pets)',
 ];
 
@@ -188,7 +212,7 @@ const differences = async (dataSource: DataSource) =>
 /** A DataSource with settings that change how PostgreSQL shows times, intervals, bytes and names. */
 const onOddSettings = <T>(work: (dataSource: DataSource) => Promise<T>) =>
   administer(
-    `${url}?options=-c%20timezone%3DAsia/Kolkata%20-c%20intervalstyle%3Diso_8601%20-c%20bytea_output%3Descape%20-c%20quote_all_identifiers%3Don`,
+    `${url}?options=-c%20timezone%3DAsia/Kolkata%20-c%20datestyle%3DGerman%20-c%20intervalstyle%3Diso_8601%20-c%20bytea_output%3Descape%20-c%20quote_all_identifiers%3Don`,
     work,
   );
 
@@ -232,10 +256,12 @@ it('what a DBA adds is no difference, and check names what may make writes fail'
   await onOddSettings(async (dataSource) => {
     expect(await findingsOf(dataSource)).toEqual([]);
     expect((await compareTables(dataSource, MIGRATION_NAMES)).additions.toSorted()).toEqual([
+      'api_keys: foreign key FOREIGN KEY (maker) REFERENCES pets(id)',
       'pets.upper_name: generated upper((name)::text)',
       'pets: check CHECK ((name IS NOT NULL))',
       'pets: exclusion EXCLUDE USING btree (name WITH =) WHERE ((category_id = 8))',
       'pets: inherited by old_pets',
+      'pets: key UNIQUE (name, id)',
       'pets: rule noted',
       'pets: trigger audit',
       'pets: unique index btree (name) WHERE (category_id = 7)',
@@ -301,13 +327,20 @@ it('on Citus, the foreign keys that distribution drops are no difference', async
   await dropDatabase(citus);
 });
 
-it('a table that is missing, or a view in its place, is told once', () =>
-  administer(url, async (dataSource) => {
-    await query(url, 'drop table orders');
-    const message =
-      'orders: table logged is missing. As the owner, run: restore orders from a backup;';
-    expect(await differences(dataSource)).toEqual([{ about: 'tables', isError: false, message }]);
-  }));
+it.each([
+  ['orders', false],
+  ['idempotency_keys', true],
+])(
+  'a table that is missing, or a view in its place, is told once: %s, an error if pets need it: %j',
+  (table, isError) =>
+    administer(url, async (dataSource) => {
+      await query(url, `drop table ${table}`);
+      const message = `${table}: table logged is missing. As the owner, run: restore ${table} from a backup;`;
+      expect(await differences(dataSource)).toEqual([{ about: 'tables', isError, message }]);
+      await query(url, `create view ${table} as select 1 as id`);
+      expect(await differences(dataSource)).toEqual([{ about: 'tables', isError, message }]);
+    }),
+);
 
 it('while a key is missing, readiness is 503 with a fixed sentence, at the start and later, and the log and check have the remedy', async () => {
   const DATABASE_URL = await createGrantedRole(url);
@@ -332,7 +365,8 @@ it('while a key is missing, readiness is 503 with a fixed sentence, at the start
     const reasons = service.log.filter((line) =>
       line.includes(`"reason":"${said}","msg":"The database lacks`),
     );
-    expect(reasons).toHaveLength(1);
+    const msg = 'The database lacks something that operations on pets need';
+    expect(reasons.map((line) => JSON.parse(line))).toMatchObject([{ level: 'error', msg }]);
     const { code, stdout } = await runHere('check', { DATABASE_URL });
     expect([code, stdout]).toEqual([1, expect.stringContaining(`FAIL  tables: ${said}\n`)]);
     await query(url, remedy);

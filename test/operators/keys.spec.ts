@@ -84,6 +84,8 @@ describe('the key command, whose role has the rights of docs/grants.sql for anim
       `last_used_at = '${used}'`,
       `expires_at = '${later}'`,
       `expires_at = '${expires}'`,
+      `expires_at = '-infinity'`,
+      `expires_at = 'infinity'`,
       `revoked_at = '${revoked}'`,
     ]) {
       await query(owner, `update api_keys set ${change}`);
@@ -95,6 +97,8 @@ describe('the key command, whose role has the rights of docs/grants.sql for anim
       row('valid', `used ${used}`),
       row(`valid until ${later}`, `used ${used}`),
       row(`expired ${expires}`, `used ${used}`),
+      row('expired', `used ${used}`),
+      row('valid', `used ${used}`),
       row(`revoked ${revoked}`, `used ${used}`),
     ]);
   });
@@ -215,6 +219,8 @@ describe('the key command, whose role has the rights of docs/grants.sql for anim
     'create',
     'create --name \u3000',
     'create --name x --expires 1w',
+    'create --name x --expires 0d',
+    'create --name x --expires 12345678s',
     `create --name ${'🐈'.repeat(101)}`,
     'revoke x',
     'revoke 9223372036854775808',
