@@ -61,6 +61,12 @@ describe.each([10, 2])('with %d sessions', (size) => {
     ];
   };
 
+  it('a warning says so if they are too few for all modules', () => {
+    const reason = /"level":"warn".*"reason":"DATABASE_POOL_SIZE is 2, and should be [3-9] or more\."/;
+    const warnings = service.log.filter((line) => reason.test(line));
+    expect(warnings).toHaveLength(size === 2 ? 1 : 0);
+  });
+
   it.each([
     ['pets', ON.pets, ON.orders, '/v1/store/orders'],
     ['orders', ON.orders, ON.pets, '/v1/pets'],

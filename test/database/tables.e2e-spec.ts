@@ -342,6 +342,22 @@ it.each([
     }),
 );
 
+it('while somebody locks a table, readiness is what it was, and no session keeps the limit of its wait', async () => {
+  const service = await startService({}, url);
+  const locker = new Client({ connectionString: url });
+  await locker.connect();
+  await locker.query('begin; lock table pets in access exclusive mode');
+  const real = performance.now.bind(performance);
+  jest.spyOn(performance, 'now').mockImplementation(() => real() + DATABASE_LIMITS.comparison);
+  const { status } = await service.anonymous.get('/health/ready');
+  await locker.end();
+  expect(status).toBe(200);
+  const limits = Array.from({ length: 10 }, () => service.query('show lock_timeout'));
+  expect(new Set((await Promise.all(limits)).flat().map(({ lock_timeout }) => lock_timeout))).toEqual(new Set(['0']));
+  await service.stop();
+  jest.restoreAllMocks();
+});
+
 it('while a key is missing, readiness is 503 with a fixed sentence, at the start and later, and the log and check have the remedy', async () => {
   const DATABASE_URL = await createGrantedRole(url);
   const remedy = 'alter table idempotency_keys add PRIMARY KEY (api_key_id, key);';

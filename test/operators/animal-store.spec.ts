@@ -1,10 +1,11 @@
-import { chmod, rm, symlink, writeFile } from 'node:fs/promises';
+import fs from 'node:fs';
+import { chmod, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
 import { Client } from 'pg';
 import { parse } from 'yaml';
 import { newApiKey } from '../../src/api-key.js';
 import { readEnvironment } from '../../src/config/environment.js';
-import { PET_STATUSES } from '../../src/pets/pet.entity.js';
+import { print } from '../../src/cli/print.js';
 import { requireMigrated, runMigrations } from '../../src/schema/migrations.js';
 import { query } from '../support/ask.js';
 import { catalog } from '../support/catalog.js';
@@ -15,6 +16,7 @@ import type { Outcome } from '../support/program.js';
 import { Project } from '../support/project.js';
 import { createGrantedRole, dropGrantedRole, roleOf } from '../support/granted-role.js';
 import { createDatabase } from '../support/database.js';
+import { Wire } from '../support/wire.js';
 import { until } from '../support/until.js';
 
 /** Those that docs/operations.md lists. */
@@ -106,6 +108,10 @@ describe('the program says in one clear message why it does not start', () => {
     const remedy =
       'CreatePets1795046400000.*CreateApiKeys1795046460000.*\n.*npm run migration:run.*MIGRATE_ON_START=true.* To use the embedded PostgreSQL, unset DATABASE_URL\\.$';
     await expect(start(DATABASE_URL)).rejects.toThrow(new RegExp(`^${where}.*${remedy}`));
+    const pooled = { DATABASE_POOLER: 'transaction', MIGRATE_ON_START: 'true' };
+    await expect(start(DATABASE_URL, { NODE_ENV: 'production', ...pooled })).rejects.toThrow(
+      /npm run migration:run, without the pooler\.$/,
+    );
     expect((await runHere('migrate show', { DATABASE_URL })).stdout).toMatch(/^(\[ \] \w+\n)+$/);
   });
 
@@ -177,8 +183,19 @@ describe('the program says in one clear message why it does not start', () => {
     const simulated = `--import=data:text/javascript,${encodeURIComponent(module)}`;
     const args = [simulated, join(project.folder, 'dist/src/main.js'), 'serve'];
     const variables = { DATABASE_URL: url };
-    const { code: status, stderr } = await project.start(process.execPath, args, variables).outcome;
-    expect([status, stderr]).toEqual([1, `no. ${advice}\n`]);
+    const outcome = await project.start(process.execPath, args, variables).outcome;
+    expect([outcome.code, outcome.stderr]).toEqual([1, `no. ${advice}\n`]);
+    expect(outcome.stdout).not.toContain('"fatal"');
+  });
+
+  it('with standbys of a database that has Citus, at once', async () => {
+    const url = await project.createMigratedDatabase();
+    await query(url, 'create table pg_dist_local_group as select 0 as groupid');
+    const variables = { DATABASE_URL: url, DATABASE_READ_URL: url };
+    const { code, stdout, stderr } = await project.run('serve', [], variables);
+    const why = /^The database of DATABASE_URL has the extension citus, so DATABASE_READ_URL .+\n$/;
+    expect([code, stderr]).toEqual([1, expect.stringMatching(why)]);
+    expect(stdout).not.toMatch(/retry/i);
   });
 
   const testDatabase = (password: string) =>
@@ -272,6 +289,41 @@ describe('animal-store check', () => {
     expect(others).toEqual([]);
     expect(stdout).toContain('ok    sequences: api_keys_id_seq');
   });
+
+  it.each(['age(xid)', 'mxid_age(xid)'])(
+    'fails once PostgreSQL gives out no more ids by %s, and not before',
+    async (age) => {
+      const of = async (count: number) => {
+        // A function that is found before PostgreSQL's own.
+        await query(
+          DATABASE_URL,
+          'create schema if not exists old',
+          `create function old.${age} returns int language sql as 'select ${count}'`,
+        );
+        const path = '?options=-c%20search_path%3Dold,pg_catalog,public';
+        const { failed } = await check({ DATABASE_URL: `${DATABASE_URL}${path}` });
+        await query(DATABASE_URL, 'drop schema old cascade');
+        return failed;
+      };
+      expect(await of(2_144_483_646)).toEqual([]);
+      const refused = 'writes: The database has no transaction ids left for writes.';
+      expect(await of(2_144_483_647)).toEqual([refused]);
+    },
+  );
+
+  it.each(['docs/openapi.yaml', 'docs/guides', 'public'])(
+    'fails if the program lacks %s, and reports all else',
+    async (part) => {
+      const [path, away] = [join(project.folder, part), join(project.folder, 'away')];
+      await rename(path, away);
+      const { code, stdout } = await project.run('check', [], { DATABASE_URL });
+      await rename(away, path);
+      expect([code, stdout.match(/^FAIL.+/gm)]).toEqual([
+        1,
+        [expect.stringMatching(/^FAIL {2}program: ENOENT/)],
+      ]);
+    },
+  );
 
   it('passes with a warning while a standby is out of reach, and says why, without its password', async () => {
     const { failed, checks } = await check({ DATABASE_URL, DATABASE_READ_URL: AWAY });
@@ -451,9 +503,25 @@ it('animal-store seed creates as many pets as it is told, of every status, witho
     `alter database ${nameOf(DATABASE_URL)} set statement_timeout = '1min'`,
   );
   expect(await seed('1001 --yes')).toMatchObject({ code: 0, stdout: 'Created 1001 pets.\n' });
-  const created = `select count(*)::int as pets, array_agg(distinct status order by status) as statuses from pets`;
-  expect(await query(DATABASE_URL, created)).toEqual([{ pets: 1001, statuses: [...PET_STATUSES] }]);
+  const created = `select status, count(*)::int from pets group by status order by status`;
+  expect(await query(DATABASE_URL, created)).toEqual([
+    { status: 'available', count: 900 },
+    { status: 'pending', count: 6 },
+    { status: 'sold', count: 95 },
+  ]);
 });
+
+it.each(['0', '-1', '1.5', '1e3', '100000001', '1000000000', 'many'])(
+  'animal-store seed rejects %s pets with the usage',
+  async (count) => {
+    const stderr = expect.stringMatching(
+      /It must be a whole number from 1 to 100000000\.[^]+Usage:/,
+    );
+    const rejected = { code: 1, stdout: '', stderr };
+    // After it, what begins with a hyphen is no option.
+    expect(await runHere(`seed -- ${count}`)).toEqual(rejected);
+  },
+);
 
 it('animal-store seed shows how far it is, and keeps what it created before it failed', async () => {
   const DATABASE_URL = await project.createMigratedDatabase();
@@ -464,7 +532,39 @@ it('animal-store seed shows how far it is, and keeps what it created before it f
   );
   const { code, stderr } = await runHere('seed 100000', { DATABASE_URL });
   expect([code, stderr]).toEqual([1, expect.stringMatching(/ 50 % \| 50000 of 100000 \| \d+\/s /)]);
-  expect(stderr).toContain('no more');
+  expect(stderr).toMatch(/\nPostgreSQL reports: no more\n$/);
   const count = 'select count(*)::int from pets';
   expect(await query(DATABASE_URL, count)).toEqual([{ count: 50_000 }]);
+});
+
+it('animal-store seed says so if the connection is lost', async () => {
+  const DATABASE_URL = await project.createMigratedDatabase();
+  const wire = await Wire.to(DATABASE_URL);
+  const locker = new Client({ connectionString: DATABASE_URL });
+  await locker.connect();
+  await locker.query('begin; lock table pets');
+  const seeding = runHere('seed 1', { DATABASE_URL: wire.url });
+  const waiting = `select from pg_locks where not granted and relation = 'pets'::regclass`;
+  await until('it waits', async () => (await locker.query(waiting)).rowCount === 1);
+  wire.cut();
+  const stderr = expect.stringMatching(/\nThe connection to the database was lost: .+\n$/);
+  expect(await seeding).toEqual({ code: 1, stdout: '', stderr });
+  await locker.end();
+});
+
+it('a result is written whole to a pipe that takes a part of it, or for a moment nothing', () => {
+  let written = '';
+  const write = jest.spyOn(fs, 'writeSync').mockImplementation(((_fd: number, bytes: Buffer) => {
+    if (write.mock.calls.length % 2 === 0) {
+      throw Object.assign(new Error('full'), { code: 'EAGAIN' });
+    }
+    written += String(bytes.subarray(0, 4));
+    return Math.min(4, bytes.length);
+  }) as typeof fs.writeSync);
+  try {
+    print('Created 3 pets.');
+  } finally {
+    write.mockRestore();
+  }
+  expect(written).toBe('Created 3 pets.\n');
 });

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { cp, mkdir, readdir, utimes, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { PROJECT_ROOT } from '../../src/config/project-root.js';
+import { read } from '../support/documents.js';
 import { Project } from '../support/project.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
@@ -23,6 +24,23 @@ describe('before a command that runs the build', () => {
     expect([code, stdout, stderr]).toEqual(isAccepted ? [0, '', ''] : [1, '', refusal]);
   });
 
+  it('Windows is refused', async () => {
+    const simulated = `data:text/javascript,Object.defineProperty(process, 'platform', { value: 'win32' })`;
+    const args = [`--import=${simulated}`, SCRIPT];
+    const { code, stdout, stderr } = await project.start(process.execPath, args, {}).outcome;
+    const refusal = expect.stringMatching(/^The service does not run on Windows\. .+\n$/);
+    expect([code, stdout, stderr]).toEqual([1, '', refusal]);
+  });
+
+  it('it comes, of all scripts of package.json but that of production', () => {
+    const { scripts } = JSON.parse(read('package.json'));
+    const running = Object.keys(scripts).filter((name) =>
+      / dist\/src\/main\.js/.test(scripts[name]),
+    );
+    const unprepared = running.filter((name) => scripts[`pre${name}`] !== `node ${SCRIPT}`);
+    expect([running.length, unprepared]).toEqual([9, ['start:prod']]);
+  });
+
   describe('in a checkout', () => {
     const COMPILER = 'node_modules/@nestjs/cli/bin/nest.js';
     const LATER = new Date(Date.now() + 60_000);
@@ -34,9 +52,12 @@ describe('before a command that runs the build', () => {
       await writeFile(join(folder, file), content);
     }
 
-    function run() {
-      const { status, stderr } = spawnSync(process.execPath, [join(folder, SCRIPT)]);
-      return [status, String(stderr)];
+    function run(variables = {}) {
+      const env = { ...process.env, ...variables };
+      const script = spawnSync(process.execPath, [join(folder, SCRIPT)], { env });
+      // It belongs to the command.
+      expect(String(script.stdout)).toBe('');
+      return [script.status, String(script.stderr)];
     }
 
     beforeEach(async () => {
@@ -62,6 +83,19 @@ describe('before a command that runs the build', () => {
       await utimes(join(folder, 'migrations/1-kept.ts'), LATER, LATER);
       expect(run()).toEqual([0, 'Building…\n']);
       expect((await readdir(join(folder, 'dist/migrations'))).toSorted()).toEqual(kept);
+    });
+
+    it('fails if the compiler does or is missing', async () => {
+      await utimes(join(folder, 'src/main.ts'), LATER, LATER);
+      const [none, remedy] = [
+        'There is no build of these sources\\. ',
+        'To build them: npm ci --inc',
+      ];
+      expect(run()).toEqual([1, expect.stringMatching(`^${none}${remedy}`)]);
+      const production = expect.stringMatching(`^${none}NODE_ENV is production, .+${remedy}`);
+      expect(run({ NODE_ENV: 'production' })).toEqual([1, production]);
+      await write(COMPILER, `console.log('error TS1'); process.exit(2);`);
+      expect(run()).toEqual([1, 'Building…\nerror TS1\nThe build failed.\n']);
     });
 
     it.each(['dev', 'devOptional', 'optional'])(
@@ -99,6 +133,32 @@ describe('before a command that runs the build', () => {
 
 describe('npm run start:dev', () => {
   const project = Project.ofTests();
+
+  it('starts the service again, without a drain, when what it reads at its start changes, also after it failed, and passes signals on', async () => {
+    const service = `
+      const { DRAIN_SECONDS } = process.env;
+      const [env, page] = ['.env', 'docs/interface.md'].map((file) => {
+        try { return fs.readFileSync(file, 'utf8') } catch { return '' }
+      });
+      console.log('begun', DRAIN_SECONDS, env, page.slice(0, 9), fs.readdirSync('public').length);
+      if (env === 'FAIL') process.exit(1);
+      process.on('SIGINT', () => process.exit(7));
+      setInterval(() => {}, 1_000);`;
+    const script = [process.execPath, 'scripts/restart-on-change.mjs', '-e', service];
+    const program = project.start('env', ['-u', 'DRAIN_SECONDS', ...script], {});
+    const write = (file: string, text: string) => writeFile(join(project.folder, file), text);
+    await program.says(/^begun 0 /m);
+    await write('docs/interface.md', 'CHANGED, ');
+    await program.says(/^begun 0 {2}CHANGED/m);
+    await write('.env', 'FAIL');
+    await program.says(/^begun 0 FAIL/m);
+    await write('.env', 'WELL');
+    await program.says(/^begun 0 WELL/m);
+    const count = (await readdir(join(project.folder, 'public'))).length + 1;
+    await write('public/new.css', '');
+    await program.says(new RegExp(`^begun 0 WELL CHANGED,  ${count}$`, 'm'));
+    expect(await program.end('SIGINT')).toMatchObject({ code: 7, stderr: '' });
+  });
 
   it.each([
     ['before it starts the service', `throw new Error('ENOSPC')`],

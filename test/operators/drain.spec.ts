@@ -3,6 +3,7 @@ import { networkInterfaces } from 'node:os';
 import { freePort } from '../../scripts/free-port.mjs';
 import { administerKeys } from '../../src/auth/api-keys.js';
 import { VERSION } from '../../src/config/project-root.js';
+import { query } from '../support/ask.js';
 import { Wire } from '../support/wire.js';
 import { RawConnection, request } from '../support/raw-http.js';
 import { Project } from '../support/project.js';
@@ -43,7 +44,9 @@ describe('a process', () => {
 
     const isRefused = () => isReady(base).then(() => false, () => true); // prettier-ignore
     await until('new connections are refused', isRefused);
-    expect(performance.now() - since).toBeGreaterThan(1_900);
+    const drained = performance.now() - since;
+    expect(drained).toBeGreaterThan(1_900);
+    expect(drained).toBeLessThan(15_000);
     expect(await idle!.rest()).toBe('');
 
     const { code, stdout, stderr } = await ended;
@@ -155,11 +158,22 @@ describe('a process', () => {
     },
   );
 
-  it('logs which error ended it', async () => {
+  it('logs which error ended it, and before by how much its clock is ahead', async () => {
+    // A function that is found before PostgreSQL's own.
+    await query(
+      DATABASE_URL,
+      'create schema late',
+      `create function late.clock_timestamp() returns timestamptz language sql as
+         $$ select pg_catalog.clock_timestamp() - interval '1 hour' $$`,
+    );
+    const late = `${DATABASE_URL}?options=-c%20search_path%3Dlate,pg_catalog,public`;
     const raise = `process.on('SIGUSR2', () => { throw new Error('unforeseen'); })`;
     const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(raise)}`;
-    const { program } = await project.serve({ ...production, NODE_OPTIONS });
+    const variables = { ...production, DATABASE_URL: late, NODE_OPTIONS };
+    const { program } = await project.serve(variables);
     const { code, stdout } = await program.end('SIGUSR2');
+    const [{ msg, clockAhead }] = linesOf(stdout);
+    expect([msg, Math.round(clockAhead / 600)]).toEqual(['started', 6]);
     const stopped = { level: 'fatal', msg: 'stopped', reason: 'error' };
     const last = linesOf(stdout).at(-1);
     expect([code, last]).toMatchObject([1, { ...stopped, err: { message: 'unforeseen' } }]);
@@ -215,14 +229,18 @@ describe('a process', () => {
     },
   );
 
-  it('logs an error of a promise that nothing awaits, and serves on', async () => {
+  it('logs an error of a promise that nothing awaits, and serves on, and closes connections that are idle for KEEP_ALIVE_SECONDS', async () => {
     const reject = `process.on('SIGUSR2', () => { Promise.reject(new Error('forgotten')); })`;
     const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(reject)}`;
-    const { base, program } = await project.serve({ ...production, NODE_OPTIONS });
+    const variables = { ...production, NODE_OPTIONS, KEEP_ALIVE_SECONDS: '1' };
+    const { base, program } = await project.serve(variables);
     program.send('SIGUSR2');
     const [line] = await program.says(/^.*forgotten.*$/m);
     expect(JSON.parse(line)).toMatchObject({ level: 'error', err: { message: 'forgotten' } });
-    expect(await isReady(base)).toBe(true);
+    const idle = await RawConnection.open(Number(new URL(base).port));
+    idle.send(request('GET /health/ready'));
+    expect((await idle.answer()).status).toBe(200);
+    expect(await idle.rest()).toBe('');
     expect(await program.end('SIGTERM')).toMatchObject({ code: 0, stderr: '' });
   });
 

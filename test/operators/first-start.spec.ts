@@ -1,6 +1,16 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
-import { chmod, chown, cp, mkdir, readdir, readFile, stat, symlink } from 'node:fs/promises';
+import {
+  chmod,
+  chown,
+  cp,
+  mkdir,
+  readdir,
+  readFile,
+  stat,
+  symlink,
+  writeFile,
+} from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { ordinaryAccount } from '../support/account.js';
@@ -12,11 +22,18 @@ import { until } from '../support/until.js';
 const account = ordinaryAccount() ?? {};
 const project = Project.ofTests(account);
 
-it('a first start of an ordinary account, killed while it creates the database, leaves nothing incomplete to the next one', async () => {
+it('a first start of an ordinary account, interrupted or killed while it creates the database, leaves nothing incomplete to the next one', async () => {
   const data = join(project.folder, '.data');
-  const program = project.spawn('serve');
   const find = [data, '-name', 'PG_VERSION'];
-  await until('initdb works', () => spawnSync('find', find).stdout.length > 0);
+  const initdbWorks = () => until('initdb works', () => spawnSync('find', find).stdout.length > 0);
+  const interrupted = project.spawn('serve');
+  await initdbWorks();
+  // Ctrl-C, which ends initdb too.
+  interrupted.signalGroup('SIGINT');
+  expect(await interrupted.outcome).toMatchObject({ code: 0, stderr: '' });
+  expect(readdirSync(data)).toEqual(['postgres-password']);
+  const program = project.spawn('serve');
+  await initdbWorks();
   const children = ['-P', String(program.processId)];
   const initdb = Number(execFileSync('pgrep', children, { encoding: 'utf8' }));
   await program.end('SIGKILL');
@@ -44,6 +61,26 @@ async function showInCopy(name: string, prepare = async (_folder: string) => {})
 it('a start in a folder whose path a shell would interpret says so', async () => {
   const { code, stderr } = await showInCopy('a$b');
   expect([code, stderr]).toEqual([1, expect.stringMatching(/the path of .+ Move the project/)]);
+});
+
+it('a start says whose the data are if it may not write there, or which version made them', async () => {
+  const secret = await showInCopy('closed', async (folder) => {
+    await mkdir(join(folder, '.data'));
+    await chmod(join(folder, '.data'), 0o555);
+  });
+  const owned =
+    /: EACCES: .+\/\.data belongs to the user with the id \d+, .+: sudo chown -R "\$\(id -u\)" '.+\/\.data'\./;
+  expect([secret.code, secret.stderr]).toEqual([1, expect.stringMatching(owned)]);
+  const old = await showInCopy('old', async (folder) => {
+    const data = join(folder, '.data/postgres');
+    await mkdir(data, { recursive: true });
+    await chmod(data, 0o700);
+    await writeFile(join(data, 'PG_VERSION'), '14\n');
+    await writeFile(join(data, 'postgresql.conf'), '');
+  });
+  const made =
+    /incompatible with server: .+ by PostgreSQL version 14.+ To keep the data, use the version that made them\./;
+  expect([old.code, old.stderr]).toEqual([1, expect.stringMatching(made)]);
 });
 
 it('a start says so if its program may not enter the data', async () => {

@@ -3,7 +3,6 @@ import { Client } from 'pg';
 import { MIGRATION_NAMES, migrations } from '../../migrations/index.js';
 import type { Migration } from '../../migrations/migration.js';
 import { readEnvironment } from '../../src/config/environment.js';
-import { MIGRATION_LOCK } from '../../src/schema/migration-statements.js';
 import { requireMigrated, runMigrations } from '../../src/schema/migrations.js';
 import { ask, query } from '../support/ask.js';
 import { catalog } from '../support/catalog.js';
@@ -25,6 +24,9 @@ const state = async (url: string) => ({
   rows: await query(url, 'select * from migrations order by id'),
 });
 const applied = async (url: string) => (await state(url)).rows.map(({ name }) => name);
+
+const add = (category: number) =>
+  `insert into pets (name, category_id) values ('Rex', ${category})`;
 
 /** Runs a script. @returns psql's exit code. */
 const psql = (url: string, script: string) =>
@@ -126,7 +128,8 @@ describe('the migrations', () => {
     const url = await newDatabase();
     const holder = new Client({ connectionString: url });
     await holder.connect();
-    await holder.query(`select pg_advisory_lock(${MIGRATION_LOCK})`);
+    // Other versions of the service take the same one.
+    await holder.query('select pg_advisory_lock(7236102511)');
     const waiting = project.spawn('serve', [], { DATABASE_URL: url, MIGRATE_ON_START: 'true' });
     await waiting.says(/^Another process migrates/m, 'stderr');
     const { stdout, ...outcome } = await waiting.end('SIGHUP');
@@ -135,6 +138,37 @@ describe('the migrations', () => {
     expect(JSON.parse(stdout)).toMatchObject({ level: 'info', msg: 'stopped', reason: 'SIGHUP' });
     await holder.end();
     expect((await migrate('show', url)).stdout).toBe(shown(0));
+  });
+
+  it('are reverted after what that deletes was told: nothing, or the values of a column', async () => {
+    const url = await newMigratedDatabase();
+    const nothing = expect.stringContaining(' This deletes no data.\n');
+    expect(await migrate('revert', url)).toMatchObject({ code: 2, stderr: nothing });
+    const NOTED: Migration = {
+      name: 'AddNote1799999999999',
+      purpose: 'Adds notes.',
+      locks: { up: { pets: 'ACCESS EXCLUSIVE' }, down: { pets: 'ACCESS EXCLUSIVE' } },
+      rewrites: { up: ['pets', 'orders'] },
+      drops: ['pets.note'],
+      up: async (session) => void session.query('alter table pets add note text'),
+      down: async (session) => void session.query('alter table pets drop note'),
+    };
+    (migrations as Migration[]).push(NOTED);
+    MIGRATION_NAMES.push(NOTED.name);
+    try {
+      expect(await print(url)).toContain('\n-- Rewrites all rows of: pets, orders.\n-- A revert');
+      expect(await runMigrations(url)).toEqual([NOTED.name]);
+      const rows = await query(url, 'select timestamp from migrations order by id');
+      expect(rows.at(-1)).toEqual({ timestamp: '1799999999999' });
+      await query(url, `insert into pets (name, category_id, note) values ('Rex', 1, 'x')`, add(1));
+      const values = expect.stringContaining(
+        `This permanently deletes:\n  the column pets.note (values: 1)\nA running service is then not ready, and fails.\n`,
+      );
+      expect(await migrate('revert', url)).toMatchObject({ code: 2, stderr: values });
+    } finally {
+      (migrations as Migration[]).pop();
+      MIGRATION_NAMES.pop();
+    }
   });
 
   it('stay applied if a later one fails, and both are named', async () => {
@@ -269,7 +303,12 @@ const LATER: Migration[] = [
     purpose: 'Creates toys.',
     locks: { up: {}, down: { toys: 'ACCESS EXCLUSIVE' } },
     drops: ['toys'],
-    up: async (session) => void session.query('create table toys ()'),
+    up: async (session) =>
+      void session.query(
+        `create table toys as
+           select current_setting('transaction_isolation') as isolation, current_setting('lock_timeout') as lock,
+                  current_setting('statement_timeout') as statement`,
+      ),
     down: async (session) => void session.query('drop table toys'),
   },
   {
@@ -325,17 +364,16 @@ describe('a migration that builds or drops an index concurrently', () => {
     },
   );
 
-  const add = (category: number) =>
-    `insert into pets (name, category_id) values ('Rex', ${category})`;
   const isValid = async (url: string) => {
     const sql = `select indisvalid from pg_index where indexrelid = to_regclass('one_pet')`;
     return (await ask(url, sql))?.indisvalid;
   };
 
-  it('waits for transactions and blocks no writes; two commands at once run it once, beside others', async () => {
+  it('waits for transactions and blocks no writes; two commands at once run it once, beside others, whatever the settings of the database', async () => {
     const url = await newMigratedDatabase();
     // Too short for an index.
     await alterDatabase(url, `set statement_timeout = '300ms'`);
+    await alterDatabase(url, `set default_transaction_isolation = 'serializable'`);
     const holder = new Client({ connectionString: url, application_name: 'report' });
     await holder.connect();
     const told = jest.spyOn(console, 'error').mockImplementation(() => {});
@@ -355,6 +393,8 @@ describe('a migration that builds or drops an index concurrently', () => {
     told.mockRestore();
     await holder.end();
     expect([await applied(url), await isValid(url)]).toEqual([[...own, ...NAMES], undefined]);
+    const settings = { isolation: 'read committed', lock: '300ms', statement: '0' };
+    expect(await query(url, 'select * from toys')).toEqual([settings]);
   });
 
   it('is not recorded if its rows violate it; the next run drops what was left, and builds it again', async () => {

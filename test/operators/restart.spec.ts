@@ -1,8 +1,9 @@
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readdir, stat } from 'node:fs/promises';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
+import { query } from '../support/ask.js';
 import { addPet, petNames } from '../support/pets.js';
 import { type EmbeddedService, Project } from '../support/project.js';
 
@@ -72,7 +73,7 @@ describe('two first starts at once, without any configuration', () => {
     expect(await project.postmaster()).toBeUndefined();
   });
 
-  it('are followed by others that have the pets and the key, although the service or PostgreSQL was killed', async () => {
+  it('are followed by others that have the pets and the key, although the service or PostgreSQL was killed, or a new key if that one was revoked', async () => {
     const killed = await project.serveEmbedded();
     const { key } = killed;
     await addPet(killed.base, key, 'Max');
@@ -83,12 +84,16 @@ describe('two first starts at once, without any configuration', () => {
     expect(await petNames(adopting.base, key)).toEqual(['Rex', 'Max']);
 
     await addPet(adopting.base, key, 'Bello');
+    const file = (name: string) => readFile(join(project.folder, '.data', name), 'utf8');
+    const port = (await file('postgres/postmaster.pid')).split('\n')[3];
+    const url = `postgres://postgres:${await file('postgres-password')}@127.0.0.1:${port}/postgres`;
+    await query(url, 'update api_keys set revoked_at = now()');
     process.kill(postmaster, 'SIGKILL');
     const { code, stderr } = await adopting.program.outcome;
     expect([code, stderr]).toEqual([1, expect.stringMatching(/^.* has ended\. Start again.*\n$/)]);
     const next = await project.serveEmbedded();
-    expect(next.key).toBe(key);
-    expect(await petNames(next.base, key)).toEqual(['Rex', 'Max', 'Bello']);
+    expect(next.key).not.toBe(key);
+    expect(await petNames(next.base, next.key)).toEqual(['Rex', 'Max', 'Bello']);
     await next.program.end('SIGTERM');
     // It starts four programs and PostgreSQL three times.
   }, 120_000);
