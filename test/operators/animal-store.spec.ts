@@ -256,6 +256,11 @@ describe('animal-store check', () => {
       /^writes: The database is read-only: default_transaction_read_only is on\.$/,
       (url) => ({ DATABASE_URL: `${url}?options=-c%20default_transaction_read_only%3Don` }),
     ],
+    [
+      'a role without the settings that a pooler leaves to it',
+      /^sessions: [^]+\nalter role \w+ set statement_timeout = '1500';/,
+      (url) => ({ DATABASE_URL: url, DATABASE_POOLER: 'transaction' }),
+    ],
   ])('names %s, and no secret', async (_what, message, variables) => {
     expect((await check(variables(DATABASE_URL))).failed).toEqual([expect.stringMatching(message)]);
   });

@@ -7,6 +7,7 @@ import {
   mkdir,
   readdir,
   readFile,
+  rm,
   stat,
   symlink,
   writeFile,
@@ -25,17 +26,21 @@ const project = Project.ofTests(account);
 it('a first start of an ordinary account, interrupted or killed while it creates the database, leaves nothing incomplete to the next one', async () => {
   const data = join(project.folder, '.data');
   const find = [data, '-name', 'PG_VERSION'];
-  const initdbWorks = () => until('initdb works', () => spawnSync('find', find).stdout.length > 0);
-  const interrupted = project.spawn('serve');
-  await initdbWorks();
-  // Ctrl-C, which ends initdb too.
+  /** Starts it. @returns it and its initdb, which works. */
+  const start = async () => {
+    const program = project.spawn('serve');
+    await until('initdb works', () => spawnSync('find', find).stdout.length > 0);
+    const children = ['-P', String(program.processId)];
+    return [program, Number(execFileSync('pgrep', children, { encoding: 'utf8' }))] as const;
+  };
+  const [interrupted, its] = await start();
+  // Ctrl-C ends initdb too, unless that is about to end.
   interrupted.signalGroup('SIGINT');
+  process.kill(its, 'SIGKILL');
   expect(await interrupted.outcome).toMatchObject({ code: 0, stderr: '' });
-  expect(readdirSync(data)).toEqual(['postgres-password']);
-  const program = project.spawn('serve');
-  await initdbWorks();
-  const children = ['-P', String(program.processId)];
-  const initdb = Number(execFileSync('pgrep', children, { encoding: 'utf8' }));
+  expect(readdirSync(data)).not.toContain('postgres');
+  await rm(data, { recursive: true, force: true, maxRetries: 5 });
+  const [program, initdb] = await start();
   await program.end('SIGKILL');
   expect(readdirSync(data)).not.toContain('postgres');
 
