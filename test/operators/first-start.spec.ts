@@ -170,8 +170,11 @@ const canUnshare = spawnSync('unshare', [...APART, 'true']).status === 0;
     expect(outcomes).toEqual(outcomes.map(() => ({ code: 1, stderr, left: [copy] })));
   });
 
-  it('a start makes one copy of the programs, and leaves nothing else', async () => {
-    expect(await showIn('tmp')).toMatchObject({ code: 0, left: [copy] });
+  it('a start makes one copy of the programs, leaves nothing else, and says which database it uses', async () => {
+    const which =
+      /^DATABASE_URL is not set: this is the embedded .+\/\.data\.\nDatabase postgres at /;
+    const stderr = expect.stringMatching(which);
+    expect(await showIn('tmp')).toEqual({ code: 0, stderr, left: [copy] });
     const { uid, mode } = await stat(join(ofRoot.folder, 'tmp', copy));
     expect([uid, mode & 0o022]).toEqual([0, 0]);
     expect((await readdir(join(ofRoot.folder, '.data'))).toSorted()).toEqual([

@@ -122,6 +122,16 @@ it('the check names the role that a setting makes it act as', async () => {
   expect(await check()).toEqual([0, 'ok    rights: all that the service needs']);
 });
 
+it('starts, and is not ready, while the tables cannot be compared', async () => {
+  const execute = 'execute on function pg_get_constraintdef(oid)';
+  await asOwner(`revoke ${execute} from public`);
+  const other = await startService({}, DATABASE_URL, { owner });
+  await other.anonymous.get('/health/ready').expect(503);
+  await asOwner(`grant ${execute} to public`);
+  await other.anonymous.get('/health/ready').expect(200);
+  await other.stop();
+});
+
 it('a schema of its name hides no table from the service', async () => {
   await asOwner(
     `create schema ${role}; create table ${role}.pets (like pets including all)`,
