@@ -113,6 +113,12 @@ describe('the program says in one clear message why it does not start', () => {
     await expect(start(DATABASE_URL, { NODE_ENV: 'production', ...pooled })).rejects.toThrow(
       /npm run migration:run, without the pooler\.$/,
     );
+    for (const command of ['seed 1', 'keys list']) {
+      expectRefusal(
+        await runHere(command, { DATABASE_URL }),
+        /\nApply them with npm run migration/,
+      );
+    }
     expect((await runHere('migrate show', { DATABASE_URL })).stdout).toMatch(/^(\[ \] \w+\n)+$/);
   });
 
