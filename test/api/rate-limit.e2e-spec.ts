@@ -51,13 +51,19 @@ describe('the rate limit', () => {
     expect(left(await send())).toEqual([LIMIT - 1, 60]);
   });
 
-  it('says to wait only for what is left of the minute', async () => {
-    await useUp();
+  it('says to wait for what is left of the minute, in whole seconds, which are never too few', async () => {
     const now = performance.now();
-    jest.spyOn(performance, 'now').mockImplementation(() => now + 45_000);
-    const answer = await send();
-    expectRefusal(answer);
-    expect(left(answer)[1]).toBeLessThanOrEqual(15);
+    const clock = jest.spyOn(performance, 'now').mockReturnValue(now);
+    await useUp();
+    for (const [passed, seconds] of [
+      [45_000, 15],
+      [59_100, 1],
+    ] as const) {
+      clock.mockReturnValue(now + passed);
+      const answer = await send();
+      expectRefusal(answer);
+      expect(left(answer)[1]).toBe(seconds);
+    }
   });
 
   it.each([-7_200_000, 7_200_000])(

@@ -1,6 +1,6 @@
 import { type Clock, install } from '@sinonjs/fake-timers';
 import { hashApiKey, isApiKey, newApiKey } from '../../src/api-key.js';
-import { ApiKeyVerifier, VERIFICATION } from '../../src/auth/api-key-verifier.js';
+import { ApiKeyVerifier } from '../../src/auth/api-key-verifier.js';
 import { Gate } from '../../src/gate/gate.js';
 import { HttpLimits } from '../../src/http/limits.js';
 import { fakeSessions, LATER, poolWith } from '../support/sessions.js';
@@ -28,13 +28,17 @@ describe('an API key', () => {
   });
 });
 
-/** A database that finds, of the hashes it is asked for, those that `isValid`. Their keys expire in `expiresIn` ms. */
-function verifierOn(isValid: (hash: string) => boolean, expiresIn: number | null = null) {
+/** A database that finds, of the hashes it is asked for, those that `isKnown`. Their keys expire in `expiresIn` ms. */
+function verifierOn(
+  isKnown: (hash: string) => boolean,
+  expiresIn: number | null = null,
+  isValid = true,
+) {
   /** What the database was sent, by statement. */
   const sent: string[][] = [];
   const query = async (_statement: unknown, [hashes]: [string[]]) => {
     sent.push(hashes);
-    return { rows: hashes.filter(isValid).map((hash, id) => [`${id}`, hash, expiresIn, true]) };
+    return { rows: hashes.filter(isKnown).map((hash, id) => [`${id}`, hash, expiresIn, isValid]) };
   };
   const pool = poolWith(fakeSessions(query));
   const verifier = new ApiKeyVerifier(pool, SILENT, new Gate(new HttpLimits()));
@@ -68,8 +72,8 @@ describe('ApiKeyVerifier', () => {
 
     const strangers = verifyAll(newKeys(100));
     await settled();
-    const later = verifyAll([known, ...newKeys(900)]);
-    await tickAsync(VERIFICATION.pauseAfterUnknown - 1);
+    const later = verifyAll([known, ...newKeys(1_500)]);
+    await tickAsync(9);
     await settled();
     expect(sent).toHaveLength(3);
     await tickAsync(1);
@@ -109,7 +113,7 @@ describe('ApiKeyVerifier', () => {
     await verifyAll([used, unused, unknown]);
     verifier.onModuleInit();
     for (let i = 0; i < 2; i += 1) {
-      clock.tick(VERIFICATION.refreshEvery);
+      clock.tick(2_000);
       await settled();
       [used, unknown].forEach((key) => verifier.recall(hashApiKey(key)));
     }
@@ -118,7 +122,39 @@ describe('ApiKeyVerifier', () => {
     sent.length = 0;
     await verifier.onModuleDestroy();
     expect(sent).toEqual(round);
-    clock.tick(VERIFICATION.refreshEvery);
+    clock.tick(2_000);
     expect(sent).toHaveLength(2);
+  });
+
+  it('notes no use of a key that is revoked or expired', async () => {
+    const { verifier, verifyAll, sent } = verifierOn(() => true, null, false);
+    expect(await verifyAll(newKeys(1))).toEqual([{ keyId: '0' }]);
+    await verifier.onModuleDestroy();
+    expect(sent).toHaveLength(1);
+  });
+
+  it('warns if keys cannot be verified again, and tries again in the next round', async () => {
+    clock = install({ toFake: ['setInterval', 'clearInterval'] });
+    const key = newApiKey();
+    let isAway = false;
+    const { verifier, verifyAll, sent } = verifierOn(() => {
+      if (isAway) {
+        throw new Error('it is away');
+      }
+      return true;
+    });
+    await verifyAll([key]);
+    verifier.onModuleInit();
+    const warn = jest.spyOn(SILENT, 'warn');
+    for (isAway of [true, false]) {
+      verifier.recall(hashApiKey(key));
+      sent.length = 0;
+      clock.tick(2_000);
+      await settled();
+    }
+    expect(warn.mock.calls).toEqual([[{ reason: 'it is away' }, expect.any(String)]]);
+    expect(sent).toEqual([[hashApiKey(key)], ['0']]);
+    warn.mockRestore();
+    await verifier.onModuleDestroy();
   });
 });

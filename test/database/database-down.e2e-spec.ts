@@ -83,6 +83,8 @@ describe('while the database cannot serve', () => {
     expect(levels).toContain('warn');
     expect(service.log.join()).not.toContain('"reason":"The database cannot be used');
     expect(levels).not.toContain('error');
+    const causes = service.log.map((line) => JSON.parse(line).cause);
+    expect(causes).not.toContain('other');
     await mend();
     await expectRecovery(service);
   });
@@ -115,7 +117,10 @@ describe('while the database cannot serve', () => {
       async () => (await service.api.get('/v1/pets')).status === 200,
     );
     expectUnavailable(await create(service));
+    service.log.length = 0;
     expectError(await service.anonymous.get('/health/ready'), 503, 'unavailable', ['read-only']);
+    const causes = service.log.map((line) => JSON.parse(line).cause);
+    expect(causes).toEqual(['read_only', 'read_only']);
     await change('reset default_transaction_read_only');
     await expectRecovery(service);
   });

@@ -13,7 +13,8 @@ const withCodes = (codes: string) => codes.split(' ').map((code) => withCode(cod
 const UNAVAILABLE: unknown[] = [
   ...withCodes('08000 08001 08003 08006 25006 25P04 40001 40P01 53000 53100'),
   ...withCodes('53200 53300 55P03 57014 57P01 57P02 57P03 58000 58030 58P01'),
-  ...withCodes('ECONNRESET ECONNABORTED EPIPE ETIMEDOUT EHOSTUNREACH ENETUNREACH'),
+  ...withCodes('ECONNRESET ECONNABORTED EPIPE ETIMEDOUT EHOSTUNREACH ENETUNREACH EHOSTDOWN'),
+  ...withCodes('EPROTO ERR_SSL_BAD_RECORD_TYPE'),
   // Whatever happened while a session was opened; a pooler ended the session.
   ...[withCode('ENOENT'), withCode('3D000'), new Error('unable to verify'), 'why', undefined].map(
     (cause) => new NoSessionError(cause),
@@ -25,8 +26,14 @@ const UNAVAILABLE: unknown[] = [
   withCode('42501', { severity: 'ERROR', routine: 'ExecWithCheckOptions' }),
   withCode('54000', { severity: 'ERROR', routine: 'GetNewTransactionId' }),
   withCode('54000', { severity: 'ERROR', routine: 'GetNewMultiXactId' }),
-  withCode('XX000', { severity: 'ERROR', routine: 'ReportResultError' }),
-  withCode('XX000', { severity: 'ERROR', routine: 'MarkRemoteTransactionFailed' }),
+  ...[
+    'ReportResultError',
+    'FinishRemoteTransactionPrepare',
+    'MarkRemoteTransactionFailed',
+    'CheckRemoteTransactionsHealth',
+    'TransactionStateMachine',
+    'ScheduleNextPlacementExecution',
+  ].map((routine) => withCode('XX000', { severity: 'ERROR', routine })),
   // library-internals.spec.ts has the others of pg.
   new Error('Connection terminated unexpectedly'),
 ];

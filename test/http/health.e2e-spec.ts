@@ -30,6 +30,13 @@ describe('health', () => {
       'alter table migrations rename column hidden to name',
       'database',
     ],
+    [
+      'the tables are distributed, which they were not when it started',
+      `create function citus_truncate_trigger() returns trigger language plpgsql as 'begin return null; end';
+       create trigger distributed after truncate on pets execute function citus_truncate_trigger()`,
+      'drop function citus_truncate_trigger cascade',
+      'restart it',
+    ],
   ])('is live, not ready, while %s', async (_what, change, revert, reason) => {
     await service.query(change);
     const answer = await ready().expect('Retry-After', '1');
@@ -50,7 +57,7 @@ describe('health', () => {
     expect(asked()).toBe(2);
   });
 
-  it.each([7_200, -60])(
+  it.each([7_200, -60, -10])(
     "says by how many seconds its clock is ahead of the database's: %d",
     async (by) => {
       const now = Date.now();

@@ -60,6 +60,8 @@ const INTERNAL: [string, unknown][] = [
   ['nothing', undefined],
   ['an object with the shape of an Error', { code: 'pet_not_found', message: SECRET, status: 404 }],
   ['an Error with a status and headers', secretError({ status: 400, headers: { 'X-A': SECRET } })],
+  ['an Error with the status of a response of others', secretError({ statusCode: 404 })],
+  ['one that says not to tell it', secretError({ statusCode: 400, expose: false })],
   ['a failed statement', secretError({ code: '42601', detail: SECRET })],
   ['an HttpException of 500', new HttpException({ detail: SECRET }, 500)],
   ['an HttpException below 400', new HttpException(SECRET, 302)],
@@ -331,7 +333,7 @@ describe('a module that is added to the application', () => {
         .filter(({ msg }) => msg !== 'request')
         .slice(2),
     ).toMatchObject([
-      { level: 'warn', details },
+      { level: 'warn', cause: 'other', details },
       { level: 'error', err: { response: details } },
       { level: 'error', err: { response: details } },
     ]);
