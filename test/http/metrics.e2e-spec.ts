@@ -3,12 +3,15 @@ import { Client } from 'pg';
 import { ApiKeyVerifier } from '../../src/auth/api-key-verifier.js';
 import { VERSION } from '../../src/config/project-root.js';
 import { DATABASE_LIMITS } from '../../src/database/limits.js';
+import { OperatorError } from '../../src/errors/operator-error.js';
+import { Gate } from '../../src/gate/gate.js';
 import { HealthService } from '../../src/health/health.service.js';
+import { Metrics } from '../../src/metrics/metrics.js';
 import { operations } from '../support/contract.js';
 import { expectError } from '../support/answers.js';
-import { exchange, request } from '../support/raw-http.js';
+import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { until } from '../support/until.js';
-import { serviceOfTests, useRealTimes } from '../support/service.js';
+import { serviceOfTests, startService, useRealTimes } from '../support/service.js';
 
 useRealTimes();
 
@@ -139,6 +142,10 @@ describe('the metrics', () => {
       await service.anonymous.get('/v1/pets/1').expect(401);
     };
     expect(await added(sample, work)).toBe(2);
+    const { id: revokedId, key } = await service.keys.issue('revoked');
+    await service.keys.revoke(revokedId);
+    await service.anonymous.get('/v1/pets/1').set('Authorization', `Bearer ${key}`).expect(401);
+    expect(await text()).not.toContain(`key="${revokedId}"`);
   });
 
   it('show what requests wait for, and by its name a statement that PostgreSQL canceled, with all its time', async () => {
@@ -183,24 +190,40 @@ describe('the metrics', () => {
 
   it('say when a key expires that is in use and expires soon, or has just expired, but not one that was issued for a few days', async () => {
     const expiry = 'animal_store_api_key_expiry_timestamp_seconds';
-    const [soon, unused, brief, later, expired, replaced] = await Promise.all(
-      [13, 13, 13, 15, 13, 13].map((days) => service.keys.issue('client', days * 86_400_000)),
+    const [soon, unused, brief, later, idle, expired, replaced, past] = await Promise.all(
+      [13, 13, 13, 15, 13, 13, 13, 13].map((days) =>
+        service.keys.issue('client', days * 86_400_000),
+      ),
     );
+    /** When a key expired, and was last used. */
+    const ends: [key: typeof soon, expired: string, used: string][] = [
+      [expired, '2 hours', '2 hours 1 minute'],
+      [replaced, '2 hours', '4 hours'],
+      [past, '25 hours', '25 hours'],
+    ];
+    for (const [key, end, used] of ends) {
+      await service.query(
+        `update api_keys set created_at = now() - interval '60 days', expires_at = now() - $2::interval,
+                last_used_at = now() - $3::interval where id = $1`,
+        [key!.id, end, used],
+      );
+    }
     await service.query(
-      `update api_keys set created_at = now() - interval '60 days', expires_at = now() - interval '2 hours',
-              last_used_at = now() - case id when $1 then interval '2 hours 1 minute' else interval '4 hours' end
-        where id in ($1, $2)`,
-      [expired!.id, replaced!.id],
-    );
-    await service.query(
-      `update api_keys set created_at = now() - interval '60 days', last_used_at = now() where id in ($1, $2)`,
-      [soon!.id, later!.id],
+      `update api_keys set created_at = now() - interval '60 days',
+              last_used_at = now() - case id when $3 then interval '31 days' else interval '29 days' end
+        where id in ($1, $2, $3)`,
+      [soon!.id, later!.id, idle!.id],
     );
     await service.query('update api_keys set last_used_at = now() where id = $1', [brief!.id]);
     const shown = [soon, expired].map((key) => `${expiry}{key="${key!.id}"}`);
     expect((await text()).match(/^animal_store_api_key_expiry.+(?= )/gm)).toEqual(shown);
     const days = ((await valueOf(`${expiry}{key="${soon!.id}"}`)) - Date.now() / 1000) / 86_400;
     expect(Math.round(days)).toBe(13);
+    // An alert would end, and begin again.
+    const verifier = service.get(ApiKeyVerifier);
+    const failing = jest.spyOn(verifier, 'expiring').mockRejectedValue(new Error('no session'));
+    expect((await text()).match(/^animal_store_api_key_expiry.+(?= )/gm)).toEqual(shown);
+    failing.mockRestore();
     await service.keys.revoke(soon!.id);
     await service.keys.revoke(expired!.id);
     expect(await text()).not.toContain(`${expiry}{`);
@@ -227,6 +250,54 @@ describe('the metrics', () => {
     expect(await valueOf('process_open_fds')).toBe(await valueOf('process_max_fds'));
     read.mockRestore();
     expect(await valueOf('process_open_fds')).toBeLessThan(await valueOf('process_max_fds'));
+  });
+
+  it('ask the database once for all scrapes that come meanwhile, at most four of a connection', async () => {
+    const ready = jest.spyOn(service.get(HealthService), 'ready');
+    const connection = await RawConnection.open(service.metricsPort());
+    connection.send(request('GET /metrics').repeat(5));
+    const first = await connection.answer();
+    for (const _ of [2, 3, 4]) {
+      expect((await connection.answer()).text).toBe(first.text);
+    }
+    expectError(await connection.answer(), 503, 'unavailable');
+    expect(ready).toHaveBeenCalledTimes(1);
+    connection.vanish();
+    ready.mockRestore();
+  });
+
+  it('are internal_error, and in the log, if they cannot be read, and are there again in the next scrape', async () => {
+    const { registry } = service.get(Metrics);
+    const read = jest.spyOn(registry, 'metrics').mockRejectedValueOnce(new Error('a mistake'));
+    expectError(
+      await exchange(service.metricsPort(), request('GET /metrics')),
+      500,
+      'internal_error',
+    );
+    const errors = service.log.filter((line) => JSON.parse(line).err?.message === 'a mistake');
+    expect(errors).toHaveLength(1);
+    expect(await valueOf('animal_store_ready')).toBe(1);
+    read.mockRestore();
+  });
+
+  it('count mistakes in the listeners of the service, by event', async () => {
+    const sample = 'animal_store_listener_errors_total{event="request"}';
+    const arrive = jest.spyOn(service.get(Gate), 'arrive').mockImplementationOnce(() => {
+      throw new Error('a mistake');
+    });
+    expect(await added(sample, () => service.api.get('/v1/pets').catch(() => {}))).toBe(1);
+    arrive.mockRestore();
+  });
+
+  it('do not count a request whose client left before its response', async () => {
+    const connection = await RawConnection.open(service.port);
+    const head = [`Authorization: Bearer ${service.key}`, 'Content-Type: application/json'];
+    service.log.length = 0;
+    connection.send(request('POST /v1/pets', head, '{"name":"Rex"}').slice(0, -1));
+    await service.api.get('/v1/pets').expect(200);
+    connection.vanish();
+    await until('it is logged', () => service.log.some((line) => line.includes('"POST"')));
+    expect(await text()).not.toContain('status="undefined"');
   });
 
   it('show whether the process is ready, without a probe', async () => {
@@ -258,5 +329,14 @@ describe('the metrics', () => {
       expectError(answer, status, code);
     }
     await service.api.get('/metrics').expect(404);
+  });
+
+  it('are told of in one sentence if their port is taken, and no service starts', async () => {
+    const METRICS_PORT = `${service.metricsPort()}`;
+    const start = startService({ METRICS_PORT }, service.databaseUrl);
+    await expect(start).rejects.toBeInstanceOf(OperatorError);
+    await expect(start).rejects.toThrow(
+      /^The metrics cannot be served: .*EADDRINUSE.+ Set HOST and METRICS_PORT to .+\.$/,
+    );
   });
 });

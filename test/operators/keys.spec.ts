@@ -140,6 +140,10 @@ describe('the key command, whose role has the rights of docs/grants.sql for anim
     expect(Object.fromEntries(stored.map(({ name, seconds }) => [name, seconds]))).toEqual(
       lifetimes,
     );
+    // They are listed in their order, although PostgreSQL has moved one.
+    await query(owner, 'update api_keys set name = name where id = (select min(id) from api_keys)');
+    const ids = (await list()).map(([id]) => Number(id));
+    expect(ids).toEqual(ids.toSorted((one, other) => one - other));
   });
 
   it('admits a key chosen elsewhere, or in a file, again without change, and not after it is revoked', async () => {

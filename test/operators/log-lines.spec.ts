@@ -58,7 +58,7 @@ describe('a process whose standard output takes no lines', () => {
         for (let n = 0; n < 1024; n += 1) logger.info({ text }, 'a line');
         written += 1;
         if (written === 64) {
-          console.error(process.memoryUsage().arrayBuffers);
+          console.error(process.memoryUsage().arrayBuffers, Date.now());
           process.exit(3);
         }
       }, 20);`,
@@ -67,8 +67,11 @@ describe('a process whose standard output takes no lines', () => {
       if (why.includes('gone')) {
         child.stdout!.destroy();
       }
-      expect(Number(await text(stderr))).toBeLessThan(24 * 1024 * 1024);
+      const [bytes, end] = (await text(stderr)).split(' ').map(Number);
+      expect(bytes).toBeLessThan(24 * 1024 * 1024);
       expect(await exit).toEqual([3, null]);
+      // It tries for two seconds.
+      expect(Date.now() - end!).toBeLessThan(12_000);
     },
   );
 
@@ -97,8 +100,12 @@ describe('a process whose standard output takes no lines', () => {
     const stdout = openSync(path, 'w');
     // Whether the process stops as it should, or exits because of an error.
     for (const last of ['logger.flush();', 'logger.flush(() => process.exit(1));']) {
-      const { exit } = running(`logger.info('a line'); ${last}`, stdout);
+      const begin = `console.error('begun'); logger.info('a line');`;
+      const { exit, stderr } = running(begin + last, stdout);
+      await once(stderr, 'data');
+      const start = performance.now();
       expect(await exit).toEqual([null, 'SIGKILL']);
+      expect(performance.now() - start).toBeLessThan(12_000);
     }
     closeSync(stdout);
     close();
