@@ -112,6 +112,35 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
       await operation('listOrders').locator('.response').first().waitFor();
     });
 
+    it('on a phone, shows the operation that its address names', async () => {
+      await page.setViewportSize(PHONE.size);
+      await goTo('/docs#/Pets/createPet');
+      await page.reload();
+      await operation('createPet').locator('.response').first().waitFor();
+    });
+
+    it('sends no requests of an operation that is experimental, says why, and marks what is not stable', async () => {
+      await open('listOrders');
+      expect(await operation('listOrders').innerText()).toContain('sends no requests');
+      expect(await operation('listOrders').locator('button.execute, .try-out').count()).toBe(0);
+      const badges = await page.locator('.opblock .badge').allInnerTexts();
+      expect(badges.toSorted()).toEqual(['deprecated', 'experimental']);
+    });
+
+    it('says so if the service cannot be reached, or if it could not be loaded', async () => {
+      await open('listPets');
+      await page.route('**/v1/pets*', (route) => route.abort());
+      await operation('listPets').locator('.execute').click();
+      await operation('listPets').getByText('The service cannot be reached.').waitFor();
+      await page.route('**/openapi.json', (route) => route.abort());
+      await page.reload();
+      await page.getByText('could not be loaded completely').waitFor();
+      await page.unrouteAll();
+      expect(complaints.splice(0).join()).toMatch(
+        /^(Failed to load resource: net::ERR_FAILED,?)+$/,
+      );
+    });
+
     it('shows a refusal as it came, below a sample with the address that the page came from', async () => {
       const { status, body } = await execute('listPets');
       expect(status).toBe('401');
@@ -125,6 +154,8 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
       await keyField().fill(service.key);
       await keyField().press('Enter');
       await page.locator('.btn-done').click();
+      // Whoever opens the page later on this machine has no key.
+      expect(await page.evaluate('localStorage.length + sessionStorage.length')).toBe(0);
       const body = '{"name":"Rex","categoryId":9007199254740993,"status":"sold"}';
       await (await open('createPet')).locator('textarea').fill(body);
       const created = await execute('createPet');
@@ -172,10 +203,13 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
   it('a guide has samples with the address that they came from, and buttons that copy them', async () => {
     await goTo('/docs/guides/getting-started');
     await page.locator('.copy').first().click();
+    // A screen reader says it.
+    const button = page.locator('[aria-live=polite]').first();
     await page.getByRole('button', { name: 'Copied' }).waitFor();
     const copied = await page.evaluate('navigator.clipboard.readText()');
     expect(copied).toContain(`export BASE=${service.origin}/v1\n`);
     expect(copied).toBe(await page.locator('.copy + pre code').first().textContent());
+    await button.getByText('Copy', { exact: true }).waitFor();
   });
 
   it('a guide has such a button at each sample, and none at an output', async () => {
@@ -189,6 +223,17 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
     expect(outputs).toBeGreaterThan(0);
     expect([copied, await page.locator('.copy').count()]).toEqual([samples, samples]);
   });
+
+  it.each(['/docs', '/docs/guides/errors'])(
+    'a page begins with a link that leads a keyboard past its header: %s',
+    async (path) => {
+      await goTo(path);
+      for (const key of ['Tab', 'Enter', 'Tab']) {
+        await page.keyboard.press(key);
+      }
+      expect(await page.evaluate('document.activeElement.closest("#main") !== null')).toBe(true);
+    },
+  );
 
   it.each(['/docs', '/docs/guides/errors'])(
     'a page is as wide as the screen of a phone: %s',

@@ -6,6 +6,7 @@ import { traceIdOf } from '../../src/access-log/access-log.js';
 import { Gate } from '../../src/gate/gate.js';
 import { networkOf } from '../../src/http/network.js';
 import { bufferedStandardOutput, createLogger, logLosses } from '../../src/logging/logger.js';
+import { showProgress } from '../../src/logging/progress.js';
 import { exchange, RawConnection, request } from '../support/raw-http.js';
 import { until } from '../support/until.js';
 import { serviceOfTests } from '../support/service.js';
@@ -281,6 +282,28 @@ it('the log says how many lines were lost, those that said so included', async (
   const reported = reports.reduce((sum, report) => sum + report.lines, 0);
   expect(reported).toBe(logLosses.lines - lines);
   expect(reported).toBe(1_000 - (12 * 1024) / 16 + 1);
+});
+
+it('the progress of long work is a line every ten seconds where there is no terminal, and ends with it', () => {
+  jest.useFakeTimers();
+  const written = jest.spyOn(process.stderr, 'write').mockReturnValue(true);
+  const lines = () => written.mock.calls.map(([text]) => String(text)).join('');
+  try {
+    const progress = showProgress();
+    progress.update({ what: 'pets', done: 100, total: 1_000 });
+    jest.advanceTimersByTime(10_000);
+    written.mockClear();
+    progress.update({ what: 'pets', done: 600, total: 1_000 });
+    jest.advanceTimersByTime(9_000);
+    expect(lines()).toBe('');
+    jest.advanceTimersByTime(1_000);
+    expect(lines()).toMatch(/^pets [=-]+ 60 % \| 600 of 1000 \| 50\/s \| .+ left\n$/);
+    progress.stop();
+    expect(jest.getTimerCount()).toBe(0);
+  } finally {
+    written.mockRestore();
+    jest.useRealTimers();
+  }
 });
 
 describe('an error in the log', () => {
