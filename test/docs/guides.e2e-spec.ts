@@ -163,6 +163,7 @@ describe('the pages', () => {
       const [, guide] = /guides\/(.+)/.exec(path) ?? [];
       const title = guide && /^# (.+)$/m.exec(readGuide(guide))![1];
       expect(text).toContain(guide ? `>${title}</a></h1>` : 'swagger-ui');
+      expect(text).toContain(`<title>${title ?? 'Reference'} · Animal Store Service</title>`);
       const targets = [...text.matchAll(/(?:href|src)="([^"]+)"/g)].map(
         ([, target]) => new URL(target!, service.origin + path),
       );

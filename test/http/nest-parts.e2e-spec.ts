@@ -27,6 +27,7 @@ import {
   UseInterceptors,
 } from '@nestjs/common';
 import { ExternalContextCreator } from '@nestjs/core';
+import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
 import { FileInterceptor } from '@nestjs/platform-express';
 import { InjectRepository, TypeOrmModule } from '@nestjs/typeorm';
 import { Transform, Type } from 'class-transformer';
@@ -37,6 +38,7 @@ import { Column, Entity, PrimaryGeneratedColumn, Repository } from 'typeorm';
 import { Public } from '../../src/auth/public.decorator.js';
 import { ApiError, ERRORS } from '../../src/errors/api-error.js';
 import { NoSessionError } from '../../src/errors/database-error.js';
+import { ErrorFilter } from '../../src/errors/error.filter.js';
 import { BodyBytes } from '../../src/http/body.guard.js';
 import { JsonText } from '../../src/http/express-classes.js';
 import { MayBeOmitted } from '../../src/validation/decorators.js';
@@ -368,6 +370,15 @@ describe('a module that is added to the application', () => {
     new Logger().error('It failed', box);
     expect(logged().at(-1)).toMatchObject({ level: 'error', msg: 'It failed', details });
     expect(service.log.join('')).not.toMatch(/needle|object Object/);
+  });
+
+  it('is logged as failed also if its client, whose request was complete, has left', () => {
+    const client = { destroyed: true, complete: true };
+    const response = { headersSent: true, getHeader: () => 'one', destroy: jest.fn() };
+    const host = new ExecutionContextHost([client, response]);
+    service.get(ErrorFilter).catch(new Error(SECRET), host);
+    expect(logged()).toMatchObject([{ level: 'error', request: 'one', err: { message: SECRET } }]);
+    expect(response.destroy).toHaveBeenCalled();
   });
 
   it('can fail while or after it responds: half a response is not taken for a whole one', async () => {
