@@ -1,6 +1,7 @@
 import { type Clock, install } from '@sinonjs/fake-timers';
 import { hashApiKey, isApiKey, newApiKey } from '../../src/api-key.js';
 import { ApiKeyVerifier } from '../../src/auth/api-key-verifier.js';
+import { DATABASE_LIMITS } from '../../src/database/limits.js';
 import { Gate } from '../../src/gate/gate.js';
 import { HttpLimits } from '../../src/http/limits.js';
 import { fakeSessions, LATER, poolWith } from '../support/sessions.js';
@@ -124,6 +125,33 @@ describe('ApiKeyVerifier', () => {
     expect(sent).toEqual(round);
     clock.tick(2_000);
     expect(sent).toHaveLength(2);
+  });
+
+  it('looks a key up although the lookup of another one hangs, and two at most', async () => {
+    const { tickAsync } = stopClock();
+    const [first, second, ...others] = newKeys(4) as [string, string, ...string[]];
+    const hanging = [first, ...others].map(hashApiKey);
+    const query = jest.fn(async (_statement: unknown, [hashes]: [string[]]) => {
+      const isHanging = hashes.some((hash) => hanging.includes(hash));
+      return isHanging ? new Promise(() => {}) : { rows: [['7', hashes[0], null, true]] };
+    });
+    const pool = poolWith(fakeSessions(query));
+    const verifier = new ApiKeyVerifier(pool, SILENT, new Gate(new HttpLimits()));
+    const verify = async (key: string) => {
+      const found = verifier.verify(key, LATER);
+      await tickAsync(DATABASE_LIMITS.patience + 1);
+      return found;
+    };
+    void verify(first);
+    await settled();
+    expect((await verify(second))?.caller).toEqual({ keyId: '7' });
+    for (const key of others) {
+      void verify(key);
+      await tickAsync(3 * DATABASE_LIMITS.patience);
+      await settled();
+    }
+    // Other operations have the other sessions.
+    expect(query).toHaveBeenCalledTimes(3);
   });
 
   it('notes no use of a key that is revoked or expired', async () => {

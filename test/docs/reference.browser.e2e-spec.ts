@@ -235,7 +235,7 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
     },
   );
 
-  it.each(['/docs', '/docs/guides/errors', '/docs/guides/retries'])(
+  it.each(['/docs', '/docs/guides/errors'])(
     'a page is as wide as the screen of a phone: %s',
     async (path) => {
       const phone = await browser.newPage({ viewport: PHONE.size, isMobile: true });
