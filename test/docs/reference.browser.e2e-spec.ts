@@ -127,6 +127,11 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
       expect(badges.toSorted()).toEqual(['deprecated', 'experimental']);
     });
 
+    it('shows no bound of an int64 that is rounded', async () => {
+      const shown = (await (await open('getPet')).innerText()) + (await page.innerText('.models'));
+      expect(shown).not.toContain('9223372036854776000');
+    });
+
     it('says so if the service cannot be reached, or if it could not be loaded', async () => {
       await open('listPets');
       await page.route('**/v1/pets*', (route) => route.abort());
@@ -167,6 +172,9 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
       const listed = await execute('listPets');
       expect(listed.status).toBe('200');
       expect(listed.body).toMatch(/^\[\s*\{.*"categoryId": 9007199254740993,/s);
+      // The keyboard reaches the body, and can scroll it.
+      const response = operation('listPets').locator('.live-responses-table .microlight').first();
+      expect(await response.getAttribute('tabindex')).toBe('0');
 
       const second = await execute('createPet');
       expect(second.status).toBe('201');
