@@ -2,6 +2,8 @@ import type { Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import type { ExecutionContext } from '@nestjs/common';
+import { AdmissionGuard } from '../../src/gate/admission.guard.js';
 import { Gate } from '../../src/gate/gate.js';
 import type { Response } from '../../src/http/express-classes.js';
 import { HttpLimits } from '../../src/http/limits.js';
@@ -325,9 +327,9 @@ describe('handlers', () => {
   it('are left to a request until its deadline, not longer: 503', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate'] });
     await come('a1 a2 a3 a4');
-    all.set('a5', new Coming('a5', 1, undefined, performance.now() + 1_000));
+    all.set('a5', new Coming('a5', 1, undefined, performance.now() + 1_100));
     all.set('a6', new Coming('a6', 1, undefined, performance.now() + 3_000));
-    jest.advanceTimersByTime(900);
+    jest.advanceTimersByTime(1_000);
     await turn();
     expect(are('waiting')).toEqual(['a5', 'a6']);
     jest.advanceTimersByTime(100);
@@ -348,6 +350,39 @@ describe('handlers', () => {
     await turn();
     jest.useRealTimers();
     expect(are('refused')).toEqual(['a6']);
+  });
+});
+
+describe('a request with a key', () => {
+  const handler = () => {};
+  const enter = (url: string, destroyed = false) => {
+    const query = Object.fromEntries(new URL(url, 'http://test').searchParams);
+    const request = { user: { keyId: '1' }, socket: { destroyed }, url, query };
+    const context = {
+      getType: () => 'http',
+      getHandler: () => handler,
+      getArgByIndex: (index: number) => [request, new FakeResponse('any')][index],
+    };
+    void new AdmissionGuard(gate).canActivate(context as unknown as ExecutionContext);
+  };
+
+  it.each([
+    ['/v1/pets', 1],
+    ['/v1/pets?limit=100', 101],
+    ['/v1/pets?%6cimit=100', 101],
+    ['/v1/pets?limit=-100', 1],
+    ['/v1/pets?limit=x', 1],
+    // Nobody has found out yet that it is too high.
+    ['/v1/pets?limit=1000000', 1_001],
+  ])('to %s comes to its handler as one that asks for %i rows', (url, rows) => {
+    const admit = jest.spyOn(gate, 'admit');
+    enter(url);
+    expect(admit.mock.calls).toEqual([[expect.anything(), '1', handler, rows]]);
+  });
+
+  it('takes nothing if its client has left before', () => {
+    enter('/v1/pets', true);
+    expect(gate.load).toEqual({ inHandlers: 0, waiting: 0 });
   });
 });
 

@@ -386,12 +386,13 @@ describe('a service that is told to stop', () => {
     const stopped = service.close();
     const isRefused = () => RawConnection.open(service.port).then(() => false, () => true); // prettier-ignore
     await until('new connections are refused', isRefused);
+    jest.advanceTimersByTime(49);
     late!.send(request('GET /health/ready'));
     const last = await late!.answer();
     expectError(last, 503, 'unavailable', ['stopping']);
     expect(last.headers['connection']).toBe('close');
     expect(await late!.rest()).toBe('');
-    jest.advanceTimersByTime(50);
+    jest.advanceTimersByTime(1);
     jest.useRealTimers();
     expect(await idle!.rest()).toBe('');
     await stopped;

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import type { ExecutionContext } from '@nestjs/common';
 import { BodyGuard } from '../../src/http/body.guard.js';
@@ -215,6 +216,7 @@ describe('a connection', () => {
     ['a request with Upgrade', () => create(REX, 'Upgrade: h2c', 'Connection: Upgrade'), 1],
     ['chunks in HTTP/1.0', () => of10(create(undefined, CHUNKED)) + chunksOf(REX), 1],
     ['HTTP/1.0, which needs no Host', () => of10(list()).replace('Host: test\r\n', ''), 0],
+    ['HTTP/1.0, which has no 100 (Continue),', () => of10(create(REX, 'Expect: 100-continue')), 1],
   ])(
     'ends with the response to %s, and handles nothing after it',
     async (_title, bytes, creates) => {
@@ -242,6 +244,25 @@ describe('a connection', () => {
     await until('they are closed', async () => (await service.connections()) <= before);
   });
 });
+
+const CONNECTIONS = '/proc/self/net/tcp';
+const QUEUE = '/proc/sys/net/core/somaxconn';
+// Skipped elsewhere: only Linux tells what it has not given to the service yet, and a system may allow fewer.
+const itOfLinux = existsSync(QUEUE) && Number(readFileSync(QUEUE)) >= 1_000 ? it : it.skip;
+
+itOfLinux(
+  '700 connections that are opened at once are all there before one is accepted',
+  async () => {
+    const clients = Array.from({ length: 700 }, () => connect(service.port, '127.0.0.1'));
+    // They connect in the next tick, in which none is accepted yet. 01 is established.
+    await new Promise(process.nextTick);
+    const port = service.port.toString(16).toUpperCase().padStart(4, '0');
+    const there = readFileSync(CONNECTIONS, 'utf8').match(RegExp(`:${port} 01 `, 'g'));
+    clients.forEach((client) => client.on('error', () => {}).destroy());
+    await until('they are closed', async () => (await service.connections()) <= 2);
+    expect(there?.length).toBeGreaterThanOrEqual(700);
+  },
+);
 
 /** Responses that do not depend on the body. */
 describe.each<[status: number, line: string, headers: () => string[]]>([

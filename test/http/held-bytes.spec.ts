@@ -82,6 +82,38 @@ it('if too many bytes are held, those go who hold most, also if they read a litt
   expect(reset).toEqual(['big', 'big reader']);
 });
 
+it('of an address, those go first whose requests do not arrive or who read nothing, and of these who hold most, as few as must', () => {
+  const limits = Object.assign(new HttpLimits(), { heldBytes: 1_000 });
+  const reset: string[] = [];
+  const connections = Object.entries({ reads: 900, small: 100, large: 300, sends: 0 }).map(
+    ([name, writableLength]) => {
+      const { connection, socket, resetAndDestroy } = waitingConnection(limits);
+      resetAndDestroy.mockImplementation(() => reset.push(name));
+      connection.responses[0] = { writableLength, req: { headBytes: 0 } } as never;
+      // What arrives counts as strings.
+      Object.assign(socket, { bytesRead: name === 'sends' ? 200 : 0 });
+      socket.bytesWritten = name === 'reads' ? 1 : 0;
+      return connection;
+    },
+  );
+  new HeldBytes(limits, () => connections, { crowded: () => {} }).check();
+  expect(reset).toEqual(['sends', 'large']);
+});
+
+it('every five seconds, those are looked for who receive nothing, and each second if much arrives', () => {
+  const limits = Object.assign(new HttpLimits(), { socketTimeout: -1 });
+  const { connection, socket, resetAndDestroy } = waitingConnection(limits);
+  const held = new HeldBytes(limits, () => [connection], { crowded: () => {} });
+  const resets = Array.from({ length: 6 }, () => {
+    held.watch();
+    return resetAndDestroy.mock.calls.length;
+  });
+  expect(resets).toEqual([0, 0, 0, 0, 1, 1]);
+  socket.bytesRead = limits.heldBytes / 4;
+  held.watch();
+  expect(resetAndDestroy).toHaveBeenCalledTimes(2);
+});
+
 it('bodies that wait to be read are held, also when no further request is handled', () => {
   const socket = { bytesRead: 0, readableLength: 0, writable: false };
   const connection = new Connection(socket as Socket, 'its network', new HttpLimits());

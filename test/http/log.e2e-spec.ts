@@ -140,6 +140,9 @@ describe('the log', () => {
   it.each([
     [TRACE, TRACEPARENT],
     [TRACE, TRACEPARENT.replace('00', 'cc')],
+    [TRACE, `${TRACEPARENT.replace('00', 'cc')}-more`],
+    [undefined, `${TRACEPARENT}-more`],
+    [undefined, TRACEPARENT.toUpperCase()],
     [undefined, TRACEPARENT.replace('00', 'ff')],
     [undefined, TRACEPARENT.replace('-01', '')],
     [undefined, TRACEPARENT.replace(TRACE, '0'.repeat(32))],

@@ -426,7 +426,14 @@ describe('a module that is added to the application', () => {
     const sized = await create({ ...box, size: { edges: [2, 3, 4] } }).expect(201);
     expect(sized.body.box.size).toEqual({ volume: 24 });
     // Its own limit in place of that of all.
-    await create({ ...box, note: 'a'.repeat(900_000) }).expect(201);
+    const larger = { ...box, note: 'a'.repeat(900_000) };
+    await create(larger).expect(201);
+    // Also in more chunks than others may have.
+    const chunks = JSON.stringify(larger).match(/.{1,500}/g)!;
+    const sent = [...chunks, ''].map((one) => `${one.length.toString(16)}\r\n${one}\r\n`);
+    const headers = ['Content-Type: application/json', 'Transfer-Encoding: chunked'];
+    const head = request('POST /boxes', [`Authorization: Bearer ${service.key}`, ...headers]);
+    expect(await exchange(service.port, head + sent.join(''))).toMatchObject({ status: 201 });
     expectError(await create({ note: 'a'.repeat(1_000_000) }), 413, 'payload_too_large');
     const wrong = await create({ items: [{ label: 'x', count: 0 }, 1], note: null });
     expectError(wrong, 400, 'invalid_request');

@@ -5,6 +5,7 @@ import { HttpAdapterHost } from '@nestjs/core';
 import { Client } from 'pg';
 import { Public } from '../../src/auth/public.decorator.js';
 import { statements } from '../../src/database/statement.js';
+import { Gate } from '../../src/gate/gate.js';
 import { expectError } from '../support/answers.js';
 import { held, HeldModule, started } from '../support/held-requests.js';
 import { metric } from '../support/metric.js';
@@ -538,6 +539,48 @@ describe('bytes that clients do not read', () => {
     await until('the one that does not read is reset', areClosed);
     expect((await exchange(service.port, listWith(service.key))).status).toBe(200);
     greedy.destroy();
+  });
+
+  /** Sends a request many times, 20 of them at once, each with about 16 KB. @returns the connection. */
+  async function sendMuch(bytes: string) {
+    const connection = await RawConnection.open(service.port);
+    for (let round = 0; round < 8; round += 1) {
+      connection.send(bytes.repeat(20));
+      for (let i = 0; i < 20; i += 1) {
+        await connection.answer();
+      }
+    }
+    return connection;
+  }
+  const LARGE_HEAD = request('GET /health/live', [`X: ${'x'.repeat(16_000)}`]);
+
+  it.each([
+    ['heads', LARGE_HEAD],
+    ['bodies', request('POST /no', [], 'x'.repeat(16_000))],
+  ])('are not those of requests that have come, however many: %s', async (_what, bytes) => {
+    const crowded = jest.spyOn(service.get(Gate), 'crowded');
+    const connection = await sendMuch(bytes);
+    crowded.mockClear();
+    // After it, bytes are counted at once.
+    await exchange(service.port, BUNDLE);
+    await until('they are counted', () => crowded.mock.calls.some(([isDue]) => !isDue));
+    connection.send(LIVE);
+    expect((await connection.answer()).status).toBe(200);
+    crowded.mockRestore();
+    connection.vanish();
+  });
+
+  it.each([
+    ['responses', BUNDLE],
+    ['heads', LARGE_HEAD.repeat(20)],
+  ])('may be too many soon: others wait until it is known, after many %s', async (_what, bytes) => {
+    const crowded = jest.spyOn(service.get(Gate), 'crowded');
+    const isDue = async () => {
+      await Promise.all([1, 2, 3, 4].map(() => exchange(service.port, bytes)));
+      return crowded.mock.calls.some(([isCrowded]) => isCrowded);
+    };
+    await until('others wait', isDue, { seconds: 20 });
+    crowded.mockRestore();
   });
 
   it('are those of heads too: connections whose heads do not arrive are reset', async () => {
