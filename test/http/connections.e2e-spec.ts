@@ -1,7 +1,9 @@
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
+import type { Server } from 'node:http';
 import { connect } from 'node:net';
 import type { ExecutionContext } from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
 import { BodyGuard } from '../../src/http/body.guard.js';
 import { HttpLimits } from '../../src/http/limits.js';
 import { expectError } from '../support/answers.js';
@@ -292,6 +294,12 @@ describe.each<[status: number, line: string, headers: () => string[]]>([
     await expectStatus(status === 413 ? 400 : status);
     expect(await connection.rest()).toBe('');
   });
+});
+
+it('a request has a time for its headers, and another one for all', () => {
+  const server: Server = service.get(HttpAdapterHost).httpAdapter.getHttpServer();
+  const { headersTimeout, requestTimeout, socketTimeout: timeout } = service.limits;
+  expect(server).toMatchObject({ headersTimeout, requestTimeout, timeout });
 });
 
 describe('a body that nobody reads', () => {

@@ -34,7 +34,12 @@ const linesOf = (stdout: string) =>
 
 describe('a process', () => {
   it('fails readiness at once on SIGTERM, serves on for the time of the drain, and logs all that in JSON alone', async () => {
-    const variables = { DRAIN_SECONDS: '2', METRICS_PORT: '0', COMMIT: '0123abc' };
+    const variables = {
+      DRAIN_SECONDS: '2',
+      METRICS_PORT: '0',
+      COMMIT: '0123abc',
+      KEEP_ALIVE_SECONDS: '65',
+    };
     const { base, program } = await project.serve({ ...production, ...variables });
     const port = Number(new URL(base).port);
     const [busy, idle] = await Promise.all([1, 2].map(() => RawConnection.open(port)));
@@ -45,6 +50,7 @@ describe('a process', () => {
     busy!.send(request('GET /v1/pets', [`Authorization: Bearer ${key}`]));
     const { status, headers } = await busy!.answer();
     expect([status, headers['connection']]).toEqual([200, 'keep-alive']);
+    expect(headers['keep-alive']).toBe('timeout=65');
     expect((await fetch(new URL('/health/live', base))).status).toBe(200);
 
     const isRefused = () => isReady(base).then(() => false, () => true); // prettier-ignore
