@@ -329,6 +329,31 @@ describe('behind a request whose handler has not ended,', () => {
     },
   );
 
+  it('a stream is destroyed if its client leaves', async () => {
+    source = new PassThrough();
+    const connection = await RawConnection.open(service.port);
+    connection.send(authorized('GET /held/first') + authorized('GET /stream'));
+    await until('it is read', () => source.readableFlowing === true && held.has('first'));
+    connection.vanish();
+    await until('it is destroyed', () => source.destroyed, { seconds: 30 });
+    held.get('first')!();
+  });
+
+  it('nothing of a body is kept while its response waits', async () => {
+    const arrive = jest.spyOn(service.get(Gate), 'arrive');
+    const connection = await RawConnection.open(service.port);
+    connection.send(authorized('GET /held/first') + request('POST /no', [], 'x'.repeat(9_000)));
+    const response = () => arrive.mock.calls[1]?.[0];
+    await until('it waits', () => held.has('first') && response()?.writableEnded);
+    const { req } = response()!;
+    await until('none is kept', () => req.readableLength === 0, { seconds: 10 });
+    arrive.mockRestore();
+    held.get('first')!();
+    expect((await connection.answer()).status).toBe(200);
+    expect((await connection.answer()).status).toBe(404);
+    connection.vanish();
+  });
+
   it('a response reaches its client, though the rest of its form is malformed', async () => {
     const connection = await RawConnection.open(service.port);
     const form = ['Content-Type: multipart/form-data; boundary=b', 'Transfer-Encoding: chunked'];

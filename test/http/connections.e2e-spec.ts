@@ -329,6 +329,13 @@ describe('a body that nobody reads', () => {
     expect(tiny).toBeLessThan(12 * 1024 * 1024);
   });
 
+  it('has another coding than chunks: 415', async () => {
+    connection.send(create(undefined, 'Transfer-Encoding: gzip, chunked') + chunksOf(REX));
+    const answer = await connection.answer();
+    expectError(answer, 415, 'unsupported_media_type', ['Transfer-Encoding']);
+    expect(answer.headers['accept-encoding']).toBe('identity');
+  });
+
   it('is not kept after it was found too large', async () => {
     const guard = jest.spyOn(BodyGuard.prototype, 'canActivate');
     connection.send(create(undefined, CHUNKED) + `ea60\r\n${'x'.repeat(60_000)}\r\n`);

@@ -25,11 +25,13 @@ function waitingConnection(limits: HttpLimits) {
 
 it('a client that has received nothing yet has its time, however long the service has run', () => {
   const limits = Object.assign(new HttpLimits(), { socketTimeout: performance.now() / 2 });
-  const { connection, resetAndDestroy } = waitingConnection(limits);
+  const { connection, socket, resetAndDestroy } = waitingConnection(limits);
   const held = new HeldBytes(limits, () => [connection], { crowded: () => {} });
   held.check();
   expect(resetAndDestroy).not.toHaveBeenCalled();
   limits.socketTimeout = 0;
+  // Node has not sent it.
+  Object.assign(socket, { bytesWritten: 1_000, writableLength: 1_000 });
   held.check();
   expect(resetAndDestroy).toHaveBeenCalledTimes(1);
 });

@@ -1,6 +1,8 @@
 import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
+import { setImmediate as turn } from 'node:timers/promises';
 import fc from 'fast-check';
+import { Gate } from '../../src/gate/gate.js';
 import { Connections } from '../../src/http/connections.js';
 import type { Response } from '../../src/http/express-classes.js';
 import { HttpLimits } from '../../src/http/limits.js';
@@ -47,15 +49,39 @@ class FakeResponse extends EventEmitter {
 
 /** What is used of a socket. */
 class FakeSocket extends EventEmitter {
-  readonly remoteAddress = '127.0.0.1';
   readonly bytesRead = 0;
+  writable = true;
+  isRead = true;
   destroyed = false;
   hasSent = false;
   upgraded = false;
   usedAt = performance.now();
   readonly responses: FakeResponse[] = [];
 
+  constructor(readonly remoteAddress = '127.0.0.1') {
+    super();
+  }
+
   setTimeout(): void {}
+
+  isPaused = () => !this.isRead;
+
+  pause(): void {
+    this.isRead = false;
+  }
+
+  resume(): void {
+    this.isRead = true;
+    this.emit('resume');
+  }
+
+  end(): void {
+    this.writable = false;
+  }
+
+  destroySoon(): void {
+    this.destroy();
+  }
 
   /** Node emits `close` later. */
   destroy(): void {
@@ -187,5 +213,82 @@ it('in any order of what clients do, room is made by a connection that waits for
   };
   fc.assert(fc.property(fc.array(steps, { minLength: 10, maxLength: 60 }), play), {
     numRuns: 600,
+  });
+});
+
+describe('a flood: requests after the last one of a connection', () => {
+  const own = Object.assign(new HttpLimits(), { excessPerConnection: 3, excess: 5 });
+  let gate: Gate;
+  let connections: Connections;
+  beforeEach(() => {
+    jest.useFakeTimers({ doNotFake: ['nextTick', 'performance', 'setImmediate'] });
+    gate = new Gate(own);
+    const isProxy = (address: string) => address === '10.0.0.9';
+    connections = new Connections(own, new ListenerErrors(), gate, isProxy);
+    started.push(connections);
+  });
+  afterEach(() => void jest.useRealTimers());
+
+  const open = (address: string) => {
+    const socket = new FakeSocket(address);
+    connections.accept(socket as unknown as Socket);
+    return socket;
+  };
+  /** @returns a connection with an unfinished request and so many after its last one, and its response. */
+  const flood = (excess: number) => {
+    const socket = open('10.0.0.1');
+    const connection = connections.get(socket as unknown as Socket)!;
+    const response = new FakeResponse(socket);
+    connections.noteRequest(response as unknown as Response, connection);
+    connection.end(() => 'its last words');
+    for (let i = 0; i < excess; i += 1) {
+      connections.noteExcess(connection);
+    }
+    return { socket, response };
+  };
+
+  it('has the connections of its network read in turns, after a pause, and new ones too, but no others', async () => {
+    const sockets = ['10.0.0.1', '10.0.0.1', '10.0.0.2', '10.0.0.9'].map(open);
+    const areRead = () => sockets.map(({ isRead }) => isRead);
+    flood(2);
+    expect(areRead()).toEqual([true, true, true, true]);
+    flood(3);
+    sockets.push(open('10.0.0.1'));
+    await turn();
+    await turn();
+    expect(areRead()).toEqual([false, false, true, true, false]);
+    // It waits no longer.
+    sockets[0]!.emit('close');
+    jest.advanceTimersByTime(own.floodPause);
+    expect(areRead()).toEqual([false, true, true, true, false]);
+    sockets[4]!.emit('close');
+    expect(gate.mustWait('10.0.0.1')).toBe(false);
+  });
+
+  it('is not read on, and ends at once after the responses before it', () => {
+    const [few, many] = [flood(1), flood(3)];
+    for (const { socket, response } of [few, many]) {
+      // As Node does when it has sent what waited.
+      socket.resume();
+      expect(socket.isRead).toBe(false);
+      response.emit('close');
+      // What still comes is discarded: a reset might take the response from the client.
+      expect(socket.isRead).toBe(true);
+    }
+    expect([few, many].map(({ socket }) => [socket.writable, socket.destroyed])).toEqual([
+      [false, false],
+      [false, true],
+    ]);
+  });
+
+  it('is closed at once if there are too many in all, which counts none of those that are closed', () => {
+    for (let i = 0; i < 3; i += 1) {
+      const { socket } = flood(5);
+      expect(socket.destroyed).toBe(false);
+      const other = flood(1).socket;
+      expect(other.destroyed).toBe(true);
+      other.emit('close');
+      socket.emit('close');
+    }
   });
 });
