@@ -96,6 +96,10 @@ const ORDERS: [why: string, values: Record<string, number>][] = [
     { linger: limits.lingerTimeout, response: RESPONSE, stop: limits.stopTimeout, kill: 15_000 },
   ],
   [
+    'what a client still sends is discarded for longer than its last response takes to arrive, but not for long',
+    { roundTrip: 500, linger: limits.lingerTimeout, most: 2_000 },
+  ],
+  [
     'a connection may fill its share many times before it is closed at once',
     {
       handled: limits.requestsPerConnection,

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { networkInterfaces } from 'node:os';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, Socket } from 'node:net';
 import { Connection } from '../../src/http/connection.js';
-import type { Response } from '../../src/http/express-classes.js';
+import { Request, type Response } from '../../src/http/express-classes.js';
 import { HeldBytes } from '../../src/http/held-bytes.js';
 import { HttpLimits } from '../../src/http/limits.js';
 
@@ -273,4 +273,37 @@ it('strangers wait from the moment at which much is to be sent, and until those 
       [false, flood],
     ]);
   }
+});
+
+it('what is held is counted for a tenth of the time at most, however much is to be sent', () => {
+  jest.useFakeTimers({ doNotFake: ['performance'] });
+  let now = 0;
+  const clock = jest.spyOn(performance, 'now').mockImplementation(() => now);
+  const crowded = jest.fn();
+  const limits = new HttpLimits();
+  const connections = () => {
+    now += 10;
+    return [];
+  };
+  const held = new HeldBytes(limits, connections, { crowded });
+  held.check();
+  held.note(limits.heldBytes);
+  jest.advanceTimersByTime(89);
+  expect(crowded.mock.calls).toEqual([[false], [true]]);
+  jest.advanceTimersByTime(1);
+  expect(crowded.mock.calls).toEqual([[false], [true], [false]]);
+  clock.mockRestore();
+});
+
+it('a body that waits for its reader is held in few pieces, in however many it came', async () => {
+  const request = Object.assign(new Request(new Socket()), { limits: new HttpLimits() });
+  for (let i = 0; i < 1_000; i += 1) {
+    request.push(Buffer.from('x'));
+  }
+  request.push(null);
+  const chunks: Buffer[] = [];
+  request.on('data', (chunk) => chunks.push(chunk));
+  await once(request, 'end');
+  expect(Buffer.concat(chunks)).toHaveLength(1_000);
+  expect(chunks.length).toBeLessThan(100);
 });

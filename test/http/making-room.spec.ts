@@ -113,6 +113,8 @@ const steps = fc.oneof(
 /** Milliseconds between two steps. Connections are in the order in which they were last used, by the second. */
 const STEP = 800;
 
+const readers = { read() {}, left() {}, mustWait: () => false, flooded() {}, crowded() {} };
+
 const started: Connections[] = [];
 afterEach(() => started.splice(0).forEach((connections) => connections.stopWatching()));
 
@@ -120,10 +122,12 @@ let now: jest.SpyInstance;
 beforeEach(() => {
   now = jest.spyOn(performance, 'now').mockReturnValue(10_000);
 });
-afterEach(() => now.mockRestore());
+afterEach(() => {
+  now.mockRestore();
+  jest.useRealTimers();
+});
 
 it('in any order of what clients do, room is made by a connection that waits for its client alone, the idlest, and counts return', () => {
-  const readers = { read() {}, left() {}, mustWait: () => false, flooded() {}, crowded() {} };
   const play = (played: (typeof steps extends fc.Arbitrary<infer Step> ? Step : never)[]) => {
     const errors = new ListenerErrors();
     const connections = new Connections(limits, errors, readers, () => false);
@@ -216,6 +220,20 @@ it('in any order of what clients do, room is made by a connection that waits for
   });
 });
 
+it('what clients hold is looked at each second, however many they are, until the server is closed', () => {
+  jest.useFakeTimers();
+  const connections = new Connections(limits, new ListenerErrors(), readers, () => false);
+  const watch = jest.spyOn(connections.held, 'watch');
+  for (let i = 0; i < limits.connections; i += 1) {
+    connections.accept(new FakeSocket() as unknown as Socket);
+  }
+  jest.advanceTimersByTime(3_000);
+  expect(watch).toHaveBeenCalledTimes(3);
+  connections.stopWatching();
+  jest.advanceTimersByTime(3_000);
+  expect(watch).toHaveBeenCalledTimes(3);
+});
+
 describe('a flood: requests after the last one of a connection', () => {
   const own = Object.assign(new HttpLimits(), { excessPerConnection: 3, excess: 5 });
   let gate: Gate;
@@ -227,7 +245,6 @@ describe('a flood: requests after the last one of a connection', () => {
     connections = new Connections(own, new ListenerErrors(), gate, isProxy);
     started.push(connections);
   });
-  afterEach(() => void jest.useRealTimers());
 
   const open = (address: string) => {
     const socket = new FakeSocket(address);
