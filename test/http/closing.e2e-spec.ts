@@ -329,15 +329,18 @@ describe('behind a request whose handler has not ended,', () => {
     },
   );
 
-  it('a stream is destroyed if its client leaves', async () => {
-    source = new PassThrough();
-    const connection = await RawConnection.open(service.port);
-    connection.send(authorized('GET /held/first') + authorized('GET /stream'));
-    await until('it is read', () => source.readableFlowing === true && held.has('first'));
-    connection.vanish();
-    await until('it is destroyed', () => source.destroyed, { seconds: 30 });
-    held.get('first')!();
-  });
+  it.each(['', '/piped'])(
+    'what a client that leaves would have read is destroyed: /stream%s',
+    async (path) => {
+      source = new PassThrough();
+      const connection = await RawConnection.open(service.port);
+      connection.send(authorized('GET /held/first') + authorized(`GET /stream${path}`));
+      await until('it is read', () => source.readableFlowing === true && held.has('first'));
+      connection.vanish();
+      await until('it is destroyed', () => source.destroyed, { seconds: 30 });
+      held.get('first')!();
+    },
+  );
 
   it('nothing of a body is kept while its response waits', async () => {
     const arrive = jest.spyOn(service.get(Gate), 'arrive');
