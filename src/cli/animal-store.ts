@@ -33,13 +33,13 @@ export async function animalStore(args: string[]): Promise<void> {
     const reason = explain(error);
     console.error(reason);
     if (args[0] === 'serve') {
-      const { createLogger } = await import('../logging/logger.js');
+      const { createLogger, flushStandardOutput } = await import('../logging/logger.js');
       const { NODE_ENV, LOG_LEVEL } = process.env;
-      const isLogged = NODE_ENV === 'production' && LOG_LEVEL !== 'silent';
-      const logger = createLogger(isLogged ? 'fatal' : 'silent');
-      logger.fatal({ reason }, 'stopped');
+      if (NODE_ENV === 'production' && LOG_LEVEL !== 'silent') {
+        createLogger('fatal').fatal({ reason }, 'stopped');
+      }
       // At the exit, lines that cannot be written would be tried forever.
-      await new Promise((resolve) => logger.flush(resolve));
+      await flushStandardOutput();
     }
     // Ends at once: a connection that the server does not close would otherwise keep the process alive for a minute.
     process.exit(1);

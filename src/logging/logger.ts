@@ -11,18 +11,22 @@ export const LOG_LEVELS = ['silent', 'fatal', 'error', 'warn', 'info', 'debug', 
 
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-let standardOutput: DestinationStream | undefined;
+let standardOutput: ReturnType<typeof bufferedStandardOutput> | undefined;
 
 /** All loggers of a process share one buffer, so that the last act of one writes the lines of all. */
 export function createLogger(
   level: LogLevel,
-  stream = (standardOutput ??= bufferedStandardOutput()),
+  stream: DestinationStream = (standardOutput ??= bufferedStandardOutput()),
 ): Logger {
   const formatters = { level: (name: string) => ({ level: name }) };
   const timestamp = pino.stdTimeFunctions.isoTime;
   const serializers = { err: loggable, details: loggable };
   return pino({ level, base: undefined, timestamp, formatters, serializers }, stream);
 }
+
+/** What waits to be written, if this process has a log. The last act of a process. */
+export const flushStandardOutput = () =>
+  new Promise<unknown>((resolve) => (standardOutput?.flush ?? setImmediate)(resolve));
 
 /** How many values the log has of an error or another object at most, and how deep. */
 const [VALUES, LEVELS] = [1_000, 8];
@@ -92,7 +96,7 @@ const LAST_LINES = 3_000;
  * for the log. If the reader is gone or slow, or the disk is full, lines are lost, but the service keeps running and
  * stops as usual. `pino.destination` would block the exit in these cases. As soon as there is room, a line says how many.
  */
-export function bufferedStandardOutput(): DestinationStream {
+export function bufferedStandardOutput() {
   let endOfTries = Infinity;
   let isBroken = false;
   let reported = 0;
@@ -147,5 +151,5 @@ export function bufferedStandardOutput(): DestinationStream {
       done?.(error);
     });
   };
-  return { write, flush } as DestinationStream;
+  return { write, flush };
 }
