@@ -19,7 +19,7 @@ export class AdmissionGuard implements CanActivate {
     if (user === undefined) {
       return true;
     }
-    if (socket.destroyed) {
+    if (!socket.writable) {
       return new Promise(() => {});
     }
     // The name may be percent-encoded.

@@ -205,7 +205,7 @@ export class Gate implements Arrivals {
       this.turn = (this.turn + 1) % this.queuesWithTurns;
       const isKnown = this.turn < this.known.queueCount;
       const { response } = (isKnown ? this.known : this.strangers).next()!;
-      if (response?.req.socket.destroyed === false) {
+      if (response?.req.socket.writable) {
         left -= isKnown ? 1 : ofStranger;
         this.handle(response);
       }

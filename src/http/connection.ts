@@ -49,12 +49,13 @@ export class Connection {
     const { socket } = this;
     const destroy = socket.destroy.bind(socket);
     socket.destroy = (error?: Error): Socket => {
-      if (error !== undefined || this.closesAtOnce || this.state === 'upgraded' || !this.isUnread) {
+      if (error || this.closesAtOnce || !this.isUnread) {
         return destroy(error);
       }
       this.state = 'ended';
       this.isDone = true;
-      return socket.pause();
+      // Nothing more is sent: a response that was broken off must not look complete.
+      return socket.end().pause();
     };
   }
 

@@ -96,7 +96,7 @@ export class Connections {
     if (isOver && connection.responses.length > 1) {
       this.close(connection);
     }
-    return !socket.destroyed;
+    return socket.writable;
   }
 
   /** A request has come after the last one of its connection, if that is still known. */

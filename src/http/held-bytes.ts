@@ -9,11 +9,11 @@ import { kernelName } from './network.js';
 const TABLES = ['/proc/self/net/tcp', '/proc/self/net/tcp6'];
 
 /**
- * A connection with unread bytes, of which each side may have ended its own: its local port, the end of the remote address,
- * the remote port, and the bytes.
+ * A connection with unread bytes, of which each side may have ended its own: its local port, the remote address without what
+ * maps IPv4 to IPv6, the remote port, and the bytes that the client and this process have not read.
  */
 const UNREAD =
-  /: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]*?([0-9A-F]{8}:([0-9A-F]{4})) 0[1489B] (?!0{8})([0-9A-F]{8}):/g;
+  /: [0-9A-F]+:([0-9A-F]{4}) (?:0{16}FFFF0000)?([0-9A-F]+:([0-9A-F]{4})) 0[1489B] (?!0{8}:0{8})([0-9A-F]{8}):([0-9A-F]{8})/g;
 
 /** Node holds a head as strings that take so many times its bytes. */
 const STRINGS = 2.5;
@@ -57,7 +57,8 @@ export class HeldBytes {
       arriving += STRINGS * connection.arrivingBytes;
       isOneDone ||= connection.isDone;
     }
-    if (++this.seconds % 5 === 0 || isOneDone || arriving > this.limits.heldBytes / 4) {
+    const isDue = ++this.seconds % 5 === 0 || isOneDone || arriving > this.limits.heldBytes / 4;
+    if (isDue && performance.now() >= this.next) {
       this.check();
     }
   }
@@ -78,14 +79,14 @@ export class HeldBytes {
     this.readers.crowded(false);
   }
 
-  private resetStalled(unreadOf: (socket: Socket) => number): void {
+  private resetStalled(unreadOf: (socket: Socket) => Unread): void {
     const now = performance.now();
     const byNetwork = new Map<string, number>();
     const holding: { connection: Connection; bytes: number; hasStalled: boolean }[] = [];
     let total = 0;
     for (const connection of this.connections()) {
       const { socket, responses, network, arrivingBytes } = connection;
-      const unread = unreadOf(socket);
+      const { byClient: unread, byProcess } = unreadOf(socket);
       const received = socket.bytesWritten - socket.writableLength - unread;
       const unsent = responses.reduce((sum, { writableLength }) => sum + writableLength, 0);
       const hasStalled = unread + unsent > 0 && received === connection.received;
@@ -100,7 +101,7 @@ export class HeldBytes {
         continue;
       }
       const heads = responses.reduce((sum, { req }) => sum + req.headBytes, arrivingBytes);
-      const bytes = unread + unsent + STRINGS * heads;
+      const bytes = unread + byProcess + unsent + STRINGS * heads;
       total += bytes;
       byNetwork.set(network, (byNetwork.get(network) ?? 0) + bytes);
       if (bytes > 0) {
@@ -136,16 +137,32 @@ function read(table: string): string {
   }
 }
 
-/** @returns what tells how many bytes the system holds for the client of a socket. */
-function readUnread(): (socket: Socket) => number {
-  const queues = new Map<string, number>();
+/** Bytes that the system holds for the sides of a connection. */
+interface Unread {
+  byClient: number;
+  byProcess: number;
+}
+
+const NOTHING: Unread = { byClient: 0, byProcess: 0 };
+
+/** @returns what tells how many bytes the system holds for a socket. */
+function readUnread(): (socket: Socket) => Unread {
+  const connections = new Map<string, Unread>();
   const ports = new Set<number>();
-  for (const [, local, client, port, bytes] of TABLES.map(read).join('').matchAll(UNREAD)) {
-    queues.set(`${parseInt(local!, 16)} ${client}`, parseInt(bytes!, 16));
+  for (const [, local, client, port, sent, received] of TABLES.map(read)
+    .join('')
+    .matchAll(UNREAD)) {
+    const name = `${parseInt(local!, 16)} ${client}`;
+    // A client may connect from one port to several addresses of this machine.
+    const { byClient, byProcess } = connections.get(name) ?? NOTHING;
+    connections.set(name, {
+      byClient: byClient + parseInt(sent!, 16),
+      byProcess: byProcess + parseInt(received!, 16),
+    });
     ports.add(parseInt(port!, 16));
   }
   return ({ localPort, remoteAddress = '', remotePort = 0 }) =>
-    ports.has(remotePort)
-      ? (queues.get(`${localPort} ${kernelName(remoteAddress, remotePort)}`) ?? 0)
-      : 0;
+    (ports.has(remotePort)
+      ? connections.get(`${localPort} ${kernelName(remoteAddress, remotePort)}`)
+      : undefined) ?? NOTHING;
 }

@@ -39,13 +39,11 @@ const WITH_PORT = /\[([0-9a-f:.]{2,45})\](?::\d{1,5})?|\b((?:\d{1,3}\.){3}\d{1,3
 export const networkOf = (address: string): string =>
   isIPv6(address) ? groupsOf(address).slice(0, 4).join(':') : octetsOf(address);
 
-/** An address and a port as they end in Linux's `/proc/net/tcp`: the last 4 bytes, the last one first, in hexadecimal. */
+/** An address and a port as in Linux's `/proc/net/tcp`: hexadecimal, of each 4 bytes the last one first. IPv4 is not mapped. */
 export function kernelName(address: string, port: number): string {
   const bytes = isIPv6(address)
-    ? groupsOf(address)
-        .slice(6)
-        .flatMap((group) => [parseInt(group, 16) >> 8, parseInt(group, 16) & 255])
+    ? groupsOf(address).flatMap((group) => [parseInt(group, 16) >> 8, parseInt(group, 16) & 255])
     : octetsOf(address).split('.').map(Number);
-  const name = Buffer.from(bytes).reverse().toString('hex');
+  const name = Buffer.from(bytes).swap32().toString('hex');
   return `${name}:${port.toString(16).padStart(4, '0')}`.toUpperCase();
 }

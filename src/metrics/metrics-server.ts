@@ -23,6 +23,7 @@ import { Metrics } from './metrics.js';
 /** Serves the metrics at `/metrics`, on a port of its own, which load on the service's port does not block. */
 @Injectable()
 export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutdown {
+  private readonly adapter: HttpAdapter;
   private readonly server: Server;
   /** Scrapes that come while one runs share its result. */
   private scrape?: Promise<Buffer>;
@@ -44,6 +45,7 @@ export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutd
     }).set({ version: VERSION, commit: environment.COMMIT ?? 'unknown', node: process.version }, 1);
     const limits = { ...httpLimits, connections: 100, requestsPerConnection: 4 };
     const adapter = new HttpAdapter(limits, new Gate(limits), logger);
+    this.adapter = adapter;
     adapter.initHttpServer();
     adapter.get('/metrics', (_request: unknown, response: Response) => this.send(response));
     adapter.setNotFoundHandler();
@@ -64,7 +66,7 @@ export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutd
   }
 
   onApplicationShutdown(): void {
-    this.server.close();
+    void this.adapter.close();
     this.server.closeAllConnections();
   }
 

@@ -31,7 +31,7 @@ describe('a turn of the event loop', () => {
 
   /** Requests of a connection, by name. */
   function arrive(names: string[], network: string, keyHash?: string) {
-    const socket = { destroyed: false };
+    const socket = { writable: true };
     for (const name of names) {
       const response = new FakeResponse(name, socket, undefined, keyHash);
       gate.arrive(response as unknown as Response, network);
@@ -114,7 +114,7 @@ describe('a turn of the event loop', () => {
 
   it('handles no request of a connection that is closed', async () => {
     limits.requestsPerTurn = 10;
-    arrive(times(10, 'left'), 'a').destroyed = true;
+    arrive(times(10, 'left'), 'a').writable = false;
     arrive(times(10, 'any'), 'a');
     await turn();
     expect(handled).toEqual(times(10, 'any'));
@@ -355,9 +355,9 @@ describe('handlers', () => {
 
 describe('a request with a key', () => {
   const handler = () => {};
-  const enter = (url: string, destroyed = false) => {
+  const enter = (url: string, writable = true) => {
     const query = Object.fromEntries(new URL(url, 'http://test').searchParams);
-    const request = { user: { keyId: '1' }, socket: { destroyed }, url, query };
+    const request = { user: { keyId: '1' }, socket: { writable }, url, query };
     const context = {
       getType: () => 'http',
       getHandler: () => handler,
@@ -381,7 +381,7 @@ describe('a request with a key', () => {
   });
 
   it('takes nothing if its client has left before', () => {
-    enter('/v1/pets', true);
+    enter('/v1/pets', false);
     expect(gate.load).toEqual({ inHandlers: 0, waiting: 0 });
   });
 });
@@ -480,7 +480,7 @@ it.each([1, 2, 3, 4, 5])(
       const own = present.get(caller)!;
       for (let i = below(30) === 0 ? 40 : 1; i > 0; i -= 1) {
         const keyHash = caller.startsWith('key') ? caller : undefined;
-        const one = new FakeResponse(caller, { destroyed: false }, undefined, keyHash);
+        const one = new FakeResponse(caller, { writable: true }, undefined, keyHash);
         own.push(one);
         gate.arrive(one as unknown as Response, caller);
       }

@@ -305,6 +305,13 @@ describe('behind a request whose handler has not ended,', () => {
     pipe(@Res() response: Response) {
       pipeline(source, response, () => {});
     }
+
+    @Get('broken-off')
+    breakOff(@Res() response: Response) {
+      response.write('x'.repeat(100_000));
+      response.destroy();
+      response.end();
+    }
   }
   @Module({ controllers: [StreamController], imports: [HeldModule] })
   class StreamModule {}
@@ -328,6 +335,14 @@ describe('behind a request whose handler has not ended,', () => {
       expect(await connection.rest()).not.toContain('live');
     },
   );
+
+  it('a response that was broken off does not look complete, though its handler ends it', async () => {
+    const connection = await RawConnection.open(service.port);
+    connection.send(authorized('GET /stream/broken-off') + LIVE);
+    const received = await connection.rest();
+    expect(received.match(/HTTP\/1\.1/g)).toHaveLength(1);
+    expect(received).not.toMatch(/\r\n0\r\n\r\n/);
+  });
 
   it.each(['', '/piped'])(
     'what a client that leaves would have read is destroyed: /stream%s',

@@ -103,17 +103,27 @@ it('of an address, those go first whose requests do not arrive or who read nothi
 });
 
 it('every five seconds, those are looked for who receive nothing, and each second if much arrives', () => {
+  jest.useFakeTimers();
   const limits = Object.assign(new HttpLimits(), { socketTimeout: -1 });
   const { connection, socket, resetAndDestroy } = waitingConnection(limits);
   const held = new HeldBytes(limits, () => [connection], { crowded: () => {} });
-  const resets = Array.from({ length: 6 }, () => {
+  const watch = () => {
+    jest.advanceTimersByTime(1_000);
     held.watch();
+  };
+  const resets = Array.from({ length: 6 }, () => {
+    watch();
     return resetAndDestroy.mock.calls.length;
   });
   expect(resets).toEqual([0, 0, 0, 0, 1, 1]);
   socket.bytesRead = limits.heldBytes / 4;
-  held.watch();
+  watch();
   expect(resetAndDestroy).toHaveBeenCalledTimes(2);
+  // Or if Node is done with one, whose client may have read by now.
+  socket.bytesRead = 0;
+  connection.isDone = true;
+  watch();
+  expect(resetAndDestroy).toHaveBeenCalledTimes(3);
 });
 
 it('bodies that wait to be read are held, also when no further request is handled', () => {
@@ -287,6 +297,11 @@ it('what is held is counted for a tenth of the time at most, however much is to 
   };
   const held = new HeldBytes(limits, connections, { crowded });
   held.check();
+  // Nor in a second in which one is due.
+  limits.heldBytes = -1;
+  held.watch();
+  limits.heldBytes = 1_000;
+  now = 10;
   held.note(limits.heldBytes);
   jest.advanceTimersByTime(89);
   expect(crowded.mock.calls).toEqual([[false], [true]]);

@@ -86,6 +86,7 @@ class FakeSocket extends EventEmitter {
   /** Node emits `close` later. */
   destroy(): void {
     this.destroyed = true;
+    this.writable = false;
   }
 
   waitsFor(state: State): boolean {

@@ -331,6 +331,16 @@ describe('the metrics', () => {
     await service.api.get('/metrics').expect(404);
   });
 
+  it('hold no connection when the service stops, though a client reads them late', async () => {
+    const other = await startService({ METRICS_PORT: '0' }, service.databaseUrl);
+    const connection = await RawConnection.open(other.metricsPort());
+    connection.send(request('GET /metrics').repeat(3));
+    // All of it is with the system.
+    await connection.answer();
+    await other.close();
+    expect((await connection.rest()).match(/HTTP\/1\.1 200/g)).toHaveLength(2);
+  });
+
   it('are told of in one sentence if their port is taken, and no service starts', async () => {
     const METRICS_PORT = `${service.metricsPort()}`;
     const start = startService({ METRICS_PORT }, service.databaseUrl);

@@ -9,7 +9,7 @@ export class FakeResponse {
   /** @param name that of the request. @param deadline that of the request: `performance.now()`. */
   constructor(
     readonly name: string,
-    socket: { destroyed: boolean } = { destroyed: false },
+    socket: { writable: boolean } = { writable: true },
     deadline = performance.now() + 5_000,
     keyHash?: string,
   ) {
@@ -23,7 +23,7 @@ export class FakeResponse {
 
   /** Its client leaves. */
   close(): void {
-    this.req.socket.destroyed = true;
+    this.req.socket.writable = false;
     this.onceClosed.splice(0).forEach((act) => act());
   }
 }
