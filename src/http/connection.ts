@@ -44,8 +44,10 @@ export class Connection {
   /**
    * Node closes a socket as soon as the system has its last response. The system keeps what the client does not read, for
    * minutes, and nothing can reset it then. So the socket stays open if that may be more than a little.
+   *
+   * @param onDone called when Node is done with a socket that stays open.
    */
-  closeWhenRead(): void {
+  closeWhenRead(onDone: () => void): void {
     const { socket } = this;
     const destroy = socket.destroy.bind(socket);
     socket.destroy = (error?: Error): Socket => {
@@ -54,6 +56,7 @@ export class Connection {
       }
       this.state = 'ended';
       this.isDone = true;
+      onDone();
       // Nothing more is sent: a response that was broken off must not look complete.
       return socket.end().pause();
     };

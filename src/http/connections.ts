@@ -62,7 +62,7 @@ export class Connections {
     const { remoteAddress = '' } = socket;
     const network = this.isProxy(remoteAddress) ? '' : networkOf(remoteAddress);
     const connection = new Connection(socket, network, this.limits);
-    connection.closeWhenRead();
+    connection.closeWhenRead(() => this.held.checkSoon());
     this.bySocket.set(socket, connection);
     this.withoutRequest.add(connection);
     socket.once('close', () => this.errors.run('close', socket, () => this.forget(connection)));

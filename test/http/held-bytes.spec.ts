@@ -310,6 +310,21 @@ it('what is held is counted for a tenth of the time at most, however much is to 
   clock.mockRestore();
 });
 
+it('a connection that Node is done with is closed soon, when its client has read', () => {
+  jest.useFakeTimers();
+  const limits = new HttpLimits();
+  const [destroy, end, pause] = [jest.fn(), jest.fn().mockReturnThis(), jest.fn()];
+  const counts = { bytesRead: 0, readableLength: 0, bytesWritten: 1_000_000, writableLength: 0 };
+  const socket = { ...counts, destroy, end, pause };
+  const connection = new Connection(socket as unknown as Socket, 'its network', limits);
+  const held = new HeldBytes(limits, () => [connection], { crowded: () => {} });
+  connection.closeWhenRead(() => held.checkSoon());
+  socket.destroy();
+  expect([destroy, end, pause].map(({ mock }) => mock.calls.length)).toEqual([0, 1, 1]);
+  jest.advanceTimersByTime(100);
+  expect(destroy).toHaveBeenCalledTimes(1);
+});
+
 it('a body that waits for its reader is held in few pieces, in however many it came', async () => {
   const request = Object.assign(new Request(new Socket()), { limits: new HttpLimits() });
   for (let i = 0; i < 1_000; i += 1) {
