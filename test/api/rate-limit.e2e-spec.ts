@@ -52,7 +52,7 @@ describe('the rate limit', () => {
   });
 
   it('says to wait for what is left of the minute, in whole seconds, which are never too few', async () => {
-    const now = performance.now();
+    const now = Math.ceil(performance.now());
     const clock = jest.spyOn(performance, 'now').mockReturnValue(now);
     await useUp();
     for (const [passed, seconds] of [
