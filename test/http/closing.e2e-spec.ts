@@ -308,9 +308,10 @@ describe('behind a request whose handler has not ended,', () => {
 
     @Get('broken-off')
     breakOff(@Res() response: Response) {
-      response.write('x'.repeat(100_000));
-      response.destroy();
-      response.end();
+      response.write('x'.repeat(100_000), () => {
+        response.destroy();
+        response.end();
+      });
     }
   }
   @Module({ controllers: [StreamController], imports: [HeldModule] })
