@@ -12,9 +12,11 @@ import type { HttpLimits } from './limits.js';
  * - `ended`: input has come that is not a request, or one too many ({@link end}). When the responses before it are
  *   complete, the connection ends, with an error as its last words if that was not a response's.
  * - `upgraded`: the socket belongs to another protocol, such as a module's WebSockets.
+ * - `done`: Node has destroyed the socket, which stays open until its client has read what the system holds for it, or is
+ *   reset ({@link closeWhenRead}). Nothing is read or sent.
  */
 export class Connection {
-  state: 'open' | 'last' | 'ended' | 'upgraded' = 'open';
+  state: 'open' | 'last' | 'ended' | 'upgraded' | 'done' = 'open';
   /** The responses that are not complete, in the order of their requests. */
   readonly responses: Response[] = [];
   /** To its latest request. Dropped with the response, if that request has arrived: kept, it would outlive collections. */
@@ -26,9 +28,7 @@ export class Connection {
   /** The bytes that its client had received when that was last known to grow, and `performance.now()` then. */
   received = 0;
   progressAt = performance.now();
-  /** Node is done with its socket, which stays open until its client has read what the system holds for it. */
-  isDone = false;
-  /** Its socket is closed as soon as Node is done with it. */
+  /** Its socket is closed as soon as Node destroys it. */
   closesAtOnce = false;
   /** Bytes that were read and belong to complete requests. */
   private parsed = 0;
@@ -42,10 +42,10 @@ export class Connection {
   ) {}
 
   /**
-   * Node closes a socket as soon as the system has its last response. The system keeps what the client does not read, for
+   * Node destroys a socket as soon as the system has its last response. The system keeps what the client does not read, for
    * minutes, and nothing can reset it then. So the socket stays open if that may be more than a little.
    *
-   * @param onDone called when Node is done with a socket that stays open.
+   * @param onDone called when it is `done`.
    */
   closeWhenRead(onDone: () => void): void {
     const { socket } = this;
@@ -54,10 +54,9 @@ export class Connection {
       if (error || this.closesAtOnce || !this.isUnread) {
         return destroy(error);
       }
-      this.state = 'ended';
-      this.isDone = true;
+      this.state = 'done';
       onDone();
-      // Nothing more is sent: a response that was broken off must not look complete.
+      // A response that was broken off must not look complete.
       return socket.end().pause();
     };
   }

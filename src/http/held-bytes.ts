@@ -15,6 +15,7 @@ const TABLES = ['/proc/self/net/tcp', '/proc/self/net/tcp6'];
 const UNREAD =
   /: [0-9A-F]+:([0-9A-F]{4}) (?:0{16}FFFF0000)?([0-9A-F]+:([0-9A-F]{4})) 0[1489B] (?!0{8}:0{8})([0-9A-F]{8}):([0-9A-F]{8})/g;
 
+/** Milliseconds in which most clients read what the system holds for them. */
 const SOON = 50;
 
 /** Node holds a head as strings that take so many times its bytes. */
@@ -50,7 +51,7 @@ export class HeldBytes {
     }
   }
 
-  /** Checks after so many milliseconds, in which most clients read what the system holds for them. */
+  /** Checks after so many milliseconds, or when checks may take time again. */
   checkSoon(milliseconds = SOON): void {
     const wait = Math.max(milliseconds, this.next - performance.now());
     this.due ??= setTimeout(() => this.check(), wait).unref();
@@ -62,7 +63,7 @@ export class HeldBytes {
     let isOneDone = false;
     for (const connection of this.connections()) {
       arriving += STRINGS * connection.arrivingBytes;
-      isOneDone ||= connection.isDone;
+      isOneDone ||= connection.state === 'done';
     }
     const isDue = ++this.seconds % 5 === 0 || isOneDone || arriving > this.limits.heldBytes / 4;
     if (isDue && performance.now() >= this.next) {
@@ -71,7 +72,7 @@ export class HeldBytes {
   }
 
   /**
-   * Closes the connections that Node is done with, if their clients have read all but a little. Resets those whose clients
+   * Closes the connections that are `done`, if their clients have read all but a little. Resets those whose clients
    * have received nothing for {@link HttpLimits.socketTimeout}. If too many bytes are
    * held, resets further ones: first of the network with the most bytes, those without progress since the last check, and
    * of these the largest.
@@ -103,7 +104,7 @@ export class HeldBytes {
         connection.reset();
         continue;
       }
-      if (connection.isDone && unread <= this.limits.unreadBytesAtClose) {
+      if (connection.state === 'done' && unread <= this.limits.unreadBytesAtClose) {
         connection.close();
         continue;
       }

@@ -24,9 +24,12 @@ export function createLogger(
   return pino({ level, base: undefined, timestamp, formatters, serializers }, stream);
 }
 
-/** What waits to be written, if this process has a log. The last act of a process. */
-export const flushStandardOutput = () =>
-  new Promise<unknown>((resolve) => (standardOutput?.flush ?? setImmediate)(resolve));
+/** Writes what waits, if this process has a log: the last act of a process. */
+export async function flushStandardOutput(): Promise<void> {
+  await new Promise<unknown>((resolve) =>
+    standardOutput === undefined ? resolve(undefined) : standardOutput.flush(resolve),
+  );
+}
 
 /** How many values the log has of an error or another object at most, and how deep. */
 const [VALUES, LEVELS] = [1_000, 8];

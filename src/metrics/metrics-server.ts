@@ -24,7 +24,6 @@ import { Metrics } from './metrics.js';
 @Injectable()
 export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutdown {
   private readonly adapter: HttpAdapter;
-  private readonly server: Server;
   /** Scrapes that come while one runs share its result. */
   private scrape?: Promise<Buffer>;
 
@@ -45,14 +44,13 @@ export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutd
     }).set({ version: VERSION, commit: environment.COMMIT ?? 'unknown', node: process.version }, 1);
     const limits = { ...httpLimits, connections: 100, requestsPerConnection: 4 };
     const adapter = new HttpAdapter(limits, new Gate(limits), logger);
-    this.adapter = adapter;
     adapter.initHttpServer();
     adapter.get('/metrics', (_request: unknown, response: Response) => this.send(response));
     adapter.setNotFoundHandler();
     adapter.setErrorHandler((error: unknown, request: unknown, response: unknown, _next: unknown) =>
       errors.catch(error, new ExecutionContextHost([request, response])),
     );
-    this.server = adapter.getHttpServer();
+    this.adapter = adapter;
   }
 
   async onApplicationBootstrap(): Promise<void> {
@@ -68,6 +66,10 @@ export class MetricsServer implements OnApplicationBootstrap, OnApplicationShutd
   onApplicationShutdown(): void {
     void this.adapter.close();
     this.server.closeAllConnections();
+  }
+
+  private get server(): Server {
+    return this.adapter.getHttpServer();
   }
 
   get port(): number {

@@ -121,7 +121,7 @@ it('every five seconds, those are looked for who receive nothing, and each secon
   expect(resetAndDestroy).toHaveBeenCalledTimes(2);
   // Or if Node is done with one, whose client may have read by now.
   socket.bytesRead = 0;
-  connection.isDone = true;
+  connection.state = 'done';
   watch();
   expect(resetAndDestroy).toHaveBeenCalledTimes(3);
 });

@@ -2,11 +2,12 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises';
 import fc from 'fast-check';
-import { request } from './raw-http.js';
+import { exchange, request } from './raw-http.js';
 
 /**
  * What a client does on one connection. `send`: bytes, in which `{id}` stands for the id of each request; those of several
- * in a row share a packet. `apart`: what follows is another packet.
+ * in a row share a packet. `apart`: what follows is another packet. `late`: it reads nothing until it has sent all, and
+ * others that came later have had their responses.
  */
 type Piece =
   | {
@@ -15,6 +16,7 @@ type Piece =
       isOpen: boolean;
     }
   | 'apart'
+  | 'late'
   | 'half-close'
   | 'reset';
 
@@ -36,6 +38,9 @@ function pieces(target: string, key: string): fc.Arbitrary<Piece> {
       of('GET /v1/pets?limit=2', [auth]),
       of('GET /v1/pets'),
       of('GET /no'),
+      // More than a closed connection may leave to the system.
+      of('GET /openapi.json'),
+      of('GET /openapi.json', ['Connection: close']),
       of('POST /v1/pets', [auth, json], rex),
       of('POST /v1/pets', [json], rex),
       of('POST /v1/pets', [auth, json, 'Expect: 100-continue'], rex),
@@ -75,6 +80,7 @@ function pieces(target: string, key: string): fc.Arbitrary<Piece> {
     { arbitrary: many, weight: 4 },
     { arbitrary: broken, weight: 3 },
     { arbitrary: fc.constant<Piece>('apart'), weight: 4 },
+    { arbitrary: fc.constant<Piece>('late'), weight: 1 },
     { arbitrary: fc.constant<Piece>('half-close'), weight: 1 },
     { arbitrary: fc.constant<Piece>('reset'), weight: 1 },
   );
@@ -148,8 +154,17 @@ async function converseOn(port: number, all: Piece[], patience: number): Promise
       socket.end();
       break;
     }
+    if (piece === 'late') {
+      socket.pause();
+    }
     await turn();
     await turn();
+  }
+  if (all.includes('late') && !hasLeft) {
+    for (let i = 0; i < 3; i += 1) {
+      await exchange(port, request('GET /no'));
+    }
+    socket.resume();
   }
   const end = await Promise.race([ended, closed, wait(patience, 'open', { ref: false })]);
   const received = chunks.join('');
