@@ -141,7 +141,7 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
     await client.end();
   });
 
-  it('are refused at the start if a standby has another database, or one of another cluster, or may not say what it receives', async () => {
+  it('are refused at the start if a standby has another database or schema, or one of another cluster, or may not say what it receives', async () => {
     // Of a standby that does not respond in time, nothing is known, and the service starts.
     const time = jest.replaceProperty(DATABASE_LIMITS, 'standby', 20_000 as 250);
     await ask(
@@ -152,6 +152,9 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
       `create function public.pg_control_system(out system_identifier bigint) language sql as 'select 1::bigint'`,
       `create role stranger login superuser password 'reader'`,
       'alter role stranger set search_path = public, pg_catalog',
+      // Its sessions see no pets, as those on the pets of another schema.
+      `create role elsewhere login superuser password 'reader'`,
+      'alter role elsewhere set search_path = pg_catalog',
     );
     const { url: primary } = cluster.primary;
     await ask(primary.replace(/postgres$/, 'template1'), 'create database copy template postgres');
@@ -168,6 +171,7 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
       [other, 'another database'],
       [copy, 'another database'],
       [standbys, 'is not a standby of the server of DATABASE_URL', as('stranger', primary)],
+      [as('elsewhere', standbys), 'another database'],
       [as('reader', standbys), 'grant pg_read_all_stats to reader;'],
       // It has the rights of the other role only after `set role`.
       [as('member', standbys), 'grant pg_read_all_stats to member;'],

@@ -76,6 +76,23 @@ describe('the gate that the calls of a client share', () => {
     expect(Math.max(...gaps)).toBeLessThan(5_000);
   });
 
+  it('lets a call pass before one that came later, though it was refused after that had come', async () => {
+    const responses: ((response: Response) => void)[] = [];
+    respond = () => new Promise((resolve) => responses.push(resolve));
+    open();
+    const results = [send(0), send(1)];
+    await clock.tickAsync(1);
+    responses[0]!(refuse(60));
+    await clock.tickAsync(1);
+    results.push(send(2));
+    await clock.tickAsync(1);
+    responses[1]!(refuse(60));
+    respond = () => new Response('[]', { headers: headersOf(QUOTA, 60) });
+    await clock.tickAsync(600_000);
+    expect((await Promise.all(results)).map(({ status }) => status)).toEqual([200, 200, 200]);
+    expect(sent.map(([call]) => call)).toEqual([0, 1, 0, 1, 2]);
+  });
+
   it.each([
     ['for ever, after 3 minutes', 60, 120_000, 180_000, 25],
     ['until in an hour, at once', 3_600, 0, 1_000, 20],
