@@ -22,8 +22,8 @@ export interface Readers {
 
 /**
  * The open connections. If there are too many, or they have too many requests without a complete response, the one that has
- * been idle for the longest time is closed: first of those without a request. No handler works for it, or its body does not
- * arrive.
+ * been idle for the longest time is closed: first of those that have no request yet, or are done. No handler works for it, or
+ * its body does not arrive.
  *
  * A packet of 64 KiB may have 1,600 requests, which Node parses in 3 ms and keeps until the connection ends. So after a
  * flood, the connections of its network are read in turns, and new ones after them.
@@ -31,7 +31,8 @@ export interface Readers {
 export class Connections {
   /** In the order in which they were last used, by the second: to move one each time takes 1 % of a list's time. */
   private readonly bySocket = new Map<Socket, Connection>();
-  private readonly withoutRequest = new Set<Connection>();
+  /** Those that make room first: they have no request yet, or are done. */
+  private readonly expendable = new Set<Connection>();
   /** Requests without a complete response. */
   private pending = 0;
   /** Requests that are not handled, of open connections. */
@@ -62,9 +63,12 @@ export class Connections {
     const { remoteAddress = '' } = socket;
     const network = this.isProxy(remoteAddress) ? '' : networkOf(remoteAddress);
     const connection = new Connection(socket, network, this.limits);
-    connection.closeWhenRead(() => this.held.checkSoon());
+    connection.closeWhenRead(() => {
+      this.expendable.add(connection);
+      this.held.checkSoon();
+    });
     this.bySocket.set(socket, connection);
-    this.withoutRequest.add(connection);
+    this.expendable.add(connection);
     socket.once('close', () => this.errors.run('close', socket, () => this.forget(connection)));
     if (this.readers.mustWait(network)) {
       // Node begins to read in the next tick, whether the socket is paused now or not.
@@ -86,7 +90,7 @@ export class Connections {
     if (this.isClosing) {
       connection.stop();
     }
-    this.withoutRequest.delete(connection);
+    this.expendable.delete(connection);
     this.pending += 1;
     this.held.note(response.req.headBytes);
     response.on('close', () =>
@@ -125,7 +129,7 @@ export class Connections {
     const connection = this.bySocket.get(socket);
     if (connection !== undefined) {
       connection.state = 'upgraded';
-      this.withoutRequest.delete(connection);
+      this.expendable.delete(connection);
     }
     // The time of HTTP requests without data would close it while it is idle.
     socket.setTimeout(0);
@@ -195,9 +199,9 @@ export class Connections {
   }
 
   private idlest(requests: 0 | 1, now: number): Connection | undefined {
-    const [silent] = requests === 0 ? this.withoutRequest : [];
-    if (silent !== undefined) {
-      return silent;
+    const [expendable] = requests === 0 ? this.expendable : [];
+    if (expendable !== undefined) {
+      return expendable;
     }
     if (requests === 1 && now < this.noneIdleAt + this.limits.searchPause) {
       return undefined;
@@ -225,7 +229,7 @@ export class Connections {
     const { excess, socket, network } = connection;
     this.readers.left(socket, network);
     this.bySocket.delete(socket);
-    this.withoutRequest.delete(connection);
+    this.expendable.delete(connection);
     this.excess -= excess;
     connection.excess = 0;
     const responses = [...connection.responses];

@@ -50,6 +50,7 @@ class FakeResponse extends EventEmitter {
 /** What is used of a socket. */
 class FakeSocket extends EventEmitter {
   readonly bytesRead = 0;
+  bytesWritten = 0;
   writable = true;
   isRead = true;
   destroyed = false;
@@ -66,8 +67,9 @@ class FakeSocket extends EventEmitter {
 
   isPaused = () => !this.isRead;
 
-  pause(): void {
+  pause(): this {
     this.isRead = false;
+    return this;
   }
 
   resume(): void {
@@ -75,8 +77,13 @@ class FakeSocket extends EventEmitter {
     this.emit('resume');
   }
 
-  end(): void {
+  end(): this {
     this.writable = false;
+    return this;
+  }
+
+  resetAndDestroy(): void {
+    this.destroy();
   }
 
   destroySoon(): void {
@@ -233,6 +240,27 @@ it('what clients hold is looked at each second, however many they are, until the
   connections.stopWatching();
   jest.advanceTimersByTime(3_000);
   expect(watch).toHaveBeenCalledTimes(3);
+});
+
+it('a connection that Node is done with makes room before one that may have another request', () => {
+  jest.useFakeTimers();
+  const connections = new Connections(limits, new ListenerErrors(), new Gate(limits), () => false);
+  started.push(connections);
+  const sockets = Array.from({ length: limits.connections }, () => new FakeSocket());
+  for (const socket of sockets) {
+    connections.accept(socket as unknown as Socket);
+    const response = new FakeResponse(socket);
+    const connection = connections.get(socket as unknown as Socket)!;
+    connections.noteRequest(response as unknown as Response, connection);
+    response.emit('close');
+  }
+  const last = sockets.at(-1)!;
+  last.bytesWritten = 10_000;
+  last.destroy();
+  expect(last.destroyed).toBe(false);
+  connections.accept(new FakeSocket() as unknown as Socket);
+  expect(sockets.filter(({ destroyed }) => destroyed)).toEqual([last]);
+  jest.useRealTimers();
 });
 
 describe('a flood: requests after the last one of a connection', () => {
