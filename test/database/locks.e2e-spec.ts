@@ -138,7 +138,7 @@ describe.each([10, 2])('with %d sessions', (size) => {
         await until('three attempts have waited', async () => {
           const rows = await service.query(
             `select query_start::text as attempt from pg_locks join pg_stat_activity using (pid)
-              where not granted and mode = 'ShareRowExclusiveLock'`,
+              where not granted and mode = 'ShareRowExclusiveLock' and datname = current_database()`,
           );
           rows.forEach(({ attempt }) => attempts.add(attempt));
           return attempts.size > 3;

@@ -281,11 +281,14 @@ it('an index that is being built concurrently is no difference; one whose build 
     const sql = 'create index concurrently pets_status_id_idx on pets (status, id)';
     const building = query(url, sql).catch(({ code }) => code);
     await until('it waits', async () => {
-      const waiting = `select from pg_stat_activity where query = $$${sql}$$ and wait_event_type = 'Lock'`;
+      const waiting = `select from pg_stat_activity
+        where query = $$${sql}$$ and wait_event_type = 'Lock' and datname = current_database()`;
       return (await query(url, waiting)).length === 1;
     });
     expect(await differences(dataSource)).toEqual([]);
-    await query(url, `select pg_cancel_backend(pid) from pg_stat_progress_create_index`);
+    // The databases of other tests are on the same server.
+    const cancel = `select pg_cancel_backend(pid) from pg_stat_progress_create_index where datname = current_database()`;
+    await query(url, cancel);
     expect(await building).toBe('57014');
     await other.query('rollback');
     await other.end();

@@ -27,6 +27,10 @@ const COMMANDS = Array.from(
 const PASSWORD = 'sekrit';
 const AWAY = `postgres://u:${PASSWORD}@127.0.0.1:1/x`;
 
+/** The databases of other tests, on the same server, have a table with the same OID. */
+const WAITING_FOR_PETS = `select from pg_locks where not granted and relation = 'pets'::regclass
+  and database = (select oid from pg_database where datname = current_database())`;
+
 const nameOf = (url: string) => new URL(url).pathname.slice(1);
 
 function expectRefusal({ code, stdout, stderr }: Outcome, why: RegExp): void {
@@ -281,8 +285,7 @@ describe('animal-store check', () => {
     // The check waits for this one too, which waits for the other one itself.
     const waiting = query(url, 'begin', 'lock table pets in access exclusive mode');
     await until('it waits', async () => {
-      const locks = `select from pg_locks where not granted and relation = 'pets'::regclass`;
-      return (await query(url, locks)).length === 1;
+      return (await query(url, WAITING_FOR_PETS)).length === 1;
     });
     const { code, stdout } = await runHere('check', { DATABASE_URL: url });
     await locker.end();
@@ -555,8 +558,7 @@ it('animal-store seed says so if the connection is lost', async () => {
   await locker.connect();
   await locker.query('begin; lock table pets');
   const seeding = runHere('seed 1', { DATABASE_URL: wire.url });
-  const waiting = `select from pg_locks where not granted and relation = 'pets'::regclass`;
-  await until('it waits', async () => (await locker.query(waiting)).rowCount === 1);
+  await until('it waits', async () => (await locker.query(WAITING_FOR_PETS)).rowCount === 1);
   wire.cut();
   const stderr = expect.stringMatching(/\nThe connection to the database was lost: .+\n$/);
   expect(await seeding).toEqual({ code: 1, stdout: '', stderr });
