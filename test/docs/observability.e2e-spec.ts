@@ -96,8 +96,11 @@ describe('the dashboard and the alerts', () => {
     const { groups } = parse(read(ALERTS));
     expect(groups.map(({ interval }: any) => interval)).toEqual(['15s']);
     // Each links to what to do.
-    const headings = read('docs/operations.md').matchAll(/^#### (\w+)$/gm);
-    const anchors = Array.from(headings, ([, name]) => `docs/operations.md#${name!.toLowerCase()}`);
+    const entries = read('docs/operations.md').matchAll(/^- <a id="(\w+)"><\/a>\*\*(\w+)\*\*:/gm);
+    const anchors = Array.from(entries, ([, id, name]) => {
+      expect(id).toBe(name!.toLowerCase());
+      return `docs/operations.md#${id}`;
+    });
     const links = groups[0].rules.map(({ annotations }: any) => annotations.runbook_url);
     expect(anchors).toEqual(expect.arrayContaining(links));
     const args = ['test', 'rules', file];
