@@ -6,11 +6,12 @@
 -- If a table is locked, only the query of sizes fails.
 set lock_timeout = '1s';
 
--- Sessions, with the longest transaction first. The service's application_name is animal-store. A transaction that
+-- Sessions, with the longest transaction first. The application_name of the service and of its commands is animal-store:
+-- usename tells one from the other, and client_addr and client_port tell processes. ssl: encrypted. A transaction that
 -- lasts for minutes delays vacuum and migrations.
-select pid, usename, application_name, state, wait_event_type, wait_event,
+select pid, usename, application_name, client_addr, client_port, ssl, state, wait_event_type, wait_event,
        now() - xact_start as transaction, left(query, 60) as query
-  from pg_stat_activity
+  from pg_stat_activity left join pg_stat_ssl using (pid)
  where datname = current_database()
  order by xact_start nulls last;
 

@@ -178,7 +178,7 @@ const FIGURES: Record<string, string[]> = {
   ],
   'docs/scaling.md': [`does not respond within ${times.standby} ms.`],
   'docs/dba.md': [
-    `one use keeps for over ${seconds(times.use)} s.`,
+    `takes over ${seconds(times.use)} s.`,
     `\`lock_timeout = '${seconds(times.command)}s'\``,
   ],
   '.env.example': [`Default: ${seconds(limits.keepAliveTimeout)}.`],
