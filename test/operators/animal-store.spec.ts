@@ -98,11 +98,12 @@ describe('the program says in one clear message why it does not start', () => {
   const start = (url: string, variables = {}) =>
     requireMigrated(url, readEnvironment({ DATABASE_URL: url, ...variables }));
 
-  it('with an .env that has an invalid variable, unless the environment has it too', async () => {
+  it('with an .env that has an invalid variable, unless the environment has it too, also if it is empty there', async () => {
     const file = join(project.folder, '.env');
     // A byte order mark is no part of the first name.
-    await writeFile(file, '\uFEFFDATABASE_POOL_SIZE=1\nLOG_LEVEL=loud');
-    const outcome = await project.run('migrate', ['show'], { DATABASE_URL, LOG_LEVEL: 'info' });
+    await writeFile(file, '\uFEFFDATABASE_POOL_SIZE=1\nLOG_LEVEL=loud\nDOCS=none');
+    const variables = { DATABASE_URL, LOG_LEVEL: 'info', DOCS: '' };
+    const outcome = await project.run('migrate', ['show'], variables);
     expectRefusal(outcome, /^DATABASE_POOL_SIZE .*\n$/);
     await rm(file);
   });
