@@ -68,7 +68,7 @@ it('a start in a folder whose path a shell would interpret says so', async () =>
   expect([code, stderr]).toEqual([1, expect.stringMatching(/the path of .+ Move the project/)]);
 });
 
-it('a start says whose the data are if it may not write there, or which version made them', async () => {
+it('a start says whose the data are if it may not write there, or which version made them, whatever an earlier start logged', async () => {
   const secret = await showInCopy('closed', async (folder) => {
     await mkdir(join(folder, '.data'));
     await chmod(join(folder, '.data'), 0o555);
@@ -82,6 +82,8 @@ it('a start says whose the data are if it may not write there, or which version 
     await chmod(data, 0o700);
     await writeFile(join(data, 'PG_VERSION'), '14\n');
     await writeFile(join(data, 'postgresql.conf'), '');
+    const earlier = 'FATAL:  lock file "postmaster.pid" already exists\n';
+    await writeFile(`${data}.log`, earlier);
   });
   const made =
     /incompatible with server: .+ by PostgreSQL version 14.+ To keep the data, use the version that made them\./;
