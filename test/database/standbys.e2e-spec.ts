@@ -11,6 +11,7 @@ import { runMigrations } from '../../src/schema/migrations.js';
 import { PRIMARY_POSITION, Standbys } from '../../src/standbys/standbys.js';
 import { expectError } from '../support/answers.js';
 import { ask } from '../support/ask.js';
+import { runHere } from '../support/command.js';
 import { describeWith } from '../support/describe-with.js';
 import { FULL_LENGTH } from '../support/full-length.js';
 import { createGrantedRole, roleOf } from '../support/granted-role.js';
@@ -139,6 +140,31 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
       expect(rows).toEqual([{ isCovered: true }]);
     }
     await client.end();
+  });
+
+  it('have standbys of which check tells one by one, and warns also if only one of them is not in use', async () => {
+    // Of a standby that does not respond in time, check would say that instead.
+    const time = jest.replaceProperty(DATABASE_LIMITS, 'standby', 20_000 as 250);
+    /** What check says of the standbys at these ports, once those in use are. */
+    const report = (ports: number[], message: RegExp) => {
+      const variables = {
+        DATABASE_URL: cluster.primary.url,
+        DATABASE_READ_URL: cluster.at(...ports),
+      };
+      const read = async () =>
+        JSON.parse((await runHere('check --json', variables)).stdout).checks.at(-1);
+      return until('check says so', read, { holds: (last) => message.test(last.message) });
+    };
+    const [one, other] = cluster.standbys.map(({ port }) => port) as [number, number];
+    const both = await report([one, other], RegExp(`:${one}: in use; .+:${other}: in use$`));
+    expect(both).toEqual({ name: 'standbys', isOk: true, message: expect.any(String) });
+    for (const [ports, message] of [
+      [[one, 1], RegExp(`:${one}: in use; .+:1: .*REFUSED`)],
+      [[1, one], RegExp(`:1: .*REFUSED.*; .+:${one}: in use$`)],
+    ] as const) {
+      expect(await report([...ports], message)).toMatchObject({ isOk: true, isWarning: true });
+    }
+    time.restore();
   });
 
   it('are refused at the start if a standby has another database or schema, or one of another cluster, or may not say what it receives', async () => {
