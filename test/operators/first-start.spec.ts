@@ -23,7 +23,7 @@ import { until } from '../support/until.js';
 const account = ordinaryAccount() ?? {};
 const project = Project.ofTests(account);
 
-it('a first start of an ordinary account, interrupted or killed while it creates the database, leaves nothing incomplete to the next one', async () => {
+it('a first start of an ordinary account, interrupted or killed while it creates the database, leaves nothing incomplete to the next one, whose key and password no other account can read', async () => {
   const data = join(project.folder, '.data');
   const find = [data, '-name', 'PG_VERSION'];
   /** Starts it. @returns it and its initdb, which works. */
@@ -52,6 +52,12 @@ it('a first start of an ordinary account, interrupted or killed while it creates
   const folders = [data, join(data, 'postgres')].map((path) => stat(path));
   const [uid, ...others] = (await Promise.all(folders)).map((folder) => folder.uid);
   expect(others).toEqual([uid]);
+  // What only this account may read: the key, the password, and the log, which may show either.
+  const entries = await readdir(data, { withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile()).map(({ name }) => name);
+  const modes = files.map(async (name) => [name, (await stat(join(data, name))).mode & 0o777]);
+  const kept = ['api-key', 'postgres-password', 'postgres.log'].map((name) => [name, 0o600]);
+  expect((await Promise.all(modes)).toSorted()).toEqual(kept);
 });
 
 async function showInCopy(name: string, prepare = async (_folder: string) => {}) {
