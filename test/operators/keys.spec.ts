@@ -165,10 +165,12 @@ describe('the key command, whose role has the rights of docs/grants.sql for anim
   });
 
   it.each<[string, Record<string, string>]>([
-    ['is public', { NODE_ENV: 'production' }],
+    ['is public', { NODE_ENV: 'production', HOST: '127.0.0.1' }],
     ['is public', { HOST: '127.0.0.1', PUBLISHED_HOST: '192.168.1.127' }],
     ['is public', { HOST: '127.0.0.1.example' }],
     ['is valid', { HOST: '0.0.0.0', PUBLISHED_HOST: '[::1]' }],
+    ['is valid', { NODE_ENV: 'development', HOST: 'localhost' }],
+    ['is valid', {}],
   ])('says that the key of .env.example %s with %j', async (what, variables) => {
     const LOCAL_API_KEY = parseEnv(read('.env.example'))['LOCAL_API_KEY']!;
     const { code, stderr } = await keys('admit --name x', { ...variables, LOCAL_API_KEY });
