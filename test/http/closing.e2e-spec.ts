@@ -26,10 +26,14 @@ const create = (key: string) =>
     '{"name":"Rex","categoryId":1}',
   );
 
-/** Whether the system holds bytes that a client has not read, also of a connection that the process has closed. */
-const isUnread = (port: number): boolean => {
+/**
+ * Whether the system holds bytes that a client has not read, also of a connection that the process has closed.
+ *
+ * @param state the connection's, as Linux writes it: 04 if the service has ended its side alone.
+ */
+const isUnread = (port: number, state = '..'): boolean => {
   const local = port.toString(16).padStart(4, '0').toUpperCase();
-  return new RegExp(`: [0-9A-F]+:${local} [0-9A-F:]+ .. (?!0{8})`).test(
+  return new RegExp(`: [0-9A-F]+:${local} [0-9A-F:]+ ${state} (?!0{8})`).test(
     readFileSync('/proc/self/net/tcp', 'utf8'),
   );
 };
@@ -76,11 +80,13 @@ describe('where a client that takes nothing has two seconds', () => {
     ['has ended its own side', (client) => client.end(BUNDLE)],
     ['sends garbage after its request', (client) => client.write(`${BUNDLE}garbage\r\n\r\n`)],
     ['keeps its connection, and then ends its own side', (client) => client.write(BUNDLE)],
+    ['asks for its end, and then ends its own side', (client) => client.write(closing)],
   ])('the system holds nothing for one that %s, when it is cut off', async (what, act) => {
     const client = connect({ port: service.port, host: '127.0.0.1', allowHalfOpen: true }).pause();
     client.on('error', () => {});
     act(client);
-    await until('it does not read', () => isUnread(service.port));
+    const state = what.startsWith('asks') ? '04' : undefined;
+    await until('it does not read', () => isUnread(service.port, state));
     if (what.endsWith('and then ends its own side')) {
       client.end();
     }
