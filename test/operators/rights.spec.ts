@@ -1,6 +1,6 @@
 import { administerKeys } from '../../src/auth/api-keys.js';
 import { readEnvironment } from '../../src/config/environment.js';
-import { requireMigrated, runMigrations } from '../../src/schema/migrations.js';
+import { requireMigrated } from '../../src/schema/migrations.js';
 import { LOCK_RIGHT, NEEDED_RIGHTS, OTHER_RIGHTS } from '../../src/schema/schema-state.js';
 import { expectError } from '../support/answers.js';
 import { query } from '../support/ask.js';
@@ -37,6 +37,7 @@ const ready = async () => {
   const { status, body } = await service.anonymous.get('/health/ready');
   return [status, body.message];
 };
+const ALL_APPLIED = expect.stringMatching(/^ok {4}migrations: all applied/);
 /** The exit code of `check`, and its line about something. */
 const check = async (about = 'rights') => {
   const { code, stdout } = await runHere('check', { DATABASE_URL });
@@ -88,16 +89,18 @@ describe('a role with the rights of docs/grants.sql', () => {
   });
 
   // Before the next test, after which CreateOrders is the last one.
-  it('is ready while all migrations are reverted that came after those of the tables', async () => {
+  it('is ready while all migrations are reverted that came after those of the tables, which a start may apply', async () => {
     await revertToOrders(owner);
     expect(await ready()).toEqual(READY);
     await create().set('Idempotency-Key', 'reverted').expect(201);
     expect(await check('migrations')).toEqual([0, expect.stringMatching(/^warn/)]);
-    await runMigrations(owner);
+    // As with the embedded PostgreSQL.
+    await requireMigrated(owner, readEnvironment({}));
+    expect(await check('migrations')).toEqual([0, ALL_APPLIED]);
     expect(await ready()).toEqual(READY);
   });
 
-  it('is ready while a migration is reverted that no pet needs, may start, and warns', async () => {
+  it('is ready while a migration is reverted that no pet needs, may start, and warns; with MIGRATE_ON_START, a start applies it', async () => {
     await revertOrders(owner);
     expect(await ready()).toEqual(READY);
     const warning = /"level":"warn".*Migrations are pending that no pet needs: CreateOrders/;
@@ -106,8 +109,10 @@ describe('a role with the rights of docs/grants.sql', () => {
     await expect(requireMigrated(DATABASE_URL, environment)).resolves.toBeUndefined();
     const checked = [0, expect.stringMatching(/^warn {2}migrations: .*CreateOrders/)];
     expect(await check('migrations')).toEqual(checked);
-    await runMigrations(owner);
+    const migrating = readEnvironment({ DATABASE_URL: owner, MIGRATE_ON_START: 'true' });
+    await requireMigrated(owner, migrating);
     await asOwner(grantsTo(role), `insert into orders (pet_id) values (1)`);
+    expect(await check('migrations')).toEqual([0, ALL_APPLIED]);
   });
 });
 
