@@ -104,6 +104,15 @@ describe.each([10, 2])('with %d sessions', (size) => {
   itWithTen(
     'a migration gives up while an open transaction has read the pets, names who holds the lock, changes nothing, and fails no request',
     async () => {
+      // A rollback does not take back the numbers of a sequence.
+      await service.query('create sequence attempts');
+      await service.query(
+        `create function attempted() returns event_trigger language plpgsql as
+           $$ begin perform nextval('attempts'); end $$`,
+      );
+      await service.query(
+        `create event trigger counted on ddl_command_start when tag in ('DROP TABLE') execute function attempted()`,
+      );
       const before = await catalog(service.databaseUrl);
       await locker.query('begin; select from pets');
       const { rows } = await locker.query('select pg_backend_pid() as pid');
@@ -124,6 +133,9 @@ describe.each([10, 2])('with %d sessions', (size) => {
           'Wait until these sessions end, or end them with pg_terminate_backend(pid). Then run the command again.',
       );
       expect(await catalog(service.databaseUrl)).toEqual(before);
+      const attempts = await service.query('select last_value::int as count from attempts');
+      expect(attempts).toEqual([{ count: 15 }]);
+      await service.query('drop event trigger counted');
     },
   );
 
