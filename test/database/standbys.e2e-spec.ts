@@ -269,7 +269,11 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
         await begin();
         try {
           const id = await create(one);
+          const before = [await reads('standby'), await reads('primary')] as const;
           await expectListed(other, id);
+          // One that a standby did not serve is none of its reads.
+          const after = [await reads('standby'), await reads('primary')];
+          expect(after).toEqual([before[0], before[1] + 3]);
           await cluster.inUse(0);
           expect(await readiness(other)).toMatchObject({ status: 'ready', reads: 'primary' });
           expect((await metrics(other)).get(sample)).toBe(0);
