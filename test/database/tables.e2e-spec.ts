@@ -187,6 +187,9 @@ const ADDITIONS = [
   'alter table pets add constraint named_not_null check (name is not null) not valid',
   `create function noted() returns trigger language plpgsql as $$ begin return new; end $$;
    create trigger audit before insert on pets for each row execute function noted()`,
+  // Whoever disabled these has no use for them.
+  `create trigger off before insert on pets for each row execute function noted(); alter table pets disable trigger off;
+   create rule off as on insert to pets do also notify pets; alter table pets disable rule off`,
   'alter table pets add upper_name text generated always as (upper(name)) stored',
   'create unique index on pets (name) where category_id = 7',
   'alter table pets add exclude (name with =) where (category_id = 8)',
