@@ -432,16 +432,21 @@ describe.each(PROXIES)('servers that close connections without a response, behin
     let port: number;
     let proxy: Proxy;
     let isSilent: boolean;
+    let hangs: boolean;
     const requests: string[] = [];
     const stop = () => server.close().closeAllConnections();
     beforeEach(async () => {
       isSilent = false;
+      hangs = false;
       requests.length = 0;
       server = createServer(({ url, method, socket }, response) => {
         if (url !== '/health/ready') {
           requests.push(method!);
           if (isSilent) {
             socket.destroy();
+          }
+          if (hangs) {
+            return;
           }
         }
         response.end();
@@ -474,6 +479,16 @@ describe.each(PROXIES)('servers that close connections without a response, behin
       expect(requests.length === 1).toBe(isSentOnce);
       // In an outage, clients send again too.
       expect(requests.length).toBeLessThanOrEqual(3);
+    });
+
+    it("a request to which no process responds in time gets the service's error", async () => {
+      hangs = true;
+      await proxy.stop();
+      const soon = (text: string) =>
+        text.replace(/(timeout server|proxy_read_timeout) \d+s/, '$1 1s');
+      proxy = await Proxy.start(name, [port, port], false, {}, soon);
+      await expectUnavailable();
+      expect(requests).toContain('GET');
     });
 
     it("a POST is sent to the other one if the first accepts no connection, and gets the service's error if none does", async () => {

@@ -2,15 +2,12 @@ import assert from 'node:assert';
 import { spawnSync } from 'node:child_process';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { PROJECT_ROOT } from '../../src/config/project-root.js';
 import { freePort } from '../../scripts/free-port.mjs';
 import { read } from './documents.js';
 import { PATH, Program } from './program.js';
 import { RawConnection } from './raw-http.js';
 import { temporaryFolder } from './temporary-folder.js';
 import { until } from './until.js';
-
-const HAPROXY = join(PROJECT_ROOT, 'deploy/haproxy.cfg');
 
 export const PROXIES = ['haproxy', 'nginx'] as const;
 
@@ -21,6 +18,8 @@ function expectValid(name: ProxyName, args: string[], env: Record<string, string
   assert.equal(check.status, 0, check.stderr);
   assert.doesNotMatch(check.stderr, /warn|alert/i);
 }
+
+type Edit = (text: string) => string;
 
 /** A proxy with its configuration of `deploy/`, before two processes of this machine. */
 export class Proxy {
@@ -42,17 +41,18 @@ export class Proxy {
 
   /**
    * @param ports those of the two processes. @param cors whether pages may read its own errors. @param variables further ones
-   *   of its environment.
+   *   of its environment. @param edit what else to change in its configuration.
    */
   static async start(
     name: ProxyName,
     ports: [number, number],
     cors = false,
     variables: Record<string, string> = {},
+    edit: Edit = (text) => text,
   ): Promise<Proxy> {
     const folder = await temporaryFolder();
     const port = await freePort();
-    const { args, env: own } = await { haproxy, nginx }[name](folder, port, ports, cors);
+    const { args, env: own } = await { haproxy, nginx }[name](folder, port, ports, cors, edit);
     const env = { ...own, ...variables };
     expectValid(name, [name === 'nginx' ? '-t' : '-c', ...args], env);
     const program = Program.start(name, args, { env: { PATH, ...env } });
@@ -76,11 +76,19 @@ export class Proxy {
   }
 }
 
-async function haproxy(folder: string, port: number, ports: [number, number], cors: boolean) {
+async function haproxy(
+  folder: string,
+  port: number,
+  ports: [number, number],
+  cors: boolean,
+  edit: Edit,
+) {
+  const file = join(folder, 'haproxy.cfg');
+  await writeFile(file, edit(read('deploy/haproxy.cfg')));
   const [LISTEN, PROCESS_1, PROCESS_2] = [port, ...ports].map((each) => `127.0.0.1:${each}`);
   const METRICS = `127.0.0.1:${await freePort()}`;
   return {
-    args: ['-f', HAPROXY, '-db', '-p', join(folder, 'pid')],
+    args: ['-f', file, '-db', '-p', join(folder, 'pid')],
     env: { LISTEN, PROCESS_1, PROCESS_2, METRICS, ...(cors && { CORS: '1' }) } as Record<
       string,
       string
@@ -88,8 +96,14 @@ async function haproxy(folder: string, port: number, ports: [number, number], co
   };
 }
 
-async function nginx(folder: string, port: number, ports: [number, number], cors: boolean) {
-  const site = read('deploy/nginx.conf')
+async function nginx(
+  folder: string,
+  port: number,
+  ports: [number, number],
+  cors: boolean,
+  edit: Edit,
+) {
+  const site = edit(read('deploy/nginx.conf'))
     .replace(/(?<=\$cors \{\s+default )""/, cors ? '"*"' : '""')
     .replaceAll('/var/log/nginx/', `${folder}/`)
     .replace('listen 8080;', `listen 127.0.0.1:${port};`)
