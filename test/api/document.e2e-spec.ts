@@ -32,6 +32,7 @@ function edgesOf(given: any): unknown[] {
     'a',
     'Sold',
     'a\0',
+    'a\n\r\u2028\u2029b',
     // All of Unicode's white space, and characters beside it that are none.
     '\t\n\v\f\r \u0085\u00a0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000',
     ...'\u180e\u200b\u2027\u202a\ufeff',
