@@ -51,7 +51,7 @@ export class Connection {
     const { socket } = this;
     const destroy = socket.destroy.bind(socket);
     socket.destroy = (error?: Error): Socket => {
-      if (error || this.closesAtOnce || !this.isUnread) {
+      if (error || socket.destroyed || this.closesAtOnce || !this.isUnread) {
         return destroy(error);
       }
       this.state = 'done';

@@ -69,7 +69,9 @@ export class Connections {
     });
     this.bySocket.set(socket, connection);
     this.expendable.add(connection);
-    socket.once('close', () => this.errors.run('close', socket, () => this.forget(connection)));
+    socket.once('close', () =>
+      this.errors.run('close', socket, () => emitClose(this.forget(connection))),
+    );
     if (this.readers.mustWait(network)) {
       // Node begins to read in the next tick, whether the socket is paused now or not.
       process.nextTick(() =>
@@ -124,13 +126,16 @@ export class Connections {
     }
   }
 
-  /** The socket belongs to another protocol from now on. */
+  /** The socket belongs to another protocol from now on, unless nothing is handled any more. */
   upgrade(socket: Socket): void {
     const connection = this.bySocket.get(socket);
-    if (connection !== undefined) {
-      connection.state = 'upgraded';
-      this.expendable.delete(connection);
+    if (connection?.state !== 'open') {
+      socket.destroy();
+      return;
     }
+    connection.state = 'upgraded';
+    connection.closesAtOnce = true;
+    this.expendable.delete(connection);
     // The time of HTTP requests without data would close it while it is idle.
     socket.setTimeout(0);
   }
@@ -222,10 +227,12 @@ export class Connections {
   /** At once: until its socket's `close`, further ones would be closed for its requests. */
   private close(connection: Connection): void {
     connection.close();
-    this.forget(connection);
+    const responses = this.forget(connection);
+    connection.socket.once('close', () => emitClose(responses));
   }
 
-  private forget(connection: Connection): void {
+  /** @returns the responses that are not complete. */
+  private forget(connection: Connection): Response[] {
     const { excess, socket, network } = connection;
     this.readers.left(socket, network);
     this.bySocket.delete(socket);
@@ -234,7 +241,10 @@ export class Connections {
     connection.excess = 0;
     const responses = [...connection.responses];
     responses.forEach((response) => this.remove(response, connection));
-    // Node emits no `close` for a response that waits for others of its connection. Its other listeners need it.
-    setImmediate(() => responses.forEach((one) => one.closed || one.emit('close')));
+    return responses;
   }
 }
+
+/** Node emits no `close` for a response that waits for others of its connection. Its other listeners need it. */
+const emitClose = (responses: Response[]) =>
+  setImmediate(() => responses.forEach((one) => one.closed || one.emit('close')));

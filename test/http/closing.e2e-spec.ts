@@ -241,6 +241,40 @@ it("a socket that was upgraded is another protocol's: it is not closed for other
   expect(service.listenerErrors()).toEqual({});
 });
 
+it('an Upgrade behind one request too many ends the connection, and is no other protocol', async () => {
+  const service = await startService();
+  const server: Server = service.get(HttpAdapterHost).httpAdapter.getHttpServer();
+  server.on('upgrade', (_request, socket: Socket) => void socket.on('error', () => {}));
+  const connection = await RawConnection.open(service.port);
+  connection.send(LIVE.repeat(21) + request('GET /echo', ['Upgrade: echo', 'Connection: Upgrade']));
+  await connection.rest();
+  await until('it is closed', async () => (await service.connections()) === 0);
+  await service.stop();
+});
+
+it('a connection that makes room closes its response once', async () => {
+  const service = await startService({}, undefined, { limits: { connections: 1 } });
+  const server: Server = service.get(HttpAdapterHost).httpAdapter.getHttpServer();
+  const closes: number[] = [];
+  server.on('request', (_request, response) => {
+    const came = closes.push(0);
+    response.on('close', () => (closes[came - 1]! += 1));
+  });
+  const waiting = await RawConnection.open(service.port);
+  waiting.send(create(service.key).slice(0, -1));
+  await until('it has come', () => closes.length === 1);
+  const other = await RawConnection.open(service.port);
+  other.send(LIVE);
+  await other.answer();
+  await waiting.rest();
+  await until('both are closed', () => !closes.includes(0));
+  // Node emits it when it has closed the socket.
+  await new Promise(setImmediate);
+  expect(closes).toEqual([1, 1]);
+  other.vanish();
+  await service.stop();
+});
+
 it.each([
   ['accepts a connection', 'connection', (gate: Gate) => jest.spyOn(gate, 'accepted')],
   ['notes a request', 'request', (gate: Gate) => jest.spyOn(gate, 'arrive')],
