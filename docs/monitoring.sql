@@ -7,7 +7,7 @@
 set lock_timeout = '1s';
 
 -- Sessions, with the longest transaction first. The application_name of the service and of its commands is animal-store:
--- usename tells one from the other, and client_addr and client_port tell processes. ssl: encrypted. A transaction that
+-- usename tells roles apart. On the machine client_addr, `ss -tnp` shows the process of client_port. A transaction that
 -- lasts for minutes delays vacuum and migrations.
 select pid, usename, application_name, client_addr, client_port, ssl, state, wait_event_type, wait_event,
        now() - xact_start as transaction, left(query, 60) as query

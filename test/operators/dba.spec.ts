@@ -624,17 +624,44 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
     );
   });
 
-  it('deletes a pet with its orders and its idempotency key', async () => {
-    const [script] = blocksOf('Delete a pet', 'sql');
+  it('changes a pet, deletes it with its orders and its idempotency key, and imports pets', async () => {
+    const section = stepsOf(guide, 'Change, delete or import pets').join('');
+    const [change, importOf] = [/`(update .+?;)`/, /`(\\copy .+?)`/].map(
+      (one) => one.exec(section)![1]!,
+    );
+    const [remove] = blocksOf('Change, delete or import pets', 'sql');
     await asSuperuser(
       `insert into pets (id, name, category_id) values (1000, 'Old', 1);
        insert into idempotency_keys (api_key_id, key, body_hash, pet_id) values (1, 'old', 'x', 1000)`,
     );
     await asSuperuser('insert into orders (pet_id) values (1000)');
-    await queryAs('animals_migrator', script!.replaceAll('= 1;', '= 1000;'));
-    expect(await asSuperuser('select name from pets')).toEqual([['Rex']]);
+    const names = () => asSuperuser('select name, status from pets order by id desc');
+    await queryAs('animals_migrator', change!.replace('= 1;', '= 1000;'));
+    expect((await names())[0]).toEqual(['Rex', 'sold']);
+    await queryAs('animals_migrator', remove!.replaceAll('= 1;', '= 1000;'));
+    expect(await names()).toEqual([['Rex', 'available']]);
     expect(await asSuperuser('select id from orders')).toEqual([]);
     expect(await asSuperuser(`select from idempotency_keys where key = 'old'`)).toEqual([]);
+    await writeFile(join(project.folder, 'pets.csv'), 'Imported,7,pending\n');
+    const psql = `psql -X -U animals_migrator -d animals -v ON_ERROR_STOP=1`;
+    await run(server, `${psql} <<'END'\n${importOf}\nvacuum analyze pets;\nEND`);
+    expect(await names()).toEqual([
+      ['Imported', 'pending'],
+      ['Rex', 'available'],
+    ]);
+    await asSuperuser(`delete from pets where name = 'Imported'`);
+  });
+
+  it('finds the key that leaked, as docs/operations.md says', async () => {
+    const text = read('docs/operations.md').replaceAll(/\s+/g, ' ');
+    const [, find] = /`(select id from api_keys where hash = .+?)`/.exec(text)!;
+    const { code, stdout, stderr } = await runHere('keys create --name leaked', {
+      DATABASE_URL: urlOf('animals_keys', PASSWORDS.animals_keys, server),
+    });
+    expect(code).toBe(0);
+    const [key] = /animalstore_\S+/.exec(stdout)!;
+    const [, id] = /^Key (\d+) for "leaked"/m.exec(stdout + stderr)!;
+    expect(await queryAs('animals_keys', find!.replace('KEY', key))).toEqual([[id]]);
   });
 
   it('has queries that run', () =>

@@ -136,13 +136,13 @@ describe('npm run start:dev', () => {
 
   it('starts the service again, without a drain, when what it reads at its start changes, also after it failed, and passes signals on', async () => {
     const service = `
+      process.on('SIGINT', () => process.exit(7));
       const { DRAIN_SECONDS } = process.env;
       const [env, page] = ['.env', 'docs/interface.md'].map((file) => {
         try { return fs.readFileSync(file, 'utf8') } catch { return '' }
       });
       console.log('begun', DRAIN_SECONDS, env, page.slice(0, 9), fs.readdirSync('public').length);
       if (env === 'FAIL') process.exit(1);
-      process.on('SIGINT', () => process.exit(7));
       setInterval(() => {}, 1_000);`;
     const script = [process.execPath, 'scripts/restart-on-change.mjs', '-e', service];
     const program = project.start('env', ['-u', 'DRAIN_SECONDS', ...script], {});
