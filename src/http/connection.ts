@@ -92,8 +92,11 @@ export class Connection {
     if (endsConnection(req)) {
       this.stop(response);
     }
-    this.parsed += this.discarded;
-    this.noteParsed(req.headBytes);
+    this.parsed += this.discarded + req.headBytes;
+    // Of a body, more may have been read than is known yet.
+    if (!hasBody(req)) {
+      this.noteParsed();
+    }
     this.latest = response;
     this.responses.push(response);
   }
@@ -139,6 +142,9 @@ export class Connection {
     if (!isLatest || response.req.complete) {
       this.parsed += bodyBytesOf(response);
       this.latest = isLatest ? undefined : this.latest;
+    }
+    if (this.responses.length === 0 && response.req.complete) {
+      this.noteParsed();
     }
     if (this.state === 'ended') {
       this.endAfterResponses();
@@ -188,11 +194,11 @@ export class Connection {
   }
 
   /** Spaces are not parts of {@link Request.headBytes}, nor extensions of chunks. So few bytes are not counted. */
-  private noteParsed(bytes: number): void {
-    this.parsed += bytes;
-    const { bytesRead } = this.socket;
-    if (bytesRead - this.parsed < 1024) {
-      this.parsed = bytesRead;
+  private noteParsed(): void {
+    const bodies = this.responses.reduce((sum, one) => sum + bodyBytesOf(one), 0);
+    const known = this.socket.bytesRead - bodies;
+    if (known - this.parsed < 1024) {
+      this.parsed = known;
     }
   }
 }
@@ -200,6 +206,9 @@ export class Connection {
 /** With the framing of chunks: two digits, and two line ends. */
 const bodyBytesOf = ({ req: { bodyBytes, chunks, headers } }: Response) =>
   bodyBytes + (headers['transfer-encoding'] === undefined ? 0 : 6 * chunks);
+
+const hasBody = ({ headers }: Request) =>
+  headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
 
 /**
  * Node's parser cannot go on after a request for another protocol, which `Connection` names (RFC 9110, section 7.8); RFC

@@ -31,6 +31,8 @@ export interface Readers {
 export class Connections {
   /** In the order in which they were last used, by the second: to move one each time takes 1 % of a list's time. */
   private readonly bySocket = new Map<Socket, Connection>();
+  /** Also those that are closed: Node parses the rest of a packet all the same. */
+  private readonly accepted = new WeakMap<Socket, Connection>();
   /** Those that make room first: they have no request yet, or are done. */
   private readonly expendable = new Set<Connection>();
   /** Requests without a complete response. */
@@ -68,6 +70,7 @@ export class Connections {
       this.held.checkSoon();
     });
     this.bySocket.set(socket, connection);
+    this.accepted.set(socket, connection);
     this.expendable.add(connection);
     socket.once('close', () =>
       this.errors.run('close', socket, () => emitClose(this.forget(connection))),
@@ -105,15 +108,18 @@ export class Connections {
     return socket.writable;
   }
 
-  /** A request has come after the last one of its connection, if that is still known. */
-  noteExcess(connection?: Connection): void {
+  /** A request has come after the last one of its connection, or after that was closed. */
+  noteExcess(socket: Socket): void {
+    const connection = this.accepted.get(socket);
     if (connection === undefined) {
       return;
     }
-    this.excess += 1;
     connection.noteExcess();
-    if (this.excess > this.limits.excess) {
-      this.close(connection);
+    if (this.bySocket.has(socket)) {
+      this.excess += 1;
+      if (this.excess > this.limits.excess) {
+        this.close(connection);
+      }
     }
     if (connection.excess === this.limits.excessPerConnection) {
       this.readers.flooded();
@@ -126,11 +132,14 @@ export class Connections {
     }
   }
 
-  /** The socket belongs to another protocol from now on, unless nothing is handled any more. */
+  /**
+   * The socket belongs to another protocol from now on. If nothing is handled any more, the connection ends, with the
+   * responses before: no part of Node sends them then.
+   */
   upgrade(socket: Socket): void {
     const connection = this.bySocket.get(socket);
-    if (connection?.state !== 'open') {
-      socket.destroy();
+    if (connection === undefined || connection.state !== 'open') {
+      connection?.close();
       return;
     }
     connection.state = 'upgraded';
@@ -235,10 +244,8 @@ export class Connections {
   private forget(connection: Connection): Response[] {
     const { excess, socket, network } = connection;
     this.readers.left(socket, network);
-    this.bySocket.delete(socket);
     this.expendable.delete(connection);
-    this.excess -= excess;
-    connection.excess = 0;
+    this.excess -= this.bySocket.delete(socket) ? excess : 0;
     const responses = [...connection.responses];
     responses.forEach((response) => this.remove(response, connection));
     return responses;

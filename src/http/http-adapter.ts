@@ -99,13 +99,13 @@ export class HttpAdapter extends ExpressAdapter {
     on('checkExpectation', ofRequest, (request, response) => this.take(request, response));
     on('clientError', second, (error, socket) => this.rejectInput(error, socket));
     on('connect', second, (request, socket) => this.rejectConnect(request, socket));
-    // Without a listener, as of a module's WebSockets, Node ignores Upgrade.
+    // Without a listener, as of a module's WebSockets, Node ignores Upgrade. This one comes before the module's.
+    let isUpgraded = false;
     httpServer.on('newListener', (event) => {
-      if (event === 'upgrade' && httpServer.listenerCount(event) === 0) {
+      if (event === 'upgrade' && !isUpgraded) {
+        isUpgraded = true;
         // Its second argument is no socket if the request has a body, from Node 26 on.
-        process.nextTick(on, event, ofRequest, ({ socket }: Request) =>
-          connections.upgrade(socket),
-        );
+        on(event, ofRequest, ({ socket }: Request) => connections.upgrade(socket));
       }
     });
   }
@@ -184,7 +184,7 @@ export class HttpAdapter extends ExpressAdapter {
   private take(request: Request, response: Response): void {
     const connection = this.connections.get(request.socket);
     if (connection?.state !== 'open') {
-      this.connections.noteExcess(connection);
+      this.connections.noteExcess(request.socket);
       discard(request);
       return;
     }

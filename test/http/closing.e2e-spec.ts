@@ -244,11 +244,31 @@ it("a socket that was upgraded is another protocol's: it is not closed for other
 it('an Upgrade behind one request too many ends the connection, and is no other protocol', async () => {
   const service = await startService();
   const server: Server = service.get(HttpAdapterHost).httpAdapter.getHttpServer();
-  server.on('upgrade', (_request, socket: Socket) => void socket.on('error', () => {}));
+  const states: boolean[] = [];
+  server.on('upgrade', (_request, socket: Socket) => states.push(socket.writable));
   const connection = await RawConnection.open(service.port);
   connection.send(LIVE.repeat(21) + request('GET /echo', ['Upgrade: echo', 'Connection: Upgrade']));
   await connection.rest();
   await until('it is closed', async () => (await service.connections()) === 0);
+  expect(states).toEqual([false]);
+  await service.stop();
+});
+
+it('a socket that its module destroys when it is upgraded is closed at once, whatever its client has read', async () => {
+  const service = await startService();
+  const server: Server = service.get(HttpAdapterHost).httpAdapter.getHttpServer();
+  const closed: boolean[] = [];
+  // Without a listener for its errors.
+  server.on('upgrade', (_request, socket: Socket) => {
+    socket.destroy();
+    closed.push(socket.destroyed);
+  });
+  const connection = await RawConnection.open(service.port);
+  connection.send(request('GET /openapi.json'));
+  expect((await connection.answer()).text.length).toBeGreaterThan(8 * 1024);
+  connection.send(request('GET /echo', ['Upgrade: echo', 'Connection: Upgrade']));
+  expect(await connection.rest()).toBe('');
+  expect(closed).toEqual([true]);
   await service.stop();
 });
 

@@ -288,7 +288,7 @@ describe('a flood: requests after the last one of a connection', () => {
     connections.noteRequest(response as unknown as Response, connection);
     connection.end(() => 'its last words');
     for (let i = 0; i < excess; i += 1) {
-      connections.noteExcess(connection);
+      connections.noteExcess(socket as unknown as Socket);
     }
     return { socket, response };
   };
@@ -309,6 +309,24 @@ describe('a flood: requests after the last one of a connection', () => {
     expect(areRead()).toEqual([false, true, true, true, false]);
     sockets[4]!.emit('close');
     expect(gate.mustWait('10.0.0.1')).toBe(false);
+  });
+
+  it('is one too if its connection was closed, because there are too many of all, or too many requests', async () => {
+    const others = ['10.0.0.3', '10.0.0.1'].map(open);
+    flood(2);
+    flood(2);
+    // The sixth of all closes its connection, of whose packet two more are parsed.
+    expect(flood(1).socket.destroyed).toBe(false);
+    const { socket } = flood(1);
+    expect(socket.destroyed).toBe(true);
+    expect(others.map(({ isRead }) => isRead)).toEqual([true, true]);
+    connections.noteExcess(socket as unknown as Socket);
+    connections.noteExcess(socket as unknown as Socket);
+    expect(others.map(({ isRead }) => isRead)).toEqual([true, false]);
+    socket.emit('close');
+    // None of a closed connection is counted.
+    expect(flood(0).socket.destroyed).toBe(false);
+    expect(flood(1).socket.destroyed).toBe(true);
   });
 
   it('is not read on, and ends at once after the responses before it', () => {
