@@ -11,13 +11,17 @@ import { ServingPool, type ServingPoolConfig } from './pool.js';
 /** The name of this service's sessions in `pg_stat_activity` and in PostgreSQL's log. */
 export const APPLICATION_NAME = 'animal-store';
 
+const KEEP_ALIVE = {
+  keepAlive: true,
+  keepAliveInitialDelayMillis: DATABASE_LIMITS.keepAlive,
+};
+
 const LASTING = {
   application_name: APPLICATION_NAME,
   min: DATABASE_LIMITS.idleSessions,
   // Otherwise idle connections to a hanging server would keep the process from ending.
   allowExitOnIdle: true,
-  keepAlive: true,
-  keepAliveInitialDelayMillis: DATABASE_LIMITS.keepAlive,
+  ...KEEP_ALIVE,
 };
 
 type Entities = DataSourceOptions['entities'];
@@ -66,6 +70,7 @@ export function administrativeDataSource(url: string, entities?: Entities): Data
     // whose process id differs, keeps its other settings.
     onConnect: (client) => client.query(OPEN_COMMAND, [client.processID, DATABASE_LIMITS.command]),
     max: DATABASE_LIMITS.commandSessions,
+    ...KEEP_ALIVE,
   };
   return dataSource(Pool, config, entities);
 }

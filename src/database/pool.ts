@@ -114,8 +114,8 @@ export class ServingPool extends Pool {
       return session;
     } catch (error) {
       this.leave(share);
-      // pg-pool adds its own error if the time is over.
-      const isNotOpened = [error, Object(error).cause].some((one) => one instanceof NoSessionError);
+      // Also pg-pool's own error, if the time is over.
+      const isNotOpened = !(error instanceof OperatorError) && !this.ending;
       if (isNotOpened && this.totalCount > 0) {
         this.stopOpening();
         return this.connectFor(share);
@@ -178,7 +178,8 @@ export class ServingPool extends Pool {
   /** Called if the server is read-only. Of several servers, the one that accepts writes replaces it. */
   leaveReadOnly(): void {
     if (this.config.target === 'read-write') {
-      this.checkIdle();
+      // The session that found it out is idle by then.
+      setImmediate(() => this.checkIdle());
     }
   }
 

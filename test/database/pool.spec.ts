@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { type AddressInfo, connect as connectSocket, createServer, Socket } from 'node:net';
 import { join } from 'node:path';
-import { Client, type Pool, type PoolClient } from 'pg';
+import { Client, Pool, type PoolClient } from 'pg';
 import { administerKeys } from '../../src/auth/api-keys.js';
 import { readEnvironment } from '../../src/config/environment.js';
 import { administer, connectToServe } from '../../src/database/connect.js';
@@ -70,6 +70,33 @@ describe('ServingPool', () => {
     await until('it is closed', () => socket.destroyed, { seconds: 30 });
     await pool.end();
     server.close();
+  });
+
+  it('with several servers, also leaves a read-only one with the session that found it out', async () => {
+    const target = 'read-write' as const;
+    const config = { ...connectingTo({ urls, timeout: 10_000, target }), idleTimeoutMillis: 0 };
+    const pool = new ServingPool({ ...config, max: 2 });
+    const session = await pool.connect();
+    await session.query('set default_transaction_read_only = on');
+    const ended = once(session, 'end');
+    pool.leaveReadOnly();
+    session.release();
+    await ended;
+    await pool.end();
+  });
+
+  it('serves by a session that exists if the time to open another one is over', async () => {
+    const pool = new ServingPool({ ...connectingTo({ urls, timeout: 10_000 }), max: 2 });
+    const session: PoolClient = await pool.connect();
+    session.release();
+    const error = new Error('timeout exceeded when trying to connect');
+    const connect = jest.spyOn(Pool.prototype, 'connect').mockRejectedValueOnce(error as never);
+    expect(await pool.connect()).toBe(session);
+    expect(connect).toHaveBeenCalledTimes(2);
+    connect.mockRestore();
+    session.release();
+    await pool.end();
+    await expect(pool.connect()).rejects.toThrow(NoSessionError);
   });
 
   it('outlives a session that is terminated right after it was opened', async () => {
@@ -307,6 +334,13 @@ describe('ServingPool', () => {
       keepAlive.mockRestore();
     },
   );
+
+  it('has a command notice it, too', async () => {
+    const keepAlive = jest.spyOn(Socket.prototype, 'setKeepAlive');
+    await administer(urls[0]!, (dataSource) => dataSource.query('select 1'));
+    expect(new Set(keepAlive.mock.calls.map(String))).toEqual(new Set(['true,10000']));
+    keepAlive.mockRestore();
+  });
 
   it.each(POOLS)(
     'gives sessions with %s their name and settings, and outlives their ends while they are idle',
