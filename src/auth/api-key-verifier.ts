@@ -188,6 +188,8 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
     } catch (error) {
       const message = 'API keys could not be verified again, or their last use could not be stored';
       this.logger.warn({ reason: reasonOf(error) }, message);
+      // The next round stores it.
+      used.forEach((entry) => (entry.isUsed = true));
     }
   }
 
