@@ -217,7 +217,9 @@ describe('deploy/kubernetes', () => {
       'keep',
     ]);
     // Only endpoints have these labels. The alerts name the pod.
-    expect(job.kubernetes_sd_configs).toEqual([{ role: 'endpoints' }]);
+    expect(job.kubernetes_sd_configs).toEqual([
+      { role: 'endpoints', namespaces: { names: ['default'] } },
+    ]);
     expect(ofInstance).toEqual({
       source_labels: ['__meta_kubernetes_pod_name'],
       target_label: 'instance',
