@@ -110,6 +110,14 @@ export const ATTACKS: Record<string, (count: number) => void> = {
   ),
   '50 connections without a key: 1,500 probes each, time and again': insist(LIVE.repeat(1_500)),
   '200 connections without a key: 1,500 probes each, time and again': insist(LIVE.repeat(1_500)),
+  '200 connections: 1,600 probes each, time and again, beside 33,000 that wait': (count) => {
+    // Those of slow readers: they are not handled, and not let go either.
+    for (let i = 0; i < 22; i += 1) {
+      const slow = open(BUNDLE + LIVE.repeat(1_519));
+      setInterval(() => slow.resume() && setTimeout(() => slow.pause(), 1), 1_000);
+    }
+    setTimeout(() => insist(LIVE.repeat(1_600))(count), 2_000);
+  },
   '8 connections: 1,000 assets each, unread': many(BUNDLE.repeat(1_000)),
   '6,500 connections: an asset each, unread': many(BUNDLE),
   '9,900 connections: an asset and 19 lists without a key each, unread': many(
