@@ -207,7 +207,7 @@ export class Connection {
 const bodyBytesOf = ({ req: { bodyBytes, chunks, headers } }: Response) =>
   bodyBytes + (headers['transfer-encoding'] === undefined ? 0 : 6 * chunks);
 
-const hasBody = ({ headers }: Request) =>
+export const hasBody = ({ headers }: Request): boolean =>
   headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
 
 /**

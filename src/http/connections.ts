@@ -139,6 +139,8 @@ export class Connections {
   upgrade(socket: Socket): void {
     const connection = this.bySocket.get(socket);
     if (connection === undefined || connection.state !== 'open') {
+      // Node has removed its own listener. An error without one would end the process.
+      socket.on('error', () => {});
       connection?.close();
       return;
     }

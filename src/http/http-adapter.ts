@@ -4,7 +4,7 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express } from 'express';
 import { ApiError } from '../errors/api-error.js';
 import type { Logger } from '../logging/logger.js';
-import type { Connection } from './connection.js';
+import { type Connection, hasBody } from './connection.js';
 import { Connections, type Readers } from './connections.js';
 import { classesFor, JsonText, type Request, type Response } from './express-classes.js';
 import { lastWords, type Rejection } from './last-words.js';
@@ -100,10 +100,10 @@ export class HttpAdapter extends ExpressAdapter {
     on('clientError', second, (error, socket) => this.rejectInput(error, socket));
     on('connect', second, (request, socket) => this.rejectConnect(request, socket));
     // Without a listener, as of a module's WebSockets, Node ignores Upgrade. This one comes before the module's.
-    let isUpgraded = false;
+    let isFirst = true;
     httpServer.on('newListener', (event) => {
-      if (event === 'upgrade' && !isUpgraded) {
-        isUpgraded = true;
+      if (event === 'upgrade' && isFirst) {
+        isFirst = false;
         // Its second argument is no socket if the request has a body, from Node 26 on.
         on(event, ofRequest, ({ socket }: Request) => connections.upgrade(socket));
       }
@@ -265,7 +265,7 @@ const NO_HEAD = { rawHeaders: [], headers: {}, url: '' };
 
 /** Node keeps the request until its connection ends. */
 function discard(request: Request): void {
-  if (request.headers['content-length'] ?? request.headers['transfer-encoding']) {
+  if (hasBody(request)) {
     request.resume();
   }
   Object.assign(request, NO_HEAD);

@@ -244,13 +244,15 @@ it("a socket that was upgraded is another protocol's: it is not closed for other
 it('an Upgrade behind one request too many ends the connection, and is no other protocol', async () => {
   const service = await startService();
   const server: Server = service.get(HttpAdapterHost).httpAdapter.getHttpServer();
-  const states: boolean[] = [];
-  server.on('upgrade', (_request, socket: Socket) => states.push(socket.writable));
+  const states: boolean[][] = [];
+  server.on('upgrade', (_request, socket: Socket) =>
+    states.push([socket.writable, socket.listenerCount('error') > 0]),
+  );
   const connection = await RawConnection.open(service.port);
   connection.send(LIVE.repeat(21) + request('GET /echo', ['Upgrade: echo', 'Connection: Upgrade']));
   await connection.rest();
   await until('it is closed', async () => (await service.connections()) === 0);
-  expect(states).toEqual([false]);
+  expect(states).toEqual([[false, true]]);
   await service.stop();
 });
 
