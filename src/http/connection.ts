@@ -14,9 +14,10 @@ import type { HttpLimits } from './limits.js';
  * - `upgraded`: the socket belongs to another protocol, such as a module's WebSockets.
  * - `done`: Node has destroyed the socket, which stays open until its client has read what the system holds for it, or is
  *   reset ({@link closeWhenRead}). Nothing is read or sent.
+ * - `closed`: its socket is closed, or about to be. Node parses the rest of its last packet all the same.
  */
 export class Connection {
-  state: 'open' | 'last' | 'ended' | 'upgraded' | 'done' = 'open';
+  state: 'open' | 'last' | 'ended' | 'upgraded' | 'done' | 'closed' = 'open';
   /** The responses that are not complete, in the order of their requests. */
   readonly responses: Response[] = [];
   /** To its latest request. Dropped with the response, if that request has arrived: kept, it would outlive collections. */

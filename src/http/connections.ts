@@ -30,9 +30,8 @@ export interface Readers {
  */
 export class Connections {
   /** In the order in which they were last used, by the second: to move one each time takes 1 % of a list's time. */
-  private readonly bySocket = new Map<Socket, Connection>();
-  /** Also those that are closed: Node parses the rest of a packet all the same. */
-  private readonly accepted = new WeakMap<Socket, Connection>();
+  private readonly open = new Set<Connection>();
+  private readonly bySocket = new WeakMap<Socket, Connection>();
   /** Those that make room first: they have no request yet, or are done. */
   private readonly expendable = new Set<Connection>();
   /** Requests without a complete response. */
@@ -52,12 +51,12 @@ export class Connections {
     private readonly readers: Readers,
     private readonly isProxy: (address: string) => boolean,
   ) {
-    this.held = new HeldBytes(limits, () => this.bySocket.values(), readers);
+    this.held = new HeldBytes(limits, () => this.open, readers);
   }
 
   accept(socket: Socket): void {
     this.watching ??= setInterval(() => this.held.watch(), 1_000).unref();
-    if (this.bySocket.size >= this.limits.connections && !this.makeRoom(0)) {
+    if (this.open.size >= this.limits.connections && !this.makeRoom(0)) {
       socket.destroy();
       return;
     }
@@ -70,7 +69,7 @@ export class Connections {
       this.held.checkSoon();
     });
     this.bySocket.set(socket, connection);
-    this.accepted.set(socket, connection);
+    this.open.add(connection);
     this.expendable.add(connection);
     socket.once('close', () =>
       this.errors.run('close', socket, () => emitClose(this.forget(connection))),
@@ -83,8 +82,10 @@ export class Connections {
     }
   }
 
+  /** @returns none if the connection is closed. */
   get(socket: Socket): Connection | undefined {
-    return this.bySocket.get(socket);
+    const connection = this.bySocket.get(socket);
+    return connection?.state === 'closed' ? undefined : connection;
   }
 
   /** A request has come on an open connection. @returns whether it is to be handled. */
@@ -110,12 +111,12 @@ export class Connections {
 
   /** A request has come after the last one of its connection, or after that was closed. */
   noteExcess(socket: Socket): void {
-    const connection = this.accepted.get(socket);
+    const connection = this.bySocket.get(socket);
     if (connection === undefined) {
       return;
     }
     connection.noteExcess();
-    if (this.bySocket.has(socket)) {
+    if (connection.state !== 'closed') {
       this.excess += 1;
       if (this.excess > this.limits.excess) {
         this.close(connection);
@@ -124,7 +125,7 @@ export class Connections {
     if (connection.excess === this.limits.excessPerConnection) {
       this.readers.flooded();
       // Also before the next packet of this turn is read: a thousand connections may send one at once.
-      for (const other of this.bySocket.values()) {
+      for (const other of this.open) {
         if (other.network === connection.network && !other.socket.isPaused()) {
           this.readInTurn(other);
         }
@@ -137,8 +138,8 @@ export class Connections {
    * responses before: no part of Node sends them then.
    */
   upgrade(socket: Socket): void {
-    const connection = this.bySocket.get(socket);
-    if (connection === undefined || connection.state !== 'open') {
+    const connection = this.get(socket);
+    if (connection?.state !== 'open') {
       // Node has removed its own listener. An error without one would end the process.
       socket.on('error', () => {});
       connection?.close();
@@ -154,14 +155,14 @@ export class Connections {
   /** Ends idle connections after 50 ms, because a request may be on its way, and others with their response or in time. */
   async stop(closed: Promise<unknown> | undefined): Promise<void> {
     this.isClosing = true;
-    this.bySocket.forEach((connection) => {
+    this.open.forEach((connection) => {
       connection.stop();
       // The system goes on with what clients read slowly.
       connection.closesAtOnce = true;
     });
     const destroy = (most: number) =>
-      this.bySocket.forEach(
-        ({ responses, state }, socket) =>
+      this.open.forEach(
+        ({ responses, state, socket }) =>
           responses.length <= most && (state !== 'upgraded' || most > 0) && socket.destroy(),
       );
     setTimeout(destroy, 50, 0).unref();
@@ -198,9 +199,8 @@ export class Connections {
 
   /** @param now `performance.now()`, or when the request came. */
   private noteUse(connection: Connection, now: number): void {
-    const { socket, movedAt } = connection;
-    if (now > movedAt + 1000 && this.bySocket.delete(socket)) {
-      this.bySocket.set(socket, connection);
+    if (now > connection.movedAt + 1000 && this.open.delete(connection)) {
+      this.open.add(connection);
       connection.movedAt = now;
     }
   }
@@ -222,7 +222,7 @@ export class Connections {
     if (requests === 1 && now < this.noneIdleAt + this.limits.searchPause) {
       return undefined;
     }
-    for (const connection of this.bySocket.values()) {
+    for (const connection of this.open) {
       const { responses, state } = connection;
       // While a request is taken, it is not complete in any case.
       const isIdle = (one: Response) =>
@@ -247,7 +247,8 @@ export class Connections {
     const { excess, socket, network } = connection;
     this.readers.left(socket, network);
     this.expendable.delete(connection);
-    this.excess -= this.bySocket.delete(socket) ? excess : 0;
+    this.excess -= this.open.delete(connection) ? excess : 0;
+    connection.state = 'closed';
     const responses = [...connection.responses];
     responses.forEach((response) => this.remove(response, connection));
     return responses;
