@@ -5,7 +5,7 @@ import { RememberedWithout } from '../validation/decorators.js';
 @RememberedWithout('cursor')
 export class ListOrdersQuery {
   @Limit()
-  limit = DEFAULT_LIMIT;
+  limit: number = DEFAULT_LIMIT;
 
   @Cursor('orders')
   cursor?: bigint;

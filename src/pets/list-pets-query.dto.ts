@@ -7,7 +7,7 @@ import { PET_STATUSES, type PetStatus } from './pet.entity.js';
 @RememberedWithout('cursor')
 export class ListPetsQuery {
   @Limit()
-  limit = DEFAULT_LIMIT;
+  limit: number = DEFAULT_LIMIT;
 
   @MayBeOmitted()
   @IsIn(PET_STATUSES, { message: `$property must be one of ${PET_STATUSES.join(', ')}, sent once` })

@@ -51,7 +51,7 @@ export async function statementsOf(migration: Migration, way: 'up' | 'down'): Pr
   const isUp = way === 'up';
   const isNext = isUp
     ? `not exists (select from migrations where name = '${name}')`
-    : `(select name from migrations order by id desc limit 1) = '${name}'`;
+    : `'${name}' in (select name from migrations order by id desc limit 1)`;
   const record = isUp
     ? `insert into migrations (timestamp, name) values (${name.slice(-13)}, '${name}')`
     : `delete from migrations where name = '${name}'`;

@@ -1,5 +1,7 @@
 import { Transform } from 'class-transformer';
 import { IsString } from 'class-validator';
+import { ListOrdersQuery } from '../../src/orders/list-orders-query.dto.js';
+import { ListPetsQuery } from '../../src/pets/list-pets-query.dto.js';
 import { RequestValidationPipe } from '../../src/validation/request-validation.pipe.js';
 
 class Named {
@@ -48,5 +50,12 @@ it.each([
     expect(given.map((one) => JSON.stringify(one).match(/x/g)?.length ?? 0)).toEqual(
       Array(3).fill(expected),
     );
+  },
+);
+
+it.each([ListPetsQuery, ListOrdersQuery])(
+  'an object of many values is cut where the limit of %p is declared, which has a type for that',
+  (query) => {
+    expect(Reflect.getMetadata('design:type', query.prototype, 'limit')).toBe(Number);
   },
 );

@@ -45,6 +45,10 @@ describe('the migrations', () => {
     await expect(revertLast(url)).rejects.toThrow(OperatorError);
     await change(`delete from migrations where timestamp = 1`);
     expect(await runMigrations(url)).toEqual(MIGRATION_NAMES.slice(UP_TO_ORDERS.length - 2));
+    // Another session has reverted all.
+    const latest = await administer(url, lastMigration);
+    await change('delete from migrations');
+    await expect(revertMigration(url, latest!)).rejects.toThrow(/^Nothing was changed: /);
     await dropDatabase(url);
   });
 
