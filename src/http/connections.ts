@@ -22,8 +22,7 @@ export interface Readers {
 
 /**
  * The open connections. If there are too many, or they have too many requests without a complete response, the one that has
- * been idle for the longest time is closed: first of those that have no request yet, or are done. No handler works for it, or
- * its body does not arrive.
+ * been idle for the longest time is closed. No handler works for it, or its body does not arrive.
  *
  * A packet of 64 KiB may have 1,600 requests, which Node parses in 3 ms and keeps until the connection ends. So after a
  * flood, the connections of its network are read in turns, and new ones after them.
@@ -32,8 +31,6 @@ export class Connections {
   /** In the order in which they were last used, by the second: to move one each time takes 1 % of a list's time. */
   private readonly open = new Set<Connection>();
   private readonly bySocket = new WeakMap<Socket, Connection>();
-  /** Those that make room first: they have no request yet, or are done. */
-  private readonly expendable = new Set<Connection>();
   /** Requests without a complete response. */
   private pending = 0;
   /** Requests that are not handled, of open connections. */
@@ -64,13 +61,9 @@ export class Connections {
     const { remoteAddress = '' } = socket;
     const network = this.isProxy(remoteAddress) ? '' : networkOf(remoteAddress);
     const connection = new Connection(socket, network, this.limits);
-    connection.closeWhenRead(() => {
-      this.expendable.add(connection);
-      this.held.checkSoon();
-    });
+    connection.closeWhenRead(() => this.held.checkSoon());
     this.bySocket.set(socket, connection);
     this.open.add(connection);
-    this.expendable.add(connection);
     socket.once('close', () =>
       this.errors.run('close', socket, () => emitClose(this.forget(connection))),
     );
@@ -96,7 +89,6 @@ export class Connections {
     if (this.isClosing) {
       connection.stop();
     }
-    this.expendable.delete(connection);
     this.pending += 1;
     this.held.note(response.req.headBytes);
     response.on('close', () =>
@@ -147,7 +139,6 @@ export class Connections {
     }
     connection.state = 'upgraded';
     connection.closesAtOnce = true;
-    this.expendable.delete(connection);
     // The time of HTTP requests without data would close it while it is idle.
     socket.setTimeout(0);
   }
@@ -215,10 +206,6 @@ export class Connections {
   }
 
   private idlest(requests: 0 | 1, now: number): Connection | undefined {
-    const [expendable] = requests === 0 ? this.expendable : [];
-    if (expendable !== undefined) {
-      return expendable;
-    }
     if (requests === 1 && now < this.noneIdleAt + this.limits.searchPause) {
       return undefined;
     }
@@ -246,7 +233,6 @@ export class Connections {
   private forget(connection: Connection): Response[] {
     const { excess, socket, network } = connection;
     this.readers.left(socket, network);
-    this.expendable.delete(connection);
     this.excess -= this.open.delete(connection) ? excess : 0;
     connection.state = 'closed';
     const responses = [...connection.responses];

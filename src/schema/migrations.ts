@@ -83,8 +83,10 @@ async function execute(dataSource: DataSource, migration: Migration, way: 'up' |
       }, LOOK);
       return await runAll(session, statements);
     } catch (error) {
-      // If the connection is lost, PostgreSQL has undone it.
-      await runAll(session, UNDO).catch(() => {});
+      // If the connection is lost, PostgreSQL has undone it. A pooler's session has other users.
+      if (!(error instanceof OperatorError)) {
+        await runAll(session, UNDO).catch(() => {});
+      }
       if (sqlState(error) === BUSY) {
         report('Another process migrates this database; this one waits for it.');
         continue;

@@ -81,8 +81,10 @@ describeWith('pgbouncer')('behind PgBouncer in transaction mode', () => {
     expect(statuses.filter((status) => status >= 300)).toEqual([]);
   });
 
-  it('migrations are refused before anything is changed', async () => {
+  it('migrations are refused before anything is changed, settings too', async () => {
     const refused = /migrations do not run through a pooler\. Set DATABASE_URL to /;
+    // Of the one session that all clients of the pooler share.
+    await query(pooler.url, `set statement_timeout = '77s'`);
     const migrated = await catalog(url);
     await expect(revertLast(pooler.url)).rejects.toThrow(refused);
     expect(await catalog(url)).toEqual(migrated);
@@ -90,5 +92,8 @@ describeWith('pgbouncer')('behind PgBouncer in transaction mode', () => {
     const reverted = await catalog(url);
     await expect(runMigrations(pooler.url)).rejects.toThrow(refused);
     expect(await catalog(url)).toEqual(reverted);
+    expect(await query(pooler.url, 'show statement_timeout')).toEqual([
+      { statement_timeout: '77s' },
+    ]);
   });
 });
