@@ -82,6 +82,8 @@ interface KnownKey {
 @Injectable()
 export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
   private readonly remembered = new Map<string, KnownKey>();
+  /** The ids of keys whose last use is to be stored. */
+  private readonly used = new Set<string>();
   private readonly sessions: SessionSource;
   private readonly lookups: Lane<string, KnownKey | undefined>;
   private pause = Promise.resolve();
@@ -172,24 +174,24 @@ export class ApiKeyVerifier implements OnModuleInit, OnModuleDestroy {
       }
       entry.isUsed = false;
     }
-    const used = new Map(this.remembered);
-    if (used.size === 0) {
+    const inUse = new Map(this.remembered);
+    inUse.forEach(({ caller }) => this.used.add(caller.keyId));
+    const ids = [...this.used];
+    if (ids.length === 0) {
       return;
     }
     try {
       const known = await withSession(this.sessions, (session) =>
-        this.find([...used.keys()], session),
+        this.find([...inUse.keys()], session),
       );
-      for (const [hash, entry] of used) {
+      for (const [hash, entry] of inUse) {
         entry.trustedUntil = known.get(hash)?.trustedUntil ?? 0;
       }
-      const ids = [...used.values()].map(({ caller }) => caller.keyId);
       await withSession(this.sessions, (session) => run(session, NOTE_KEY_USE, [ids]));
+      ids.forEach((id) => this.used.delete(id));
     } catch (error) {
       const message = 'API keys could not be verified again, or their last use could not be stored';
       this.logger.warn({ reason: reasonOf(error) }, message);
-      // The next round stores it.
-      used.forEach((entry) => (entry.isUsed = true));
     }
   }
 

@@ -59,7 +59,7 @@ function jsonValue(name: string, type: string, values: unknown): string {
   return `to_json(${name})`;
 }
 
-/** A row as JSON text, in SQL, without optional columns that are null. The first column must be shown, and not optional. */
+/** A row as JSON text, in SQL, without optional columns that are null. The first one that is shown must not be optional. */
 export function jsonOf(columns: readonly EntityColumn[]): string {
   const members = columns
     .filter(({ isShown }) => isShown)

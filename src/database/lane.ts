@@ -5,7 +5,9 @@ import { DATABASE_LIMITS } from './limits.js';
 import { type SessionSource, withSession } from './statement.js';
 
 /** The numbers that differ from {@link DATABASE_LIMITS}. */
-export type LaneLimits = Partial<Record<keyof typeof DATABASE_LIMITS, number>>;
+export type LaneLimits = Partial<
+  Record<'requestsPerStatement' | 'rowsPerStatement' | 'statementsPerLane' | 'patience', number>
+>;
 
 export interface LaneOptions<Request> extends LaneLimits {
   /** Requests with equal keys have one result. Without this, each has its own. */

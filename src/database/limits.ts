@@ -1,6 +1,6 @@
 import { HttpLimits } from '../http/limits.js';
 
-/** Every number of the database. Times are in milliseconds: what they are for, and what happens then. */
+/** The numbers of sessions and lanes. Times are in milliseconds: what they are for, and what happens then. */
 export const DATABASE_LIMITS = {
   // Those of sessions that serve requests are under 2 seconds: a connection that still hangs when the database responds
   // again does not delay the recovery.

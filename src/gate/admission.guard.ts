@@ -20,6 +20,7 @@ export class AdmissionGuard implements CanActivate {
       return true;
     }
     if (!socket.writable) {
+      // Its client has left: nothing is to work for it, and nobody reads a response.
       return new Promise(() => {});
     }
     // The name may be percent-encoded.

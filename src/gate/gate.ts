@@ -236,9 +236,8 @@ export class Gate implements Arrivals {
       newest === undefined ||
       queue.caller.requests > newest.queue.caller.requests ||
       (queue.caller === newest.queue.caller && waits!.deadline > newest.waits!.deadline);
-    for (const queue of this.waiting.values()) {
-      const last = queue.at(-1)!;
-      newest = isRather(last) ? last : newest;
+    for (const one of this.waiting.newest()) {
+      newest = isRather(one) ? one : newest;
     }
     if (newest !== undefined) {
       this.reject(newest, 'over_share');

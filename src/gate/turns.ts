@@ -66,10 +66,10 @@ export class Turns<Name, Item> {
     this.size -= 1;
   }
 
-  /** The waiting items of each queue, the oldest first. */
-  *values(): Iterable<readonly Item[]> {
-    for (const { items, first } of this.queues.values()) {
-      yield items.slice(first) as Item[];
+  /** The newest item of each queue. */
+  *newest(): Iterable<Item> {
+    for (const { items } of this.queues.values()) {
+      yield items.at(-1)!;
     }
   }
 }

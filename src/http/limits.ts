@@ -24,9 +24,9 @@ export class HttpLimits {
   admittedRequests = 6_000;
   /** Places in handlers for requests with an API key. Further requests wait for one until their deadline; then 503. */
   places = 128;
-  /** Rows that a request asks for with `limit`, for each place that it takes. */
-  rowsPerPlace = 16;
-  /** Requests that a turn of the event loop begins to handle; with a remembered key, or as many as there are free {@link places}. */
+  /** Rows that a request asks for with `limit`, for each place that it takes: those of a page of 20, to know if one follows. */
+  rowsPerPlace = 21;
+  /** Requests that a turn of the event loop begins to handle, or, of remembered keys, as many as there are free {@link places}. */
   requestsPerTurn = 8;
   /** Bytes of a request body; a longer one is rejected with 413. */
   bodyBytes = 16 * 1024;
@@ -46,7 +46,7 @@ export class HttpLimits {
   requestTimeout = 15_000;
   /** Without data in either direction during a request; then its connection is closed. Longer than the time to 408. */
   socketTimeout = 17_000;
-  /** For which a connection may be idle between two requests: longer than proxies keep idle connections. */
+  /** For which a connection may be idle after a request: longer than proxies keep idle connections. */
   readonly keepAliveTimeout: number;
   /** From the response to input that is not handled to the end of its connection. */
   lingerTimeout = 1_000;

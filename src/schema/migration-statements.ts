@@ -20,7 +20,7 @@ const RESET = [
 /** Ends a migration that failed, in a transaction or not, so that its session can be used again. */
 export const UNDO = ['rollback', ...RESET];
 
-/** Requests queue behind a migration that waits for their table, and fail after 750 ms. It may wait for two tables. */
+/** Requests queue behind a migration that waits for their table, and fail after 1.5 s. It may wait for two tables. */
 const TRANSACTION = {
   open: [
     'begin isolation level read committed',

@@ -161,7 +161,7 @@ describe('ApiKeyVerifier', () => {
     expect(sent).toHaveLength(1);
   });
 
-  it('warns if keys cannot be verified again, and tries again in the next round, also for a key that nobody uses any more', async () => {
+  it('warns if keys cannot be verified again, and stores their last use in the next round, also of a key that nobody uses any more', async () => {
     clock = install({ toFake: ['setInterval', 'clearInterval'] });
     const key = newApiKey();
     let isAway = false;
@@ -181,8 +181,32 @@ describe('ApiKeyVerifier', () => {
       await settled();
     }
     expect(warn.mock.calls).toEqual([[{ reason: 'it is away' }, expect.any(String)]]);
-    expect(sent).toEqual([[hashApiKey(key)], ['0']]);
+    expect(sent).toEqual([[], ['0']]);
     warn.mockRestore();
+    await verifier.onModuleDestroy();
+  });
+
+  it('forgets a key that nobody uses any more, also while no last use can be stored', async () => {
+    clock = install({ toFake: ['setInterval', 'clearInterval'] });
+    const key = newApiKey();
+    let isReadOnly = true;
+    const { verifier, verifyAll, sent } = verifierOn((sentOne) => {
+      if (sentOne === '0' && isReadOnly) {
+        throw new Error('it is read-only');
+      }
+      return true;
+    });
+    await verifyAll([key]);
+    verifier.onModuleInit();
+    const verified = [];
+    for (isReadOnly of [true, true, false, false]) {
+      sent.length = 0;
+      clock.tick(2_000);
+      await settled();
+      verified.push([...sent]);
+    }
+    expect(verified).toEqual([[[hashApiKey(key)], ['0']], [[], ['0']], [[], ['0']], []]);
+    expect(verifier.recall(hashApiKey(key))).toBeUndefined();
     await verifier.onModuleDestroy();
   });
 });
