@@ -44,6 +44,7 @@ function fieldsOf(
 /** Gives each request its id and each response its common headers, and logs the response when it has ended. */
 @Injectable()
 export class AccessLog {
+  /** Set by Metrics. */
   observe?: (response: LoggedResponse) => void = undefined;
 
   constructor(

@@ -16,7 +16,7 @@ export interface SessionSource {
   connect(): Promise<PoolClient>;
 }
 
-/** If set, is told of each statement that ended: its name, milliseconds on its session, and the requests that it was for. */
+/** Set by Metrics. Is told of each statement that ended: its name, milliseconds on its session, and the requests that it was for. */
 export const statements: { observe?: (name: string, ms: number, requests: number) => void } = {};
 
 /** Calls `work` with a session. It is closed afterwards if it may be busy. Rejects as `work`, and without a session. */

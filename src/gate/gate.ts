@@ -73,11 +73,12 @@ export class Gate implements Arrivals {
   private hasFlooded = false;
   private hasAccepted = false;
 
-  /** @returns the id of the API key of a request, if the key is remembered as a valid one. */
+  /** Set by ApiKeyVerifier. @returns the id of the API key of a request, if the key is remembered as a valid one. */
   recognize: (request: Request) => string | undefined = () => undefined;
 
   constructor(private readonly limits: HttpLimits) {}
 
+  /** Set by HttpAdapter. */
   handle: (response: Response) => void = () => {};
 
   accepted(): void {

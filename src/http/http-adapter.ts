@@ -30,7 +30,7 @@ export class HttpAdapter extends ExpressAdapter {
   private readonly classes;
   private readonly connections: Connections;
   readonly errors: ListenerErrors;
-  /** The headers of the response to input that is not handled. */
+  /** Set by createApp. @returns the headers of the response to input that is not handled. */
   describe: (rejection: Rejection) => Record<string, string> = () => ({});
 
   constructor(
