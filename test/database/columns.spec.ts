@@ -136,6 +136,14 @@ it('an entity has the columns of the class that it extends first, and without a 
   ]);
 });
 
+it('a list has no filter that is no column of its entity, beside one that is neither', () => {
+  class ColourQuery extends RowsQuery {
+    colour?: string;
+  }
+  const why = 'ColourQuery has a property that is no column of Row.';
+  expect(() => listOf(Row, ColourQuery)).toThrow(why);
+});
+
 it.each([
   ['a Column', Column()],
   ['a VersionColumn', VersionColumn()],
