@@ -171,6 +171,18 @@ describe.each<Engine>(['postgresql', 'citus'])('the stores for %s', (engine) => 
     },
   );
 
+  it('leave a session with the settings that it had before, such as how long it waits for a lock', async () => {
+    const { dataSource, pool, store } = await storesOn(url, engine, 1);
+    const sql = `select name, setting from pg_settings where source = 'session' order by name`;
+    const before = (await pool.query(sql)).rows;
+    await store.insert([REX]);
+    await store.insertOnce([{ apiKeyId: '1', key: 'a', bodyHash: '00'.repeat(32), pet: REX }]);
+    await store.deleteOldKeys();
+    const after = (await pool.query(sql)).rows;
+    await dataSource.destroy();
+    expect(after).toEqual(before);
+  });
+
   it('create nothing with a key that another session is about to record', async () => {
     const holder = await stores.pool.connect();
     try {
