@@ -1,9 +1,11 @@
 import { execFileSync } from 'node:child_process';
-import { chown, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { chown, mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Client } from 'pg';
 import { EmbeddedPostgres } from '../../src/embedded-postgres/embedded-postgres.js';
 import { ask } from '../support/ask.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
+import { until } from '../support/until.js';
 
 it('EmbeddedPostgres ignores PGOPTIONS, listens on the loopback address alone, in UTF-8, and has a random password', async () => {
   // Meant for another server.
@@ -24,9 +26,26 @@ it('EmbeddedPostgres ignores PGOPTIONS, listens on the loopback address alone, i
 });
 
 describe('EmbeddedPostgres', () => {
-  it('says why it does not join a server whose password is another, and stops what it started', async () => {
+  it('joins a server with too many connections once it has fewer, and not one whose password is another: it says so, and stops what it started', async () => {
     const folder = await temporaryFolder();
-    await (await EmbeddedPostgres.start(folder)).stop();
+    const first = await EmbeddedPostgres.start(folder);
+    await ask(first.url, 'alter system set max_connections = 5');
+    await first.stop();
+    const server = await EmbeddedPostgres.start(folder);
+    const clients = Array.from({ length: 4 }, () => new Client({ connectionString: server.url }));
+    await Promise.all(clients.map((client) => client.connect()));
+    const isRefused = async () =>
+      (await readFile(join(folder, 'postgres.log'), 'utf8')).includes('too many clients');
+    const [other] = await Promise.all([
+      EmbeddedPostgres.start(folder),
+      until('it is refused', isRefused).then(() => Promise.all(clients.map((one) => one.end()))),
+    ]);
+    expect(other.url).toBe(server.url);
+    // Each attempt to join leaves a file for a moment.
+    const names = await readdir(join(folder, 'postgres'));
+    expect(names.filter((name) => name.startsWith('animal-store'))).toEqual([]);
+    await server.stop();
+    await other.stop();
     await writeFile(join(folder, 'postgres-password'), 'another');
     await expect(EmbeddedPostgres.start(folder)).rejects.toThrow(
       /password authentication failed.*\. To start over, delete /,
