@@ -215,6 +215,10 @@ describe('the program says in one clear message why it does not start', () => {
 
   it.each([
     ['is not there', `postgres://u:${PASSWORD}@127.0.0.1:1/x`],
+    [
+      'is on none of several servers',
+      `postgres://u:${PASSWORD}@127.0.0.1:1,127.0.0.1:2/x?target_session_attrs=read-write`,
+    ],
     ['has a broken escape', `postgres://u:${PASSWORD}%zz@127.0.0.1:1/x`],
     ['wants a password', testDatabase('')],
     ['refuses the password', testDatabase(PASSWORD)],
