@@ -71,7 +71,7 @@ const VARIABLES: Record<string, [unknown, Record<string, unknown>, string?]> = {
   TRUST_PROXY: [
     undefined,
     { 1: 1, 99: 99, '10.0.0.0/8, ::1/128': '10.0.0.0/8, ::1/128' },
-    'true 0 100 1,2 10.0.0.0/0 10.0.0.0/33 ::1/129 ::1/8/8 proxy.example',
+    'true 0 100 1,2 10.0.0.0/0 10.0.0.0/33 ::1/129 ::1/8/8 proxy.example ::1,proxy.example',
   ],
   DOCS: ['on', { off: 'off' }, 'true'],
   LOG_LEVEL: ['info', { silent: 'silent' }, 'loud'],
