@@ -160,6 +160,17 @@ describe('npm run start:dev', () => {
     expect(await program.end('SIGINT')).toMatchObject({ code: 7, stderr: '' });
   });
 
+  it.each(['SIGTERM', 'SIGHUP'] as const)(
+    'passes %s on, and ends as the service',
+    async (signal) => {
+      const service = `process.on('${signal}', () => process.exit(7)); console.log('begun'); setInterval(() => {}, 1_000);`;
+      const args = ['scripts/restart-on-change.mjs', '-e', service];
+      const program = project.start(process.execPath, args, {});
+      await program.says(/^begun$/m);
+      expect(await program.end(signal)).toMatchObject({ code: 7, stderr: '' });
+    },
+  );
+
   it.each([
     ['before it starts the service', `throw new Error('ENOSPC')`],
     ['later', `setTimeout(() => { throw new Error('ENOSPC') }, 500)`],
