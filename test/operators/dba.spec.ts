@@ -669,7 +669,7 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
       `create extension if not exists pg_stat_statements; ${read('docs/monitoring.sql')}`,
     ));
 
-  it('shows in docs/monitoring.sql the longest transaction first, who waits for whom, what roles have, and how many files wait for the archive', async () => {
+  it('shows in docs/monitoring.sql first the longest transaction and what has the most of other things, who waits for whom, what roles have, and how many files wait for the archive', async () => {
     const of = (from: string) =>
       read('docs/monitoring.sql')
         .split(/;\n/)
@@ -709,6 +709,14 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
       ['default_transaction_read_only=on'],
     ]);
     expect(sessions.filter((name) => /^(long|short)er$/.test(name))).toEqual(['longer', 'shorter']);
+    for (const [from, place] of [
+      ['n_dead_tup', 2],
+      ['seq_tup_read', 2],
+      ['pg_stat_statements', 1],
+    ] as const) {
+      const most = (await asSuperuser(of(from))).map((row) => Number(row[place]));
+      expect([from, most]).toEqual([from, most.toSorted((one, other) => other - one)]);
+    }
     await asSuperuser(
       `do $$ begin execute format('copy (select) to %L',
          current_setting('data_directory') || '/pg_wal/archive_status/00000001000000000000000F.ready'); end $$`,
