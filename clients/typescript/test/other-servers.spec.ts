@@ -81,6 +81,15 @@ describe('a response that the document does not promise', () => {
     },
   );
 
+  it('has the code unknown if it is of another address, to which the fetch of the program went on', async () => {
+    server.respond = redirect(307);
+    const goesOn = (request: Request, init: RequestInit) =>
+      fetch(new Request(request, { redirect: 'follow' }), init);
+    const reading = all(open({ fetch: goesOn }).listPets());
+    await expect(reading).rejects.toMatchObject({ code: 'unknown', status: 200 });
+    expect(server.received.map(({ path }) => path)).toContain('/v1/moved');
+  });
+
   const noPets: unknown[] = [
     { ok: true },
     {},
