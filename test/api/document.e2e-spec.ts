@@ -10,10 +10,12 @@ import {
   DOCUMENT,
   examplesOf,
   faultsBySchema,
+  operations,
   parseExactly,
   resolved,
 } from '../support/contract.js';
 import { read } from '../support/documents.js';
+import { send } from '../support/send.js';
 import { serviceOfTests } from '../support/service.js';
 
 const documentIn = (variables: Record<string, string>) =>
@@ -136,6 +138,45 @@ describe('the OpenAPI document', () => {
     const documented = Object.fromEntries(errors);
     expect({ ...OF_NEST, ...ERRORS }).toMatchObject(documented);
     expect({ ...OF_NEST, ...documented }).toEqual(expect.objectContaining(statusesOf(ERRORS)));
+  });
+
+  it.each(OPERATIONS)(
+    'requires of $operationId what the service refuses it without, and nothing else',
+    async ({ method, path, parameters, requestBody }) => {
+      const asked = parameters.map(resolved).filter((one: any) => one.in !== 'path');
+      const required = asked.flatMap((one: any) => (one.required ? one.name : []));
+      const { status } = await send(service, { method, path: `/v1${path}` });
+      expect([...required, ...(requestBody?.required ? ['body'] : [])]).toEqual(
+        status === 400 ? ['body'] : [],
+      );
+    },
+  );
+
+  it('promises the headers and fields of a response that no parameter and no setting takes from it', async () => {
+    for (const name of ['Rex', 'Max']) {
+      await service.api.post('/v1/pets').send({ name, categoryId: 1 }).expect(201);
+    }
+    await service.query('insert into orders (pet_id) select max(id) from pets');
+    const allowed = operations().map((one) => ({ ...one, key: service.key }));
+    const refused = { ...allowed[0]!, success: 401, key: 'unknown' };
+    for (const { operationId, method, path, success, body, key } of [...allowed, refused]) {
+      const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
+      const answer = await send(service, { method, path, headers, body: stringify(body) ?? '' });
+      const { responses } = OPERATIONS.find((one) => one.operationId === operationId);
+      const { headers: known, content } = resolved<any>(responses[success]);
+      const schema = resolved<any>(content?.['application/json'].schema ?? {});
+      const { required = [] } = resolved<any>(schema.items ?? schema.allOf?.[0] ?? schema);
+      const promised = Object.keys(known).filter((name) => resolved<any>(known[name]).required);
+      const sent = Object.keys(known).filter((name) => name.toLowerCase() in answer.headers);
+      const [item] = [JSON.parse(answer.text || '{}')].flat();
+      const what = [operationId, answer.status];
+      expect([...what, promised, required.toSorted()]).toEqual([
+        operationId,
+        success,
+        sent,
+        Object.keys(item).toSorted(),
+      ]);
+    }
   });
 
   /** Expects of an error a reason that a form can show beside the field. */

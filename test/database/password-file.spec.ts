@@ -3,9 +3,11 @@ import { join } from 'node:path';
 import { readEnvironment } from '../../src/config/environment.js';
 import { connectToServe } from '../../src/database/connect.js';
 import { standbyPool } from '../../src/database/data-source.js';
+import { Standbys } from '../../src/standbys/standbys.js';
 import { query } from '../support/ask.js';
 import { createMigratedDatabase, dropDatabase } from '../support/database.js';
 import { createGrantedRole, dropGrantedRole, roleOf } from '../support/granted-role.js';
+import { startService } from '../support/service.js';
 import { until } from '../support/until.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
@@ -84,4 +86,19 @@ it('while the file is empty, or has the URL of another role, the password of the
     await connects(() => pool.query('select 1'));
   }
   await pool.end();
+});
+
+it('a service opens sessions with its standbys again once the file of their URL has the new password', async () => {
+  await rotate('old', () => Object.assign(new URL(url), { password: 'old' }).href);
+  await query(owner, `grant pg_read_all_stats to ${roleOf(owner)}`);
+  const service = await startService({ DATABASE_READ_URL_FILE: file }, owner);
+  const reasons = () => service.get(Standbys).states.map(({ reason }) => reason);
+  const say = (reason: RegExp) =>
+    until(`the reason is ${reason}`, reasons, { holds: ([one]) => reason.test(one ?? '') });
+  await rotate('new', () => url);
+  await say(/^password authentication failed/);
+  await rotate('new', () => Object.assign(new URL(url), { password: 'new' }).href);
+  // It is the primary itself, which responds that it receives nothing.
+  await say(/^it is behind/);
+  await service.stop();
 });
