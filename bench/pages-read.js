@@ -1,5 +1,6 @@
 /** What one request makes PostgreSQL read, in pages of 8 KiB: unlike its time, it does not depend on where they lie. */
 import pg from 'pg';
+import { readEnvironment } from '../dist/src/config/environment.js';
 import { poolOf, servingDataSource } from '../dist/src/database/data-source.js';
 import { INT64_MIN } from '../dist/src/int64.js';
 import { pagesStatement } from '../dist/src/listing/postgres-page-reader.js';
@@ -17,7 +18,8 @@ export async function pagesRead(url, animals) {
   const pagesOfStatus = pagesStatement(PETS, PETS.filters);
   /** @param {number | bigint} start @param {string[]} values */
   const page = (start, ...values) => [`{${start}}`, '{21}', ...values];
-  const dataSource = await servingDataSource(url, 1).initialize();
+  const environment = readEnvironment({ DATABASE_URL: url });
+  const dataSource = await servingDataSource(url, environment).initialize();
   const pool = poolOf(dataSource);
   /** @type {[title: string, statement: { name: string, text: string }, values: string[]][]} */
   const requests = [

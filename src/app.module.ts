@@ -17,7 +17,7 @@ import { ErrorFilter } from './errors/error.filter.js';
 import { AccessLog } from './access-log/access-log.js';
 import { AdmissionGuard } from './gate/admission.guard.js';
 import { Gate } from './gate/gate.js';
-import { BodyGuard } from './http/body.guard.js';
+import { BodyGuard, Scheduler } from './http/body.guard.js';
 import { HttpLimits } from './http/limits.js';
 import { HealthModule } from './health/health.module.js';
 import { CitusPageReader } from './listing/citus-page-reader.js';
@@ -55,6 +55,7 @@ export class AppModule {
       { provide: LOGGER, useValue: logger },
       { provide: HttpLimits, useValue: limits },
       { provide: Gate, useValue: gate },
+      { provide: Scheduler, useExisting: Gate },
       AccessLog,
       ErrorFilter,
       OpenApiDocument,

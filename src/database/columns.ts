@@ -37,7 +37,8 @@ export function columnsOf(entity: Function) {
 
 function withBaseClasses(entity: Function): Function[] {
   const base = Object.getPrototypeOf(entity) as Function;
-  return [entity, ...(base === Function.prototype ? [] : withBaseClasses(base))];
+  // Only `Function.prototype`, of whatever realm, has none.
+  return [entity, ...(base.prototype === undefined ? [] : withBaseClasses(base))];
 }
 
 /** The condition for rows that are not deleted, in SQL after another condition. Empty without a `@DeleteDateColumn`. */

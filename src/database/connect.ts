@@ -7,7 +7,6 @@ import { OperatorError } from '../errors/operator-error.js';
 import { administrativeDataSource, servingDataSource } from './data-source.js';
 import { engineOf } from './engine.js';
 import { DATABASE_LIMITS } from './limits.js';
-import { serversOf } from './servers.js';
 import { requireSettings } from './settings.js';
 
 /**
@@ -41,19 +40,16 @@ export async function connectToServe(
   environment: Environment,
   entities?: DataSourceOptions['entities'],
 ): Promise<DataSource> {
-  const { DATABASE_URL = '', DATABASE_URL_FILE: passwordFile, DATABASE_READ_URL } = environment;
-  const { DATABASE_POOL_SIZE, DATABASE_POOLER: pooler } = environment;
   const engine = await administer(url, engineOf);
-  if (engine === 'citus' && DATABASE_READ_URL !== undefined) {
+  if (engine === 'citus' && environment.DATABASE_READ_URL !== undefined) {
     throw new OperatorError(
       'The database of DATABASE_URL has the extension citus, so DATABASE_READ_URL must not be set: ' +
         'a standby of the coordinator reads the pets on the workers, and does not show whether those are up to date.',
     );
   }
-  const options = { engine, entities, pooler, servers: serversOf(DATABASE_URL), passwordFile };
   return connect(
-    () => servingDataSource(url, DATABASE_POOL_SIZE, options),
-    (dataSource) => requireSettings(dataSource, engine, pooler),
+    () => servingDataSource(url, environment, engine, entities),
+    (dataSource) => requireSettings(dataSource, engine, environment.DATABASE_POOLER),
     DATABASE_LIMITS.starting,
   );
 }

@@ -3,7 +3,7 @@ import { DataSource, type DataSourceOptions } from 'typeorm';
 import type { PostgresDriver } from 'typeorm/driver/postgres/PostgresDriver.js';
 import type { Environment } from '../config/environment.js';
 import type { Engine } from './engine.js';
-import { connectingTo } from './servers.js';
+import { connectingTo, serversOf } from './servers.js';
 import { requiredSettings } from './settings.js';
 import { DATABASE_LIMITS } from './limits.js';
 import { ServingPool, type ServingPoolConfig } from './pool.js';
@@ -26,31 +26,28 @@ const LASTING = {
 
 type Entities = DataSourceOptions['entities'];
 
-interface ServingOptions {
-  engine?: Engine;
-  entities?: Entities;
-  pooler?: Environment['DATABASE_POOLER'];
-  /** The URLs of several servers. If there are any, the one that accepts writes is used, which is that of the URL at first. */
-  servers?: string[];
-  passwordFile?: string;
-}
-
-/** The sessions that serve requests, at most `size`. The first one is opened by `initialize`. */
+/**
+ * The sessions that serve requests. The first one is opened by `initialize`.
+ * @param url that of the server to begin with, if `DATABASE_URL` has several: then the one that accepts writes is used.
+ */
 export function servingDataSource(
   url: string,
-  size: number,
-  { engine, entities, pooler, servers = [], passwordFile }: ServingOptions = {},
+  environment: Environment,
+  engine?: Engine,
+  entities?: Entities,
 ): DataSource {
+  const { DATABASE_URL = '', DATABASE_URL_FILE: passwordFile, DATABASE_POOLER } = environment;
+  const servers = serversOf(DATABASE_URL);
   const config: ServingPoolConfig = {
     ...LASTING,
     ...connectingTo({
       urls: [...new Set([url, ...servers])],
       timeout: DATABASE_LIMITS.connecting,
-      settings: pooler === undefined ? requiredSettings(engine) : undefined,
+      settings: DATABASE_POOLER === undefined ? requiredSettings(engine) : undefined,
       target: servers.length > 0 ? 'read-write' : 'primary',
       passwordFile,
     }),
-    max: size,
+    max: environment.DATABASE_POOL_SIZE,
   };
   return dataSource(ServingPool, config, entities);
 }

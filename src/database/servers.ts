@@ -48,6 +48,8 @@ export interface Sessions {
 export function connectingTo(sessions: Sessions): PoolConfig & Pick<Sessions, 'target'> {
   const { urls, timeout, settings, target, passwordFile } = sessions;
   let current = 0;
+  /** That of the file, when it last had one. */
+  let password: string | undefined;
   class ServerClient extends Client {
     private readonly server = current;
     override readonly isShared = settings === undefined;
@@ -65,7 +67,8 @@ export function connectingTo(sessions: Sessions): PoolConfig & Pick<Sessions, 't
       const known = this.password;
       if (passwordFile !== undefined) {
         // pg calls it when the server asks. Its types have it in the configuration only, where the URL overrides it.
-        Object.assign(this, { password: () => passwordIn(passwordFile, this.user) ?? known });
+        const latest = () => (password = passwordIn(passwordFile, this.user) ?? password) ?? known;
+        Object.assign(this, { password: latest });
       }
     }
 

@@ -83,7 +83,9 @@ function responseTo(exception: unknown): ReturnType<typeof responseOf> {
   const because = unavailableCause(exception);
   return because === undefined
     ? responseOf(500, 'The service failed; the fault is ours.')
-    : responseOf(503, 'The database cannot be reached; try again.', 'unavailable', { because });
+    : responseOf(503, 'The database cannot serve the request now; try again.', 'unavailable', {
+        because,
+      });
 }
 
 function responseOf(

@@ -24,6 +24,8 @@ interface Queue {
 interface Arrival {
   /** Missing when its client has left: the memory of many such requests must not wait for their turn. */
   response?: Response;
+  /** Missing if it is not handled yet. */
+  goOn?: () => void;
 }
 
 interface Waiting {
@@ -72,6 +74,10 @@ export class Gate implements Arrivals {
   private isCrowded = false;
   private hasFlooded = false;
   private hasAccepted = false;
+  /** `performance.now()` when the last turn began, how many requests it began to handle, and how long it took for each. */
+  private turnBegan = 0;
+  private begun = 0;
+  private cost = 0;
 
   /** Set by ApiKeyVerifier. @returns the id of the API key of a request, if the key is remembered as a valid one. */
   recognize: (request: Request) => string | undefined = () => undefined;
@@ -109,9 +115,16 @@ export class Gate implements Arrivals {
 
   arrive(response: Response, network: string): void {
     const keyId = this.recognize(response.req);
-    const arrival: Arrival = { response };
-    response.onceClosed.push(() => (arrival.response = undefined));
-    (keyId === undefined ? this.strangers : this.known).add(keyId ?? network, arrival);
+    this.wait(keyId === undefined ? this.strangers : this.known, keyId ?? network, { response });
+  }
+
+  turnOf(response: Response, keyId: string): Promise<void> {
+    return new Promise((goOn) => this.wait(this.known, keyId, { response, goOn }));
+  }
+
+  private wait(turns: Turns<string, Arrival>, name: string, arrival: Arrival): void {
+    arrival.response!.onceClosed.push(() => (arrival.response = undefined));
+    turns.add(name, arrival);
     this.handleLater();
   }
 
@@ -186,29 +199,36 @@ export class Gate implements Arrivals {
   }
 
   private handleLater(): void {
-    if (!this.isHandling && this.queuesWithTurns > 0) {
+    if (!this.isHandling && (this.queuesWithTurns > 0 || this.begun > 0)) {
       this.isHandling = true;
       setImmediate(this.handleSome);
     }
   }
 
-  /** While connections are accepted, which is one in a turn of the event loop, turns are short: one request of each. */
+  /**
+   * While connections are accepted, which is one in a turn of the event loop, turns are short: one request of each. So are
+   * those after one that took long: guards and handlers go on after it, and only the next turn knows what they took.
+   */
   private readonly handleSome = (): void => {
     this.isHandling = false;
-    const { places, requestsPerTurn } = this.limits;
-    let left = this.hasAccepted
-      ? this.queuesWithTurns
-      : Math.max(requestsPerTurn, places - this.places);
+    const now = performance.now();
+    this.cost = this.begun > 0 ? (now - this.turnBegan) / this.begun : this.cost;
+    const { places, requestsPerTurn, turn } = this.limits;
+    const most = Math.min(places - this.places, turn / this.cost);
+    let left = this.hasAccepted ? this.queuesWithTurns : Math.max(requestsPerTurn, most);
     // A stranger's takes no place, and may have a large response.
     const ofStranger = this.hasAccepted ? 1 : left / requestsPerTurn;
     this.hasAccepted = false;
+    this.turnBegan = now;
+    this.begun = 0;
     while (left > 0 && this.queuesWithTurns > 0) {
       this.turn = (this.turn + 1) % this.queuesWithTurns;
       const isKnown = this.turn < this.known.queueCount;
-      const { response } = (isKnown ? this.known : this.strangers).next()!;
+      const { response, goOn } = (isKnown ? this.known : this.strangers).next()!;
       if (response?.req.socket.writable) {
         left -= isKnown ? 1 : ofStranger;
-        this.handle(response);
+        this.begun += 1;
+        (goOn ?? this.handle)(response);
       }
     }
     this.handleLater();

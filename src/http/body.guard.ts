@@ -1,11 +1,20 @@
 import { type CanActivate, type ExecutionContext, Injectable } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
 import { parse } from 'lossless-json';
-import { ApiError } from '../errors/api-error.js';
+import { ApiError, overloaded } from '../errors/api-error.js';
 import { ErrorFilter } from '../errors/error.filter.js';
 import { numberFromJson } from '../int64.js';
-import type { Request } from './express-classes.js';
+import type { Request, Response } from './express-classes.js';
 import { HttpLimits } from './limits.js';
+
+/** What decides whose work is next. */
+export abstract class Scheduler {
+  /** Resolves in the request's turn among those of its key, unless its client has left. */
+  abstract turnOf(response: Response, keyId: string): Promise<void>;
+}
+
+/** Bytes of a body that is parsed at once. More may take milliseconds, and thousands of bodies may be complete at once. */
+const PARSED_AT_ONCE = 1024;
 
 /** The handler rejects `multipart/form-data` with 415. */
 export const JsonOnly = Reflector.createDecorator<void, true>({ transform: () => true });
@@ -22,10 +31,11 @@ export class BodyGuard implements CanActivate {
   constructor(
     private readonly limits: HttpLimits,
     private readonly errors: ErrorFilter,
+    private readonly scheduler: Scheduler,
   ) {}
 
   /**
-   * @throws ApiError `unsupported_media_type`, `payload_too_large`, `invalid_json`, `request_timeout`, or
+   * @throws ApiError `unsupported_media_type`, `payload_too_large`, `invalid_json`, `request_timeout`, `unavailable`, or
    *   `invalid_request` if the body is nested too deep, is not well-formed HTTP, or is incomplete.
    */
   canActivate(context: ExecutionContext): boolean | Promise<boolean> {
@@ -75,7 +85,14 @@ export class BodyGuard implements CanActivate {
         request.onBodyError = (error) =>
           request.res!.writableEnded || this.errors.catch(error, context);
       } else {
-        request.body = parseJson(await readBody(request, most), this.limits);
+        const body = await readBody(request, most);
+        if (body.length > PARSED_AT_ONCE) {
+          await this.scheduler.turnOf(request.res as Response, request.user?.keyId ?? '');
+          if (request.deadline < performance.now()) {
+            throw overloaded('overdue');
+          }
+        }
+        request.body = parseJson(body, this.limits);
       }
     }
     return true;

@@ -12,9 +12,10 @@ import type { HttpLimits } from './limits.js';
 import { ListenerErrors } from './listener-errors.js';
 import { addressOf, networkOf, withoutPorts } from './network.js';
 import { parseQuery, pathAndQuery } from './request-target.js';
+import type { Scheduler } from './body.guard.js';
 
 /** What decides when a connection is read, and a request that has arrived is handled. */
-export interface Arrivals extends Readers {
+export interface Arrivals extends Readers, Scheduler {
   /** What {@link arrive} calls for a request when its turn has come. */
   handle: (response: Response) => void;
   /** @param network the client's, or the one that a trusted proxy names: {@link networkOf}. */
@@ -52,7 +53,12 @@ export class HttpAdapter extends ExpressAdapter {
     this.connections = new Connections(limits, this.errors, arrivals, (one) => isProxy(one, 0));
     this.classes = classesFor(app, limits, (bytes) => this.connections.held.note(bytes));
     arrivals.handle = (response) =>
-      this.errors.run('request', response.req.socket, () => this.instance(response.req, response));
+      this.errors.run('request', response.req.socket, () => {
+        const { req } = response;
+        // Before Express, whose router cannot parse some targets. In its turn, because it may take milliseconds.
+        req.url = pathAndQuery(req.url);
+        this.instance(req, response);
+      });
   }
 
   override initHttpServer(): void {
@@ -193,7 +199,7 @@ export class HttpAdapter extends ExpressAdapter {
     request.headBytes = headBytesOf(request);
     const error =
       connection.responses.length < this.limits.requestsPerConnection
-        ? malformedHead(request, this.limits.headerFields)
+        ? malformedHead(request, this.limits)
         : new ApiError('unavailable', TOO_MANY, { because: 'over_share' });
     if (error !== undefined) {
       this.endWith({ error, socket: request.socket, request }, connection);
@@ -201,8 +207,6 @@ export class HttpAdapter extends ExpressAdapter {
       return;
     }
     if (this.connections.noteRequest(response, connection)) {
-      // Before Express, whose router cannot parse some targets.
-      request.url = pathAndQuery(request.url);
       const { network } = connection;
       const isForwarded = network === '' && headers['x-forwarded-for'];
       const address = isForwarded ? addressOf(request.ip ?? '') : undefined;
@@ -300,9 +304,10 @@ function headBytesOf({ rawHeaders, method, url }: Request): number {
 }
 
 /** The error of a request that Node accepted although its head is malformed; `undefined` if it is not. */
-function malformedHead({ rawHeaders, httpVersion, headers }: Request, headerFields: number) {
-  if (rawHeaders.length > 2 * headerFields) {
-    const message = `A request may have at most ${headerFields} header fields.`;
+function malformedHead({ rawHeaders, httpVersion, headers, url }: Request, limits: HttpLimits) {
+  const { headerFields, parameters } = limits;
+  if (rawHeaders.length > 2 * headerFields || url.split('&', parameters + 1).length > parameters) {
+    const message = `A request may have at most ${headerFields} header fields, and ${parameters} parameters.`;
     return new ApiError('headers_too_large', message);
   }
   // Node joins repeated headers with a comma and a space.

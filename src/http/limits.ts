@@ -26,8 +26,10 @@ export class HttpLimits {
   places = 128;
   /** Rows that a request asks for with `limit`, for each place that it takes: those of a page of 20, to know if one follows. */
   rowsPerPlace = 21;
-  /** Requests that a turn of the event loop begins to handle, or, of remembered keys, as many as there are free {@link places}. */
+  /** Requests that a turn of the event loop begins to handle, or, of remembered keys, as many as there are free {@link places} and {@link turn} has time for. */
   requestsPerTurn = 8;
+  /** For a turn of the event loop: it begins to handle fewer requests, if those of the last one took long. */
+  turn = 20;
   /** Bytes of a request body; a longer one is rejected with 413. */
   bodyBytes = 16 * 1024;
   /** Chunks of a request body, or as many as its bytes / 64; with more, no more is read, and it is rejected with 413. */
@@ -38,6 +40,8 @@ export class HttpLimits {
   headerBytes = 16 * 1024;
   /** Header fields of a request; more are rejected with 431. */
   headerFields = 250;
+  /** Parameters of a request's query; more are rejected with 431: each takes a microsecond, and a query may be read often. */
+  parameters = 100;
   /** From the arrival of a request, with its body, for which it may wait until its last statement begins; then 503. */
   deadline = 3_000;
   /** From a request's first byte to the end of its headers; then 408. */

@@ -85,8 +85,8 @@ export function nestLogger(logger: Logger): LoggerService {
   return { fatal, error, warn, log: at('debug'), debug: at('debug'), verbose: at('trace') };
 }
 
-/** Since the start: lines that were lost, and attempts to write that failed. */
-export const logLosses = { lines: 0, errors: 0 };
+/** Since the start: lines that were lost, and attempts to write that failed. Now: bytes that are not written yet. */
+export const logLosses = { lines: 0, errors: 0, waiting: 0 };
 
 /** Milliseconds for which the process tries to write the last lines if standard output does not accept them. */
 const LAST_TRIES = 2_000;
@@ -114,7 +114,11 @@ export function bufferedStandardOutput() {
     retryEAGAIN: () => performance.now() < endOfTries,
   });
   // As text, SonicBoom would copy what it holds for each line. Its types do not know buffers.
-  const write = (line: string) => void output.write(Buffer.from(line) as unknown as string);
+  const write = (line: string) => {
+    const bytes = Buffer.from(line);
+    logLosses.waiting += bytes.length;
+    output.write(bytes as unknown as string);
+  };
   const reportLost = () => {
     const known = logLosses.lines;
     if (known > reported) {
@@ -125,13 +129,20 @@ export function bufferedStandardOutput() {
       reported = logLosses.lines === known ? known : reported;
     }
   };
-  output.on('drop', () => (logLosses.lines += 1)).on('write', () => process.nextTick(reportLost));
+  output.on('drop', (line) => {
+    logLosses.lines += 1;
+    logLosses.waiting -= line.length;
+  });
+  output.on('write', (bytes) => {
+    logLosses.waiting -= bytes;
+    isBroken = false;
+    process.nextTick(reportLost);
+  });
   // After an error other than EAGAIN, `flushSync` would try forever.
   output.on('error', () => {
     isBroken = true;
     logLosses.errors += 1;
   });
-  output.on('write', () => (isBroken = false));
   const end = () => (endOfTries = Math.min(endOfTries, performance.now() + LAST_TRIES));
   process.once('exit', () => {
     end();
@@ -142,7 +153,7 @@ export function bufferedStandardOutput() {
         output.flushSync();
       }
     } catch {
-      // Standard output accepts no more.
+      // Standard output accepts no more. Standard error may be the same.
     }
   });
   /** The last act of a process. */

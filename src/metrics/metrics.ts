@@ -92,6 +92,7 @@ export class Metrics implements OnModuleInit {
       'Attempts to write lines that failed, as on a full disk. They are repeated.',
       () => logLosses.errors,
     );
+    gauge('log_bytes_waiting', 'Bytes of lines that are not written yet.', () => logLosses.waiting);
     counter(
       'database_reads_total',
       'Batches of lists and gets, by the kind of server that served them: primary or standby.',

@@ -1,5 +1,6 @@
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
+import { Gate } from '../../src/gate/gate.js';
 import { INT64_MAX, INT64_MIN } from '../../src/int64.js';
 import { expectError, walk } from '../support/answers.js';
 import { FULL_LENGTH } from '../support/full-length.js';
@@ -24,6 +25,15 @@ describe('createPet', () => {
     expect(body.id).not.toBe(4711);
     expect(text).toContain(`{"id":${body.id},"name":"Rex","categoryId":7,"status":"sold"`);
     expect(headers['location']).toBe(`/v1/pets/${body.id}`);
+  });
+
+  it('gets 503, and its large body is not parsed, if its turn comes after its deadline', async () => {
+    const turnOf = jest.spyOn(service.get(Gate), 'turnOf').mockImplementation(async ({ req }) => {
+      req.arrivedAt = -Infinity;
+    });
+    const sent = service.api.post('/v1/pets').set(JSON_TYPE);
+    expectError(await sent.send('{'.padEnd(1_025)), 503, 'unavailable');
+    turnOf.mockRestore();
   });
 
   it.each<[string, string | Buffer, Headers?]>([

@@ -113,6 +113,7 @@ describe('the OpenAPI document', () => {
 
   /** The codes of exceptions of Nest, which a module may document. */
   const OF_NEST = {
+    forbidden: { status: 403 },
     not_found: { status: 404 },
     conflict: { status: 409 },
     unprocessable_entity: { status: 422 },

@@ -149,7 +149,7 @@ const FIGURES: Record<string, string[]> = {
   'docs/interface.md': [
     `packets | ${limits.bodyBytes / KIB} KiB; ${figure(limits.bodyChunks)} | 413`,
     `levels of JSON | ${limits.jsonDepth} | 400`,
-    `header fields | ${limits.headerBytes / KIB} KiB; ${limits.headerFields} | 431`,
+    `header fields; parameters | ${limits.headerBytes / KIB} KiB; ${limits.headerFields}; ${limits.parameters} | 431`,
     `${seconds(limits.headersTimeout)} seconds for the headers, ${seconds(limits.requestTimeout)} seconds for all | 408`,
     `to its response | ${seconds(RESPONSE)} seconds | 503`,
     `receives nothing of its response | ${seconds(limits.socketTimeout)} to ${seconds(3 * limits.socketTimeout)} seconds`,

@@ -73,10 +73,12 @@ it.each(['the primary', 'a standby'])(
   },
 );
 
-it('while the file is empty, or has the URL of another role, the password of the start is used', async () => {
+it('while the file is empty, or has the URL of another role, the password that it had last is used', async () => {
   await rotate('kept', () => Object.assign(new URL(url), { password: 'kept' }).href);
   const environment = readEnvironment({ DATABASE_URL_FILE: file });
   const pool = standbyPool(environment.DATABASE_URL!, 1, file);
+  await rotate('later', () => Object.assign(new URL(url), { password: 'later' }).href);
+  await connects(() => pool.query('select 1'));
   // Or it has another role's, until the process is restarted.
   for (const content of ['', 'postgres://other:password@h/x']) {
     await writeFile(file, content);

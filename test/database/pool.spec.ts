@@ -315,8 +315,12 @@ describe('ServingPool', () => {
     refusing.close();
   });
 
+  const primary = async () => {
+    const environment = readEnvironment({ DATABASE_URL: urls[0]!, DATABASE_POOL_SIZE: '2' });
+    return poolOf(await servingDataSource(urls[0]!, environment).initialize());
+  };
   const POOLS: [string, () => Promise<Pool>][] = [
-    ['the primary', async () => poolOf(await servingDataSource(urls[0]!, 2).initialize())],
+    ['the primary', primary],
     ['a standby', async () => standbyPool(urls[0]!, 2)],
   ];
 

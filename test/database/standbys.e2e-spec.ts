@@ -109,7 +109,7 @@ describeWith('PostgreSQL', BINARIES)('reads', () => {
 
   it('are not served by a standby to which DATABASE_URL leads, as after a failover that a balancer has not noticed', async () => {
     const [{ url }] = cluster.standbys as [Postgres];
-    const source = servingDataSource(url, 2);
+    const source = servingDataSource(url, readEnvironment({ DATABASE_URL: url }));
     const because = 'read_only';
     await expect(source.initialize()).rejects.toMatchObject({ because });
   });

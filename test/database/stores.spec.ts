@@ -172,7 +172,7 @@ describe.each<Engine>(['postgresql', 'citus'])('the stores for %s', (engine) => 
   );
 
   it('leave a session with the settings that it had before, such as how long it waits for a lock', async () => {
-    const { dataSource, pool, store } = await storesOn(url, engine, 1);
+    const { dataSource, pool, store } = await storesOn(url, engine, 2);
     const sql = `select name, setting from pg_settings where source = 'session' order by name`;
     const before = (await pool.query(sql)).rows;
     await store.insert([REX]);

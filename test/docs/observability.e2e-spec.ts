@@ -243,6 +243,8 @@ const LIMITS: [alert: string, firesAt: number | undefined, series: Series, pause
   ['RateLimited', NEVER, responses('rate_limited', 7)],
   ['LogFailing', 60, { 'animal_store_log_lines_lost_total{instance="a"}': '0x3 1x80' }],
   ['LogFailing', NEVER, { 'animal_store_log_lines_lost_total{instance="a"}': '5x80' }],
+  ['LogFailing', 15, { 'animal_store_log_bytes_waiting{instance="a"}': '0 1000001x80' }],
+  ['LogFailing', NEVER, { 'animal_store_log_bytes_waiting{instance="a"}': '1000000x80' }],
   [
     'Descriptors',
     120,
@@ -473,7 +475,7 @@ describe('the alerts on what a real process serves', () => {
     'statements wait for a connection': {
       begin: async () => {
         const connect = async () => sessions.push(await service.pool.connect());
-        await Promise.all([1, 2, 3, 4].map(connect));
+        await Promise.all(Array.from({ length: service.sessionsOfOne() }, connect));
         void connect();
       },
       end: async () => {

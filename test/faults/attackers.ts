@@ -136,6 +136,19 @@ export const ATTACKS: Record<string, (count: number) => void> = {
     post(JSON.stringify({ categoryId: 1, name: members(1_500) })),
   ),
   '60 a second: a body of 4,000 fractions': often(post(`{"a":[${Array(4_000).fill(0.5)}]}`)),
+  '400 a second: a path of 3,800 segments': often(get(`/${'%41/'.repeat(3_800)}`)),
+  '400 a second: a query of 3,600 names': often(get(`/docs?${names(3_600).join('&')}`)),
+  '400 a second: a header that is parsed': often(
+    get('/docs', `Accept-Encoding: ${'a,'.repeat(7_800)}`),
+  ),
+  '500 connections: 16 KB of a body each, whose last bytes come together': (count) => {
+    const bytes = post(`{"a":1e1,${JSON.stringify(members(1_700)).slice(1)}`);
+    const all = Array.from({ length: count }, () => open(bytes.slice(0, -1)).resume());
+    all.forEach((socket) =>
+      socket.on('data', () => setTimeout(() => socket.write(bytes.slice(0, -1)), 100)),
+    );
+    setInterval(() => all.forEach((socket) => socket.write(bytes.slice(-1))), 1_000);
+  },
   '25 a second: an X-Forwarded-For of 15,500 digits': often(
     get('/health/live', `X-Forwarded-For: ${'1'.repeat(15_500)}`),
   ),

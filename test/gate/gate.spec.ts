@@ -53,6 +53,47 @@ describe('a turn of the event loop', () => {
     expect(handled).toHaveLength(18);
   });
 
+  it('handles a few requests if those of the last one took long, also a while ago, and else as many as places are free', async () => {
+    limits.places = 100;
+    let time = 0;
+    let each = 5;
+    const now = jest.spyOn(performance, 'now').mockImplementation(() => time);
+    // A handler goes on when the turn is over.
+    gate.handle = () => queueMicrotask(() => ((time += each), handled.push('any')));
+    const turns: number[] = [];
+    for (const took of [5, 5, 0.1, 0.1]) {
+      arrive(times(30, 'any'), 'network', '1');
+      each = took;
+      const before = handled.length;
+      await turn();
+      turns.push(handled.length - before);
+      // What has come is handled in further turns.
+      while (handled.length % 30 > 0) {
+        await turn();
+      }
+      await turn();
+      time += 1_000;
+    }
+    now.mockRestore();
+    expect(turns).toEqual([30, 4, 4, 30]);
+  });
+
+  it('goes on with large bodies of keys in turns, but not for clients that have left', async () => {
+    limits.places = 3;
+    limits.requestsPerTurn = 3;
+    const goOn = (name: string, keyId: string) => {
+      const response = new FakeResponse(name);
+      void gate.turnOf(response as unknown as Response, keyId).then(() => handled.push(name));
+      return response;
+    };
+    ['first', 'left', 'second', 'third', 'fourth'].map((name) => goOn(name, '1'))[1]!.close();
+    goOn('of another key', '2');
+    await turn();
+    expect(handled).toEqual(['first', 'of another key', 'second']);
+    await turn();
+    expect(handled.slice(3)).toEqual(['third', 'fourth']);
+  });
+
   it('is short if a connection was accepted in it, but handles a request of each key and of a few networks', async () => {
     limits.requestsPerTurn = 5;
     arrive(times(30, 'of a flood'), 'a');

@@ -76,7 +76,7 @@ const refused = new NoSessionError(
 /** What is thrown, and the code and message that the client gets. */
 const TOLD: [unknown, number, string, string?][] = [
   [new ApiError('pet_not_found', 'No.'), 404, 'pet_not_found'],
-  [refused, 503, 'unavailable', 'The database cannot be reached; try again.'],
+  [refused, 503, 'unavailable', 'The database cannot serve the request now; try again.'],
   [new BadRequestException(['1', '2']), 400, 'invalid_request', '1; 2'],
   [new HttpException({ message: 'No.', SECRET }, 401), 401, 'invalid_api_key'],
   [new HttpException('No.', 404), 404, 'not_found'],

@@ -129,6 +129,26 @@ describe('a process whose standard output takes no lines', () => {
     await exit;
   });
 
+  it('says in the metrics how many bytes wait, and none when all are written', async () => {
+    const { stdout, stderr, exit } = running(
+      `const { Metrics } = await import(${METRICS});
+      const metric = new Metrics({}, {}, {}, {}, {}, {}).registry
+        .getSingleMetric('animal_store_log_bytes_waiting');
+      const waiting = async () => (await metric.get()).values[0].value;
+      for (let n = 0; n < 1_000; n += 1) logger.info({ text: 'x'.repeat(1024) }, 'a line');
+      // A pipe takes 64 KiB.
+      console.error((await waiting()) > 900_000);
+      while ((await waiting()) > 0) await new Promise((resolve) => setTimeout(resolve, 50));
+      console.error('none');
+      process.exit();`,
+    );
+    stdout.pause();
+    expect(String((await once(stderr, 'data'))[0])).toBe('true\n');
+    stdout.resume();
+    expect(await text(stderr)).toBe('none\n');
+    expect(await exit).toEqual([0, null]);
+  });
+
   it('says how many were lost, in the metrics and in the log, once it is read again', async () => {
     const { stdout, stderr, exit } = running(
       `for (let n = 0; n < 40_000; n += 1) {

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { appendFile, readFile } from 'node:fs/promises';
 import { createServer, request as httpRequest, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { connect } from 'node:tls';
@@ -482,11 +482,12 @@ describe.each(PROXIES)('servers that close connections without a response, behin
       expect(requests.length).toBeLessThanOrEqual(3);
     });
 
+    const soon = (text: string) =>
+      text.replace(/(timeout server|proxy_read_timeout) \d+s/, '$1 1s');
+
     it("a request to which no process responds in time gets the service's error", async () => {
       hangs = true;
       await proxy.stop();
-      const soon = (text: string) =>
-        text.replace(/(timeout server|proxy_read_timeout) \d+s/, '$1 1s');
       proxy = await Proxy.start(name, [port, port], false, {}, soon);
       await expectUnavailable();
       expect(requests).toContain('GET');
@@ -504,30 +505,37 @@ describe.each(PROXIES)('servers that close connections without a response, behin
       await expectUnavailable();
     });
 
-    it('a request that may be sent again goes to the other process if one has responses for none', async () => {
-      let refused = 0;
-      const refusing = createServer(({ url, socket }, response) => {
-        if (url === '/health/ready') {
-          response.end();
-        } else {
-          refused += 1;
-          socket.destroy();
+    it.each([
+      ['ends its connection', (socket: Socket) => socket.destroy()],
+      ['hangs', () => {}],
+    ])(
+      'a request that may be sent again goes to the other process if one %s',
+      async (_what, refuse) => {
+        let refused = 0;
+        const refusing = createServer(({ url, socket }, response) => {
+          if (url === '/health/ready') {
+            response.end();
+          } else {
+            refused += 1;
+            refuse(socket);
+          }
+        }).listen(0, '127.0.0.1');
+        // Jest ends, whatever fails below.
+        refusing.unref();
+        await once(refusing, 'listening');
+        await proxy.stop();
+        const ports: [number, number] = [(refusing.address() as AddressInfo).port, port];
+        proxy = await Proxy.start(name, ports, false, {}, soon);
+        for (let n = 0; n < 5; n += 1) {
+          const headers = { 'Idempotency-Key': `${n}` };
+          const answers = [fetch(proxy.origin), fetch(proxy.origin, { method: 'POST', headers })];
+          const statuses = (await Promise.all(answers)).map(({ status }) => status);
+          expect(statuses).toEqual([200, 200]);
         }
-      }).listen(0, '127.0.0.1');
-      // Jest ends, whatever fails below.
-      refusing.unref();
-      await once(refusing, 'listening');
-      await proxy.stop();
-      proxy = await Proxy.start(name, [(refusing.address() as AddressInfo).port, port]);
-      for (let n = 0; n < 5; n += 1) {
-        const headers = { 'Idempotency-Key': `${n}` };
-        const answers = [fetch(proxy.origin), fetch(proxy.origin, { method: 'POST', headers })];
-        const statuses = (await Promise.all(answers)).map(({ status }) => status);
-        expect(statuses).toEqual([200, 200]);
-      }
-      expect(refused).toBeGreaterThan(0);
-      expect(requests).toHaveLength(10);
-    });
+        expect(refused).toBeGreaterThan(0);
+        expect(requests).toHaveLength(10);
+      },
+    );
 
     it('an address has 1,000 connections, then no more, which pages may read, and other addresses have theirs', async () => {
       await proxy.stop();

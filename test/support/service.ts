@@ -14,6 +14,7 @@ import { readEnvironment } from '../../src/config/environment.js';
 import { runMigrations } from '../../src/schema/migrations.js';
 import { DATABASE_LIMITS } from '../../src/database/limits.js';
 import { poolOf } from '../../src/database/data-source.js';
+import { ServingPool } from '../../src/database/pool.js';
 import { Gate } from '../../src/gate/gate.js';
 import type { HttpAdapter } from '../../src/http/http-adapter.js';
 import { HttpLimits } from '../../src/http/limits.js';
@@ -135,6 +136,11 @@ export async function startService(
     databaseUrl,
     /** The service's own connections. */
     pool,
+    /** How many sessions one of its shares may have, while each of the others has one within reach. */
+    sessionsOfOne: () => {
+      const { size, shares } = app.get(ServingPool);
+      return size - (shares.size - 1);
+    },
     /** What an operator does with keys. */
     keys: new ApiKeys(dataSource.getRepository(ApiKey)),
     /** Runs a statement on one of {@link pool}. @returns its rows. */

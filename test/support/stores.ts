@@ -24,10 +24,10 @@ const CLASSES = {
 
 /** What an engine's classes are on the database at `url`. Those of Citus also run on PostgreSQL alone. */
 export async function storesOn(url: string, engine: Engine, sessions = 3) {
-  const options = { engine, entities: await entitiesOfSource() };
-  const dataSource = await servingDataSource(url, sessions, options).initialize();
+  const environment = readEnvironment({ DATABASE_URL: url, DATABASE_POOL_SIZE: `${sessions}` });
+  const entities = await entitiesOfSource();
+  const dataSource = await servingDataSource(url, environment, engine, entities).initialize();
   const pool = poolOf(dataSource) as ServingPool;
-  const environment = readEnvironment({ DATABASE_URL: url });
   const standbys = new Standbys(pool, environment, SILENT);
   const on = <T>(work: (session: PoolClient) => Promise<T>) => withSession(pool, work);
   const { PetStore, PageReader } = CLASSES[engine];

@@ -117,6 +117,9 @@ export class OtherStore {
     if (known !== undefined) {
       return json(response, 201, known, { ...limit, 'Idempotent-Replayed': 'true' });
     }
+    if (body.length > 16_384) {
+      return error(response, 413, 'payload_too_large', { ...limit });
+    }
     const fields = JSON.parse(body) as Stored;
     if (fields.name === '') {
       return error(response, 400, 'invalid_request', { ...limit });
