@@ -5,6 +5,9 @@ import type { Arrivals } from '../http/http-adapter.js';
 import type { HttpLimits } from '../http/limits.js';
 import { Turns } from './turns.js';
 
+/** Milliseconds for which the event loop was not idle. */
+const busyTime = () => performance.now() - performance.nodeTiming.idleTime;
+
 /** An API key that has requests. */
 interface Caller {
   keyId: string;
@@ -74,10 +77,9 @@ export class Gate implements Arrivals {
   private isCrowded = false;
   private hasFlooded = false;
   private hasAccepted = false;
-  /** `performance.now()` when the last turn began, how many requests it began to handle, and how long it took for each. */
+  /** When the last turn began, by {@link busyTime}, and how many requests it began to handle. */
   private turnBegan = 0;
-  private begun = 0;
-  private cost = 0;
+  private begun = Infinity;
 
   /** Set by ApiKeyVerifier. @returns the id of the API key of a request, if the key is remembered as a valid one. */
   recognize: (request: Request) => string | undefined = () => undefined;
@@ -199,7 +201,7 @@ export class Gate implements Arrivals {
   }
 
   private handleLater(): void {
-    if (!this.isHandling && (this.queuesWithTurns > 0 || this.begun > 0)) {
+    if (!this.isHandling && this.queuesWithTurns > 0) {
       this.isHandling = true;
       setImmediate(this.handleSome);
     }
@@ -211,17 +213,20 @@ export class Gate implements Arrivals {
    */
   private readonly handleSome = (): void => {
     this.isHandling = false;
-    const now = performance.now();
-    this.cost = this.begun > 0 ? (now - this.turnBegan) / this.begun : this.cost;
-    const { places, requestsPerTurn, turn } = this.limits;
-    const most = Math.min(places - this.places, turn / this.cost);
-    let left = this.hasAccepted ? this.queuesWithTurns : Math.max(requestsPerTurn, most);
+    const now = busyTime();
+    const inTime = (this.limits.turn * this.begun) / (now - this.turnBegan);
+    const { places, requestsPerTurn } = this.limits;
+    const most = Math.max(requestsPerTurn, places - this.places);
+    let left = this.hasAccepted
+      ? this.queuesWithTurns
+      : Math.max(requestsPerTurn / 2, Math.min(most, inTime));
     // A stranger's takes no place, and may have a large response.
     const ofStranger = this.hasAccepted ? 1 : left / requestsPerTurn;
+    const end = performance.now() + this.limits.turn;
     this.hasAccepted = false;
     this.turnBegan = now;
     this.begun = 0;
-    while (left > 0 && this.queuesWithTurns > 0) {
+    while (left > 0 && this.queuesWithTurns > 0 && performance.now() < end) {
       this.turn = (this.turn + 1) % this.queuesWithTurns;
       const isKnown = this.turn < this.known.queueCount;
       const { response, goOn } = (isKnown ? this.known : this.strangers).next()!;
