@@ -81,13 +81,14 @@ describe('a turn of the event loop', () => {
     }
     // What takes long at once ends a turn.
     gate.handle = () => void ((time += 15), handled.push('any'));
-    arrive(times(9, 'any'), 'network', '1');
-    const before = handled.length;
-    await turn();
-    turns.push(handled.length - before);
+    arrive(times(4, 'any'), 'network', '1');
+    for (let before = handled.length; handled.length < 124; before = handled.length) {
+      await turn();
+      turns.push(handled.length - before);
+    }
     now.mockRestore();
     idleTime.restore();
-    expect(turns).toEqual([30, 4, 4, 30, 2]);
+    expect(turns).toEqual([30, 4, 4, 30, 2, 2]);
   });
 
   it('goes on with large bodies of keys in turns, but not for clients that have left', async () => {
