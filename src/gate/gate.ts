@@ -23,12 +23,10 @@ interface Queue {
   places: number;
 }
 
-/** A request that has arrived, and waits to be handled. */
+/** Work that waits for its turn. Empty when its client has left: the memory of many such requests must not wait for that. */
 interface Arrival {
-  /** Missing when its client has left: the memory of many such requests must not wait for their turn. */
-  response?: Response;
-  /** Missing if it is not handled yet. */
-  goOn?: () => void;
+  socket?: Socket;
+  begin?: () => void;
 }
 
 interface Waiting {
@@ -117,15 +115,22 @@ export class Gate implements Arrivals {
 
   arrive(response: Response, network: string): void {
     const keyId = this.recognize(response.req);
-    this.wait(keyId === undefined ? this.strangers : this.known, keyId ?? network, { response });
+    const turns = keyId === undefined ? this.strangers : this.known;
+    this.wait(turns, keyId ?? network, response, () => this.handle(response));
   }
 
-  turnOf(response: Response, keyId: string): Promise<void> {
-    return new Promise((goOn) => this.wait(this.known, keyId, { response, goOn }));
+  inTurn(response: Response, keyId: string, work: () => void): void {
+    this.wait(this.known, keyId, response, work);
   }
 
-  private wait(turns: Turns<string, Arrival>, name: string, arrival: Arrival): void {
-    arrival.response!.onceClosed.push(() => (arrival.response = undefined));
+  private wait(
+    turns: Turns<string, Arrival>,
+    name: string,
+    response: Response,
+    begin: () => void,
+  ): void {
+    const arrival: Arrival = { socket: response.req.socket, begin };
+    response.onceClosed.push(() => (arrival.socket = arrival.begin = undefined));
     turns.add(name, arrival);
     this.handleLater();
   }
@@ -229,11 +234,11 @@ export class Gate implements Arrivals {
     while (left > 0 && this.queuesWithTurns > 0 && performance.now() < end) {
       this.turn = (this.turn + 1) % this.queuesWithTurns;
       const isKnown = this.turn < this.known.queueCount;
-      const { response, goOn } = (isKnown ? this.known : this.strangers).next()!;
-      if (response?.req.socket.writable) {
+      const { socket, begin } = (isKnown ? this.known : this.strangers).next()!;
+      if (socket?.writable) {
         left -= isKnown ? 1 : ofStranger;
         this.begun += 1;
-        (goOn ?? this.handle)(response);
+        begin!();
       }
     }
     this.handleLater();

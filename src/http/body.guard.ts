@@ -9,12 +9,9 @@ import { HttpLimits } from './limits.js';
 
 /** What decides whose work is next. */
 export abstract class Scheduler {
-  /** Resolves in the request's turn among those of its key, unless its client has left. */
-  abstract turnOf(response: Response, keyId: string): Promise<void>;
+  /** Calls `work` in the request's turn among those of its key, unless its client has left. */
+  abstract inTurn(response: Response, keyId: string, work: () => void): void;
 }
-
-/** Bytes of a body that is parsed at once. More may take milliseconds, and thousands of bodies may be complete at once. */
-const PARSED_AT_ONCE = 1024;
 
 /** The handler rejects `multipart/form-data` with 415. */
 export const JsonOnly = Reflector.createDecorator<void, true>({ transform: () => true });
@@ -86,16 +83,29 @@ export class BodyGuard implements CanActivate {
           request.res!.writableEnded || this.errors.catch(error, context);
       } else {
         const body = await readBody(request, most);
-        if (body.length > PARSED_AT_ONCE) {
-          await this.scheduler.turnOf(request.res as Response, request.user?.keyId ?? '');
-          if (request.deadline < performance.now()) {
-            throw overloaded('overdue');
-          }
-        }
-        request.body = parseJson(body, this.limits);
+        request.body =
+          body.length > this.limits.bodyBytesAtOnce
+            ? await this.parseInTurn(body, request)
+            : parseJson(body, this.limits);
       }
     }
     return true;
+  }
+
+  private parseInTurn(body: Buffer, request: Request): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const parse = () => {
+        try {
+          if (request.deadline < performance.now()) {
+            throw overloaded('overdue');
+          }
+          resolve(parseJson(body, this.limits));
+        } catch (error) {
+          reject(error as Error);
+        }
+      };
+      this.scheduler.inTurn(request.res as Response, request.user?.keyId ?? '', parse);
+    });
   }
 }
 

@@ -199,7 +199,7 @@ export class HttpAdapter extends ExpressAdapter {
     request.headBytes = headBytesOf(request);
     const error =
       connection.responses.length < this.limits.requestsPerConnection
-        ? malformedHead(request, this.limits)
+        ? malformedHead(request, this.limits.headerFields)
         : new ApiError('unavailable', TOO_MANY, { because: 'over_share' });
     if (error !== undefined) {
       this.endWith({ error, socket: request.socket, request }, connection);
@@ -304,10 +304,9 @@ function headBytesOf({ rawHeaders, method, url }: Request): number {
 }
 
 /** The error of a request that Node accepted although its head is malformed; `undefined` if it is not. */
-function malformedHead({ rawHeaders, httpVersion, headers, url }: Request, limits: HttpLimits) {
-  const { headerFields, parameters } = limits;
-  if (rawHeaders.length > 2 * headerFields || url.split('&', parameters + 1).length > parameters) {
-    const message = `A request may have at most ${headerFields} header fields, and ${parameters} parameters.`;
+function malformedHead({ rawHeaders, httpVersion, headers }: Request, headerFields: number) {
+  if (rawHeaders.length > 2 * headerFields) {
+    const message = `A request may have at most ${headerFields} header fields.`;
     return new ApiError('headers_too_large', message);
   }
   // Node joins repeated headers with a comma and a space.

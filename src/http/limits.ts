@@ -32,6 +32,8 @@ export class HttpLimits {
   turn = 20;
   /** Bytes of a request body; a longer one is rejected with 413. */
   bodyBytes = 16 * 1024;
+  /** Bytes of a body that is parsed at once. More take milliseconds, so a larger body waits for a turn of its key. */
+  bodyBytesAtOnce = 1024;
   /** Chunks of a request body, or as many as its bytes / 64; with more, no more is read, and it is rejected with 413. */
   bodyChunks = 1024;
   /** Levels of arrays and objects in a JSON body; a deeper one is rejected with 400. */
@@ -40,8 +42,6 @@ export class HttpLimits {
   headerBytes = 16 * 1024;
   /** Header fields of a request; more are rejected with 431. */
   headerFields = 250;
-  /** Parameters of a request's query; more are rejected with 431: each takes a microsecond, and a query may be read often. */
-  parameters = 100;
   /** From the arrival of a request, with its body, for which it may wait until its last statement begins; then 503. */
   deadline = 3_000;
   /** From a request's first byte to the end of its headers; then 408. */

@@ -28,12 +28,14 @@ describe('createPet', () => {
   });
 
   it('gets 503, and its large body is not parsed, if its turn comes after its deadline', async () => {
-    const turnOf = jest.spyOn(service.get(Gate), 'turnOf').mockImplementation(async ({ req }) => {
+    const inTurn = jest.spyOn(service.get(Gate), 'inTurn');
+    inTurn.mockImplementation(({ req }, _keyId, parse) => {
       req.arrivedAt = -Infinity;
+      parse();
     });
     const sent = service.api.post('/v1/pets').set(JSON_TYPE);
     expectError(await sent.send('{'.padEnd(1_025)), 503, 'unavailable');
-    turnOf.mockRestore();
+    inTurn.mockRestore();
   });
 
   it.each<[string, string | Buffer, Headers?]>([

@@ -149,7 +149,7 @@ const FIGURES: Record<string, string[]> = {
   'docs/interface.md': [
     `packets | ${limits.bodyBytes / KIB} KiB; ${figure(limits.bodyChunks)} | 413`,
     `levels of JSON | ${limits.jsonDepth} | 400`,
-    `header fields; parameters | ${limits.headerBytes / KIB} KiB; ${limits.headerFields}; ${limits.parameters} | 431`,
+    `header fields | ${limits.headerBytes / KIB} KiB; ${limits.headerFields} | 431`,
     `${seconds(limits.headersTimeout)} seconds for the headers, ${seconds(limits.requestTimeout)} seconds for all | 408`,
     `to its response | ${seconds(RESPONSE)} seconds | 503`,
     `receives nothing of its response | ${seconds(limits.socketTimeout)} to ${seconds(3 * limits.socketTimeout)} seconds`,
@@ -165,6 +165,8 @@ const FIGURES: Record<string, string[]> = {
     `${figure(limits.backlog)} connections | until the event loop`,
     `${figure(limits.connections)} connections | one at a time, ${limits.floodPause} ms after another flood`,
     `${figure(limits.pendingRequests)} requests, ${limits.requestsPerConnection} of a connection | ${limits.requestsPerTurn} in each turn; of remembered keys`,
+    `a body over ${limits.bodyBytesAtOnce / KIB} KiB is parsed`,
+    `if the last turn took less than ${limits.turn} ms`,
     `${limits.bodyBytes / KIB} KiB, ${figure(limits.bodyChunks)} chunks | ${seconds(limits.requestTimeout)} seconds`,
     `${figure(limits.admittedRequests)} requests, of one key ${figure(limits.admittedRequests / 2)}; ${limits.places} places, one for each ${limits.rowsPerPlace} rows of a request's \`limit\``,
     `${times.requestsPerStatement} requests, ${figure(times.rowsPerStatement)} rows; ${times.statementsPerLane} statements of a lane`,

@@ -243,7 +243,7 @@ const LIMITS: [alert: string, firesAt: number | undefined, series: Series, pause
   ['RateLimited', NEVER, responses('rate_limited', 7)],
   ['LogFailing', 60, { 'animal_store_log_lines_lost_total{instance="a"}': '0x3 1x80' }],
   ['LogFailing', NEVER, { 'animal_store_log_lines_lost_total{instance="a"}': '5x80' }],
-  ['LogFailing', 15, { 'animal_store_log_bytes_waiting{instance="a"}': '0 1000001x80' }],
+  ['LogFailing', 75, { 'animal_store_log_bytes_waiting{instance="a"}': '0 1000001x80' }],
   ['LogFailing', NEVER, { 'animal_store_log_bytes_waiting{instance="a"}': '1000000x80' }],
   [
     'Descriptors',

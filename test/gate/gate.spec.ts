@@ -96,7 +96,7 @@ describe('a turn of the event loop', () => {
     limits.requestsPerTurn = 3;
     const goOn = (name: string, keyId: string) => {
       const response = new FakeResponse(name);
-      void gate.turnOf(response as unknown as Response, keyId).then(() => handled.push(name));
+      gate.inTurn(response as unknown as Response, keyId, () => handled.push(name));
       return response;
     };
     ['first', 'left', 'second', 'third', 'fourth'].map((name) => goOn(name, '1'))[1]!.close();

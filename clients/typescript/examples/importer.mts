@@ -24,7 +24,9 @@ const done = new Set(lines.map((line) => line.split(' ')[0]));
 const counts = new Map<string, number>();
 const rows = readFileSync('rows.ndjson', 'utf8').trimEnd().split('\n');
 const rest = rows
-  .map((line, i) => {
+  .map((whole, i) => {
+    // Lines may end as on Windows, but the last one.
+    const line = whole.trim();
     const count = (counts.get(line) ?? 0) + 1;
     counts.set(line, count);
     return { line, row: i + 1, id: `${hash('sha256', line, 'hex')}-${count}` };

@@ -370,7 +370,7 @@ describe('the package of the TypeScript client', () => {
       rows[7] = '{"name":"","categoryId":1}';
       rows[9] = `{"name":"${'x'.repeat(20_000)}","categoryId":1}`;
       rows[20] = rows[21]!;
-      const write = () => writeFile(join(cwd, 'rows.ndjson'), `${rows.join('\n')}\n`);
+      const write = () => writeFile(join(cwd, 'rows.ndjson'), `${rows.join('\r\n')}\r\n`);
       await write();
       await killAfter(ROWS / 10, 'importer');
       // As if it had been killed while it wrote.
