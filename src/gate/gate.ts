@@ -5,9 +5,6 @@ import type { Arrivals } from '../http/http-adapter.js';
 import type { HttpLimits } from '../http/limits.js';
 import { Turns } from './turns.js';
 
-/** Milliseconds for which the event loop was not idle. */
-const busyTime = () => performance.now() - performance.nodeTiming.idleTime;
-
 /** An API key that has requests. */
 interface Caller {
   keyId: string;
@@ -75,9 +72,10 @@ export class Gate implements Arrivals {
   private isCrowded = false;
   private hasFlooded = false;
   private hasAccepted = false;
-  /** When the last turn began, by {@link busyTime}, and how many requests it began to handle. */
+  /** `performance.now()` when the latest turn began, how many requests it began to handle, and how many there is time for. */
   private turnBegan = 0;
-  private begun = Infinity;
+  private begun = 0;
+  private inTime = Infinity;
 
   /** Set by ApiKeyVerifier. @returns the id of the API key of a request, if the key is remembered as a valid one. */
   recognize: (request: Request) => string | undefined = () => undefined;
@@ -209,28 +207,34 @@ export class Gate implements Arrivals {
     if (!this.isHandling && this.queuesWithTurns > 0) {
       this.isHandling = true;
       setImmediate(this.handleSome);
+      // Between the two, guards and handlers go on, but nothing is read.
+      setImmediate(this.measure);
     }
   }
 
+  private readonly measure = (): void => {
+    if (this.begun > 0) {
+      this.inTime = (this.limits.turn * this.begun) / (performance.now() - this.turnBegan);
+    }
+  };
+
   /**
    * While connections are accepted, which is one in a turn of the event loop, turns are short: one request of each. So are
-   * those after one that took long: guards and handlers go on after it, and only the next turn knows what they took.
+   * those after one that took long, because guards and handlers go on after it.
    */
   private readonly handleSome = (): void => {
     this.isHandling = false;
-    const now = busyTime();
-    const inTime = (this.limits.turn * this.begun) / (now - this.turnBegan);
     const { places, requestsPerTurn } = this.limits;
     const most = Math.max(requestsPerTurn, places - this.places);
     let left = this.hasAccepted
       ? this.queuesWithTurns
-      : Math.max(requestsPerTurn / 2, Math.min(most, inTime));
+      : Math.max(requestsPerTurn / 2, Math.min(most, this.inTime));
     // A stranger's takes no place, and may have a large response.
     const ofStranger = this.hasAccepted ? 1 : left / requestsPerTurn;
-    const end = performance.now() + this.limits.turn;
     this.hasAccepted = false;
-    this.turnBegan = now;
+    this.turnBegan = performance.now();
     this.begun = 0;
+    const end = this.turnBegan + this.limits.turn;
     while (left > 0 && this.queuesWithTurns > 0 && performance.now() < end) {
       this.turn = (this.turn + 1) % this.queuesWithTurns;
       const isKnown = this.turn < this.known.queueCount;
