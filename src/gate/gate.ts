@@ -3,6 +3,7 @@ import { type ApiError, overloaded } from '../errors/api-error.js';
 import type { Request, Response } from '../http/express-classes.js';
 import type { Arrivals } from '../http/http-adapter.js';
 import type { HttpLimits } from '../http/limits.js';
+import { networkOf } from '../http/network.js';
 import { Turns } from './turns.js';
 
 /** An API key that has requests. */
@@ -117,8 +118,9 @@ export class Gate implements Arrivals {
     this.wait(turns, keyId ?? network, response, () => this.handle(response));
   }
 
-  inTurn(response: Response, keyId: string, work: () => void): void {
-    this.wait(this.known, keyId, response, work);
+  inTurn(response: Response, keyId: string | undefined, work: () => void): void {
+    const turns = keyId === undefined ? this.strangers : this.known;
+    this.wait(turns, keyId ?? networkOf(response.req.ip ?? ''), response, work);
   }
 
   private wait(
@@ -230,7 +232,7 @@ export class Gate implements Arrivals {
       ? this.queuesWithTurns
       : Math.max(requestsPerTurn / 2, Math.min(most, this.inTime));
     // A stranger's takes no place, and may have a large response.
-    const ofStranger = this.hasAccepted ? 1 : left / requestsPerTurn;
+    const ofStranger = this.hasAccepted ? 1 : Math.max(1, left / requestsPerTurn);
     this.hasAccepted = false;
     this.turnBegan = performance.now();
     this.begun = 0;

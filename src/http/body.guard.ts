@@ -9,8 +9,8 @@ import { HttpLimits } from './limits.js';
 
 /** What decides whose work is next. */
 export abstract class Scheduler {
-  /** Calls `work` in the request's turn among those of its key, unless its client has left. */
-  abstract inTurn(response: Response, keyId: string, work: () => void): void;
+  /** Calls `work` in the request's turn among those of its key, or else of its network, unless its client has left. */
+  abstract inTurn(response: Response, keyId: string | undefined, work: () => void): void;
 }
 
 /** The handler rejects `multipart/form-data` with 415. */
@@ -104,7 +104,7 @@ export class BodyGuard implements CanActivate {
           reject(error as Error);
         }
       };
-      this.scheduler.inTurn(request.res as Response, request.user?.keyId ?? '', parse);
+      this.scheduler.inTurn(request.res as Response, request.user?.keyId, parse);
     });
   }
 }

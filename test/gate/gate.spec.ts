@@ -100,6 +100,33 @@ describe('a turn of the event loop', () => {
     expect(handled.slice(3)).toEqual(['third', 'fourth']);
   });
 
+  it('handles fewer requests of a network too if those of the last one took long', async () => {
+    let time = 0;
+    const now = jest.spyOn(performance, 'now').mockImplementation(() => time);
+    gate.handle = () => queueMicrotask(() => ((time += 20), handled.push('any')));
+    arrive(times(8, 'any'), 'network');
+    const turns: number[] = [];
+    for (let before = 0; before < 8; before = handled.length) {
+      await turn();
+      turns.push(handled.length - before);
+    }
+    now.mockRestore();
+    expect(turns).toEqual([4, 2, 2]);
+  });
+
+  it('goes on with large bodies without a key in turns of their networks, beside keys', async () => {
+    Object.assign(limits, { places: 8, requestsPerTurn: 8 });
+    for (const ip of ['192.0.2.1', '192.0.2.1', '192.0.2.1', '2001:db8::1', '2001:db8::2']) {
+      const response = new FakeResponse(ip);
+      Object.assign(response.req, { ip });
+      gate.inTurn(response as unknown as Response, undefined, () => handled.push(ip));
+    }
+    arrive(['of a key'], 'any', '1');
+    await turn();
+    expect(handled.slice(0, 3).toSorted()).toEqual(['192.0.2.1', '2001:db8::1', 'of a key']);
+    expect(handled.slice(3)).toEqual(['192.0.2.1', '2001:db8::2', '192.0.2.1']);
+  });
+
   it('is short if a connection was accepted in it, but handles a request of each key and of a few networks', async () => {
     limits.requestsPerTurn = 5;
     arrive(times(30, 'of a flood'), 'a');

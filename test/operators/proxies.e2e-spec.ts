@@ -75,6 +75,22 @@ describe('deploy/', () => {
     }
   });
 
+  it('both respond to a request, after attempts on processes that hang, before a client of the service gives up', () => {
+    const number = (path: string, pattern: RegExp) => Number(pattern.exec(read(path))![1]);
+    const patience =
+      1_000 * number('clients/typescript/src/transport.ts', /ATTEMPT_TIMEOUT = (\d+)_000/);
+    expect(1_000 * number('docs/guides/retries.md', /\btimeout=(\d+)\b/)).toBe(patience);
+    const retries = number('deploy/haproxy.cfg', /^ +retries (\d+)$/m);
+    expect((1 + retries) * haproxy['server']!).toBeLessThan(patience);
+    const tries = number('deploy/nginx.conf', /proxy_next_upstream_tries (\d+);/);
+    expect(tries * server['proxy_read_timeout']!).toBeLessThan(patience);
+  });
+
+  it('haproxy lets a WebSocket be idle longer than the service lets a connection of HTTP', () => {
+    const [, hours] = /^ +timeout tunnel (\d+)h$/m.exec(read('deploy/haproxy.cfg'))!;
+    expect(Number(hours) * 3_600_000).toBeGreaterThan(limits.keepAliveTimeout);
+  });
+
   it.each([
     ['haproxy.cfg', 5],
     ['nginx.conf', 5],
@@ -462,7 +478,10 @@ describe.each(PROXIES)('servers that close connections without a response, behin
     });
 
     /** On a connection of its own: the proxy may be closing one that was used before. */
-    async function expectUnavailable(method: 'get' | 'post' = 'get', headers = {}): Promise<void> {
+    async function expectUnavailable(
+      method: 'get' | 'post' | 'patch' = 'get',
+      headers = {},
+    ): Promise<void> {
       const answer = await supertest(proxy.origin)[method]('/').set(headers);
       expectError(answer, 503, 'unavailable');
       expect(answer.headers['retry-after']).toBe('1');
@@ -473,6 +492,7 @@ describe.each(PROXIES)('servers that close connections without a response, behin
       ['is sent again', 'post', { 'Idempotency-Key': 'once' }, false],
       ['is sent again', 'post', { 'Idempotency-Key': '0' }, false],
       ['is sent once', 'post', {}, true],
+      ['is sent once', 'patch', {}, true],
     ] as const)('a request %s: %s with %j', async (_what, method, headers, isSentOnce) => {
       isSilent = true;
       await expectUnavailable(method, headers);

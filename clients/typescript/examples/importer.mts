@@ -40,7 +40,7 @@ async function work() {
   for (const { line, row, id } of rest) {
     try {
       const pet = await store.createPet(parse(line) as NewPet, {
-        idempotencyKey: `${IMPORT}-${id}`,
+        idempotencyKey: hash('sha256', `${IMPORT} ${id}`, 'hex'),
       });
       appendFileSync(DONE, `${id} ${pet.id}\n`);
     } catch (error) {

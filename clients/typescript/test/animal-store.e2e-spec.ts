@@ -341,7 +341,12 @@ describe('the package of the TypeScript client', () => {
     afterEach(() => server.stop());
 
     const start = (program: string) => {
-      const env = { PATH: process.env['PATH'], BASE: server.base, KEY: 'key' };
+      const env = {
+        PATH: process.env['PATH'],
+        BASE: server.base,
+        KEY: 'key',
+        IMPORT: `of today ${'x'.repeat(255)}`,
+      };
       return Program.start(process.execPath, [join(folder, `${program}.mjs`)], { cwd, env });
     };
     /** Starts a program, and kills it when the server has received `count` requests. */
@@ -394,6 +399,9 @@ describe('the package of the TypeScript client', () => {
       const ids = done.map(([, id]) => id).filter((id) => id !== 'rejected,');
       expect(ids.toSorted()).toEqual(store.pets.map(({ id }) => `${id}`).toSorted());
       expect(store.refused.length).toBeGreaterThan(2);
+      // The service accepts no other ones.
+      const keys = server.received.map(({ headers }) => headers['idempotency-key']);
+      keys.forEach((key) => expect(key).toMatch(/^[!-~]{1,255}$/));
     });
 
     it('copy every pet once, although they are killed between and in pages', async () => {
