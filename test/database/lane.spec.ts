@@ -245,10 +245,13 @@ describe('Lane', () => {
     });
 
     it('fails all that wait if there is none, and asks again for the next request', async () => {
-      const { ask, askAll, drain, opening } = manual({}, false);
+      // Those too that the next statement would leave to others.
+      const { ask, askAll, drain, opening } = manual({ requestsPerStatement: 1 }, false);
       const failed = askAll([0, 1]);
       await turn();
       opening[0]!.fail(new Error('away'));
+      await turn();
+      expect(opening).toHaveLength(1);
       const outcome = { status: 'rejected', reason: new Error('away') };
       expect(await failed).toEqual([outcome, outcome]);
       const next = ask(2);
