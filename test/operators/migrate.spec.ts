@@ -324,6 +324,8 @@ const LATER: Migration[] = [
 ];
 const NAMES = LATER.map(({ name }) => name);
 const [INDEX, TABLE] = NAMES as [string, string];
+/** Those of the one in a transaction. */
+const SETTINGS = { isolation: 'read committed', lock: '300ms', statement: '0' };
 
 describe('a migration that builds or drops an index concurrently', () => {
   const own = [...MIGRATION_NAMES];
@@ -337,10 +339,14 @@ describe('a migration that builds or drops an index concurrently', () => {
   });
 
   itWith('psql')(
-    'does by the script of migrate sql, as all others do, what it does by migrate run and migrate revert, up, down and up again',
+    'does by the script of migrate sql, as all others do, what it does by migrate run and migrate revert, up, down and up again, whatever the settings of the database',
     async () => {
       const [byScript, byCommand] = [await newDatabase(), await newDatabase()];
       const empty = await catalog(byCommand);
+      for (const url of [byScript, byCommand]) {
+        await alterDatabase(url, `set statement_timeout = '1min'`);
+        await alterDatabase(url, `set default_transaction_isolation = 'serializable'`);
+      }
       const script = await print(byScript);
       const [, between] = script.split(`: ${INDEX}\n`);
       expect(between!.split(`: ${TABLE}\n`)[0]).not.toContain('\nbegin ');
@@ -349,6 +355,9 @@ describe('a migration that builds or drops an index concurrently', () => {
       const migrated = await state(byCommand);
       expect(migrated.schema['columns']!.length).toBeGreaterThan(10);
       expect(await state(byScript)).toEqual(migrated);
+      for (const url of [byScript, byCommand]) {
+        expect(await query(url, 'select * from toys')).toEqual([SETTINGS]);
+      }
       expect(await print(byScript)).toBe('-- No migration is pending.\n');
       for (const name of MIGRATION_NAMES.toReversed()) {
         const revert = await print(byScript, 'migrate sql --revert');
@@ -393,8 +402,7 @@ describe('a migration that builds or drops an index concurrently', () => {
     told.mockRestore();
     await holder.end();
     expect([await applied(url), await isValid(url)]).toEqual([[...own, ...NAMES], undefined]);
-    const settings = { isolation: 'read committed', lock: '300ms', statement: '0' };
-    expect(await query(url, 'select * from toys')).toEqual([settings]);
+    expect(await query(url, 'select * from toys')).toEqual([SETTINGS]);
   });
 
   it('is not recorded if its rows violate it; the next run drops what was left, and builds it again', async () => {
