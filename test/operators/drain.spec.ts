@@ -144,6 +144,18 @@ describe('a process', () => {
     },
   );
 
+  it.each(['SIGTERM', 'SIGINT'] as const)(
+    'ends on %s if that comes before it listens, with the exit code of success',
+    async (signal) => {
+      const early = `import { Server } from 'node:net'; const { listen } = Server.prototype;
+        Server.prototype.listen = function (...args) { process.emit('${signal}', '${signal}'); return listen.apply(this, args); }`;
+      const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(early)}`;
+      const { code, stdout } = await project.run('serve', [], { ...production, NODE_OPTIONS });
+      expect(code).toBe(0);
+      expect(linesOf(stdout).at(-1)).toMatchObject({ msg: 'stopped', reason: signal });
+    },
+  );
+
   it('listens with HOST=[::1] on that address, and has the exit code of success if it is told to stop, also if a SIGHUP follows', async () => {
     const HOST = LOOPBACK.length > 1 ? '[::1]' : '127.0.0.1';
     const { base, program } = await project.serve({ ...production, HOST, DRAIN_SECONDS: '2' });
