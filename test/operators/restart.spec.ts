@@ -51,11 +51,15 @@ describe('two first starts at once, without any configuration', () => {
     expect(sessions).not.toContain(sessionOf(await project.postmaster()));
   });
 
-  it('share one database, and the last process stops it', async () => {
-    const [one, other] = services;
-    await addPet(one.base, one.key, 'Rex');
-    for (const { program } of services) {
-      expect(await petNames(other.base, other.key)).toEqual(['Rex']);
+  it('share one database, also when the one that started it has ended, and the last process stops it', async () => {
+    const ps = ['-o', 'ppid=', '-p', `${await project.postmaster()}`];
+    const starter = Number(execFileSync('ps', ps, { encoding: 'utf8' }));
+    const isStarter = ({ program }: EmbeddedService) => program.processId === starter;
+    const [one, other] = isStarter(services[0]) ? services : services.toReversed();
+    expect(isStarter(one!)).toBe(true);
+    await addPet(one!.base, one!.key, 'Rex');
+    for (const { program } of [one!, other!]) {
+      expect(await petNames(other!.base, other!.key)).toEqual(['Rex']);
       expect((await program.end('SIGTERM')).code).toBe(0);
     }
     expect(await project.postmaster()).toBeUndefined();
