@@ -1,3 +1,5 @@
+import { ApiError } from '../../src/errors/api-error.js';
+import { Gate } from '../../src/gate/gate.js';
 import { expectError, nextPage } from '../support/answers.js';
 import { send } from '../support/send.js';
 import { serviceOfTests } from '../support/service.js';
@@ -45,6 +47,22 @@ describe('getPet', () => {
     const answer = await send(service, { method: 'GET', path: `/v1/pets/${petId}` });
     expectError(answer, 404, 'pet_not_found');
   });
+
+  it.each<[number, ApiError['code'], Error]>([
+    [503, 'unavailable', new ApiError('unavailable', 'Too many.', { because: 'over_share' })],
+    [500, 'internal_error', new Error('a mistake')],
+  ])(
+    'is not needed for a %i, which then says nothing of what replaces it, as documented',
+    async (status, code, error) => {
+      const admit = jest.spyOn(service.get(Gate), 'admit').mockImplementationOnce(() => {
+        throw error;
+      });
+      const answer = await service.api.get('/v1/pets/1');
+      admit.mockRestore();
+      expectError(answer, status, code);
+      expect(Object.keys(answer.headers).join()).not.toMatch(/link|deprecation|sunset/);
+    },
+  );
 });
 
 describe.each<[Record<string, string>, base: string, links: string]>([

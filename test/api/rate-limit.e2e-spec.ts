@@ -57,7 +57,9 @@ describe('the rate limit', () => {
     await useUp();
     for (const [passed, seconds] of [
       [45_000, 15],
+      [45_600, 15],
       [59_100, 1],
+      [59_999, 1],
     ] as const) {
       clock.mockReturnValue(now + passed);
       const answer = await send();

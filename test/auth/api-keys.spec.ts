@@ -83,6 +83,15 @@ describe('ApiKeyVerifier', () => {
     expect(caller).toEqual({ keyId: expect.any(String) });
     expect(unknown.filter(Boolean)).toEqual([]);
     expect(sent).toHaveLength(4);
+
+    // That a valid one was among them makes the next ones wait no less.
+    const next = verifyAll(newKeys(1));
+    await tickAsync(9);
+    await settled();
+    expect(sent).toHaveLength(4);
+    await tickAsync(1);
+    await next;
+    expect(sent).toHaveLength(5);
   });
 
   it.each([

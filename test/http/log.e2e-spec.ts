@@ -242,7 +242,7 @@ it('a line of the log is written within a second, however few there are', () => 
   }
 });
 
-it('the log says how many lines were lost, those that said so included', async () => {
+it('the log says how many lines were lost, those that said so included, and no byte waits when all others are written', async () => {
   jest.useFakeTimers({ doNotFake: ['nextTick'] });
   const writes: [bytes: Buffer, done: (error: null, bytes: number) => void][] = [];
   const written = jest
@@ -250,7 +250,7 @@ it('the log says how many lines were lost, those that said so included', async (
     .mockImplementation(
       ((_fd: 1, ...write: (typeof writes)[0]) => void writes.push(write)) as never,
     );
-  const { lines } = logLosses;
+  const { lines, waiting } = logLosses;
   const output = bufferedStandardOutput();
   const line = `${JSON.stringify('x'.repeat(16 * 1024 - 3))}\n`;
   Array.from({ length: 1_000 }, () => output.write(line));
@@ -285,6 +285,7 @@ it('the log says how many lines were lost, those that said so included', async (
   const reported = reports.reduce((sum, report) => sum + report.lines, 0);
   expect(reported).toBe(logLosses.lines - lines);
   expect(reported).toBe(1_000 - (12 * 1024) / 16 + 1);
+  expect(logLosses.waiting).toBe(waiting);
 });
 
 it('the progress of long work is a line every ten seconds where there is no terminal, and ends with it', () => {
