@@ -224,6 +224,16 @@ describeWith('Chromium', CHROMIUM)('in a browser', () => {
     await button.getByText('Copy', { exact: true }).waitFor();
   });
 
+  it('a guide says that a sample is copied only if the browser lets it be', async () => {
+    await goTo('/docs/guides/getting-started');
+    await page.evaluate("navigator.clipboard.writeText = async () => { throw Error('refused') }");
+    const refused = page.waitForEvent('pageerror');
+    await page.locator('.copy').first().click();
+    await refused;
+    expect(await page.locator('.copy').first().innerText()).toBe('Copy');
+    expect(complaints.splice(0)).toEqual(['Error: refused']);
+  });
+
   it('a guide has such a button at each sample, and none at an output', async () => {
     await goTo('/docs/guides/getting-started');
     const output = ':has(code.language-json, code.language-text)';
