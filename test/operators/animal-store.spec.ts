@@ -15,6 +15,7 @@ import { statusWith } from '../support/pets.js';
 import type { Outcome } from '../support/program.js';
 import { Project } from '../support/project.js';
 import { createGrantedRole, dropGrantedRole, roleOf } from '../support/granted-role.js';
+import { DOCUMENT } from '../support/contract.js';
 import { createDatabase } from '../support/database.js';
 import { Wire } from '../support/wire.js';
 import { until } from '../support/until.js';
@@ -77,14 +78,19 @@ describe('animal-store', () => {
     }
   });
 
-  it("serves as docker compose's api with the key in LOCAL_API_KEY, and gets the signals", async () => {
+  it("serves as docker compose's api with the key in LOCAL_API_KEY, gets the signals, and says when getPet was deprecated in any time zone", async () => {
     const [command, ...args] = parse(read('docker-compose.yml')).services.api.entrypoint;
     const PATH = `${project.folder}:${process.env['PATH']}`;
     const DATABASE_URL = await project.createMigratedDatabase();
     const LOCAL_API_KEY = newApiKey();
-    const program = project.start(command, args, { PATH, DATABASE_URL, LOCAL_API_KEY });
+    const variables = { PATH, DATABASE_URL, LOCAL_API_KEY, TZ: 'Asia/Kathmandu' };
+    const program = project.start(command, args, variables);
     const [, base] = await program.says(/^Animal Store Service at (\S+)$/m);
     expect(await statusWith(base!, LOCAL_API_KEY)).toBe(200);
+    const headers = { Authorization: `Bearer ${LOCAL_API_KEY}` };
+    const answer = await fetch(`${base}/pets/1`, { headers });
+    const { Deprecation } = DOCUMENT.components.headers;
+    expect(Deprecation.schema.enum).toEqual([answer.headers.get('deprecation')]);
     expect((await program.end('SIGTERM')).code).toBe(0);
   });
 });
