@@ -27,15 +27,19 @@ describe('createPet', () => {
     expect(headers['location']).toBe(`/v1/pets/${body.id}`);
   });
 
-  it('gets 503, and its large body is not parsed, if its turn comes after its deadline', async () => {
+  it('gets 503, and its large body is not parsed, if its turn among those of its key comes after its deadline', async () => {
     const inTurn = jest.spyOn(service.get(Gate), 'inTurn');
-    inTurn.mockImplementation(({ req }, _keyId, parse) => {
+    const keyIds: unknown[] = [];
+    inTurn.mockImplementation(({ req }, keyId, parse) => {
+      keyIds.push(keyId);
       req.arrivedAt = -Infinity;
       parse();
     });
     const sent = service.api.post('/v1/pets').set(JSON_TYPE);
     expectError(await sent.send('{'.padEnd(1_025)), 503, 'unavailable');
     inTurn.mockRestore();
+    const [{ id }] = await service.query("select id::text from api_keys where name = 'test'");
+    expect(keyIds).toEqual([id]);
   });
 
   it.each<[string, string | Buffer, Headers?]>([

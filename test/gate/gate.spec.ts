@@ -501,6 +501,16 @@ describe('a share', () => {
     }
   });
 
+  it('has its newest request taken, of whatever operation', async () => {
+    const [lists, creates] = ['GET', 'POST'].map((operation) =>
+      Array.from({ length: 50 }, (_, i) => new Coming(`a${i}`, 1, operation)),
+    ) as [Coming[], Coming[]];
+    const others = [...comeOften(67, 'b'), ...comeOften(34, 'c')];
+    await turn();
+    const refused = [...lists, ...creates, ...others].filter(({ state }) => state === 'refused');
+    expect(refused).toEqual([creates.at(-1)]);
+  });
+
   it('is forgotten with the last request of its key', async () => {
     [...'abcdef'].forEach((key) => comeOften(10, key).forEach((one) => one.end()));
     expect(comeOften(101, 'x').filter(({ state }) => state === 'refused')).toHaveLength(1);
