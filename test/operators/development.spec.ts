@@ -161,13 +161,15 @@ describe('npm run start:dev', () => {
   });
 
   it.each(['SIGTERM', 'SIGHUP'] as const)(
-    'passes %s on, and ends as the service',
+    'passes %s on, and ends as the service, which has its variables, DRAIN_SECONDS too',
     async (signal) => {
-      const service = `process.on('${signal}', () => process.exit(7)); console.log('begun'); setInterval(() => {}, 1_000);`;
+      const service = `process.on('${signal}', () => process.exit(7)); console.log('begun', process.env.DRAIN_SECONDS, process.env.OTHER); setInterval(() => {}, 1_000);`;
       const args = ['scripts/restart-on-change.mjs', '-e', service];
-      const program = project.start(process.execPath, args, {});
-      await program.says(/^begun$/m);
-      expect(await program.end(signal)).toMatchObject({ code: 7, stderr: '' });
+      const variables = { DRAIN_SECONDS: '3', OTHER: 'set' };
+      const program = project.start(process.execPath, args, variables);
+      await program.says(/^begun /m);
+      const stdout = 'begun 3 set\n';
+      expect(await program.end(signal)).toEqual({ code: 7, stdout, stderr: '' });
     },
   );
 
