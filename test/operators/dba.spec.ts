@@ -675,11 +675,32 @@ describeWith('PostgreSQL', binaries)('docs/dba.md and docs/deploy.md, as they ar
       `create extension if not exists pg_stat_statements; ${read('docs/monitoring.sql')}`,
     ));
 
+  /** The query of docs/monitoring.sql in which this text is. */
+  const of = (text: string) =>
+    read('docs/monitoring.sql')
+      .split(/;\n/)
+      .find((one) => one.includes(text))!;
+
+  it('tells with docs/monitoring.sql the share of all blocks that were in the cache, the mean time of a statement of this database, and the oldest database first', async () => {
+    /** What a query says if its view has these rows. */
+    const told = (view: string, rows: string) =>
+      asSuperuser(`with ${view} as (${rows})\n${of(`from ${view.split(' ')[0]}`)}`);
+    const ofTables =
+      'pg_statio_user_tables (relname, heap_blks_hit, idx_blks_hit, heap_blks_read, idx_blks_read)';
+    const hits = await told(ofTables, `values ('pets', 40, 30, 10, 20), ('orders', 0, 0, 0, 0)`);
+    expect(hits).toEqual([
+      ['orders', null],
+      ['pets', '0.7000'],
+    ]);
+    const statements = `select 4 as calls, 10.0::float8 as total_exec_time, 8 as rows, datname as query, oid as dbid from pg_database`;
+    const means = await told('pg_stat_statements', statements);
+    expect(means).toEqual([[4, 10, '2.50', 8, 'animals']]);
+    const ofDatabases = 'pg_database (datname, datfrozenxid, datminmxid)';
+    const ages = await told(ofDatabases, `values ('new', xid '20', xid '1'), ('old', '10', '1')`);
+    expect(ages.map(([name]) => name)).toEqual(['old', 'new']);
+  });
+
   it('shows in docs/monitoring.sql first the longest transaction and what has the most of other things, who waits for whom, what roles have, and how many files wait for the archive', async () => {
-    const of = (from: string) =>
-      read('docs/monitoring.sql')
-        .split(/;\n/)
-        .find((one) => one.includes(from))!;
     const connectionString = urlOf('animals_migrator', PASSWORDS.animals_migrator, server);
     const clients = ['longer', 'shorter'].map(
       (application_name) => new Client({ connectionString, application_name }),
