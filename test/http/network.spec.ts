@@ -15,6 +15,15 @@ it.each([
 });
 
 it.each([
+  [1, '0001'],
+  [80, '0050'],
+  [4095, '0FFF'],
+  [65535, 'FFFF'],
+])('the port %i is %s in the tables of Linux', (port, inKernel) =>
+  expect(kernelName('192.0.2.1', port)).toBe(`010200C0:${inKernel}`),
+);
+
+it.each([
   ['192.0.2.1', '192.0.2.1'],
   ['::FFFF:192.0.2.1', '192.0.2.1'],
   ['0:0::ffff:c000:201', '192.0.2.1'],
