@@ -223,8 +223,8 @@ it('clients that flood on new connections, again and again, leave the turns of t
   await service.stop();
 });
 
-it("a socket that was upgraded is another protocol's: it is not closed for others, and has an end with the service", async () => {
-  const limits = { connections: 3, stopTimeout: 500 };
+it("a socket that was upgraded is another protocol's: it is not closed for others, and has its time, and an end, with the service", async () => {
+  const limits = { connections: 3, stopTimeout: 2_000 };
   const service = await startService({}, undefined, { limits });
   const server: Server = service.get(HttpAdapterHost).httpAdapter.getHttpServer();
   const timeouts: unknown[] = [];
@@ -247,9 +247,14 @@ it("a socket that was upgraded is another protocol's: it is not closed for other
   upgraded.write('hello');
   expect(String(await once(upgraded, 'data'))).toBe('hello');
   expect(timeouts).toEqual([0]);
-  others.forEach((one) => one.vanish());
+  others.slice(0, -1).forEach((one) => one.vanish());
+  const closed = once(upgraded, 'close');
   const stopped = service.close();
-  await once(upgraded, 'close');
+  expect(await others.at(-1)!.rest()).toBe('');
+  // One that is idle is closed by now.
+  upgraded.write('again');
+  expect(await Promise.race([once(upgraded, 'data'), closed])).toEqual(['again']);
+  await closed;
   await stopped;
   expect(service.listenerErrors()).toEqual({});
 });
