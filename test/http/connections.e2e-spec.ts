@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import type { Server } from 'node:http';
@@ -12,7 +11,7 @@ import { RawConnection, request } from '../support/raw-http.js';
 import { serviceOfTests } from '../support/service.js';
 import { until } from '../support/until.js';
 
-const { backlog, bodyChunks, headerBytes, headerFields, requestTimeout } = new HttpLimits();
+const { bodyChunks, headerBytes, headerFields, requestTimeout } = new HttpLimits();
 
 const JSON_TYPE = 'Content-Type: application/json';
 const CHUNKED = 'Transfer-Encoding: chunked';
@@ -54,15 +53,6 @@ async function lastAnswer() {
   expect(await connection.rest()).toBe('');
   return answer;
 }
-
-it('as many connections wait until they are accepted as the limit says, if the system lets them', () => {
-  const most = Number(readFileSync('/proc/sys/net/core/somaxconn', 'utf8'));
-  const listening = execFileSync('ss', ['-Hltn', 'sport', `= :${service.port}`], {
-    encoding: 'utf8',
-  });
-  const [, , waiting] = listening.split(/ +/);
-  expect(Number(waiting)).toBe(Math.min(backlog, most));
-});
 
 describe('a connection', () => {
   it('has the responses in the order of its requests, however long each takes', async () => {
