@@ -1,10 +1,12 @@
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { type AddressInfo, connect, createServer, Socket } from 'node:net';
 import { Connection } from '../../src/http/connection.js';
 import { Request, type Response } from '../../src/http/express-classes.js';
 import { HeldBytes } from '../../src/http/held-bytes.js';
 import { HttpLimits } from '../../src/http/limits.js';
+import { until } from '../support/until.js';
 
 afterEach(() => jest.useRealTimers());
 
@@ -220,6 +222,41 @@ itOfLinux.each(['127.0.0.1', '::1'])(
     expect(reset).toHaveBeenCalledTimes(1);
     client.destroy();
     server.close();
+  },
+);
+
+itOfLinux(
+  'a connection that Node is done with is closed, though its client leaves a little unread',
+  async () => {
+    const server = createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const client = connect(port, '127.0.0.1').pause();
+    client.on('error', () => {});
+    const [socket] = (await once(server, 'connection')) as [Socket];
+    socket.on('error', () => {});
+    const row = RegExp(`:${port.toString(16).padStart(4, '0')} [0-9A-F:]+ 01 ([0-9A-F]+)`, 'i');
+    const unread = () => parseInt(row.exec(readFileSync('/proc/self/net/tcp', 'utf8'))![1]!, 16);
+    const limits = new HttpLimits();
+    let reads = 0;
+    // The client's side of the system takes what it has room for, and says so late.
+    await until('it takes no more', () => {
+      for (; unread() === 0; reads = 0) {
+        socket.write(Buffer.alloc(limits.unreadBytesAtClose / 2));
+      }
+      return ++reads === 10;
+    });
+    expect(unread()).toBeLessThan(limits.unreadBytesAtClose);
+    const connection = new Connection(socket, 'its network', limits);
+    connection.closeWhenRead(() => {});
+    socket.destroy();
+    expect(connection.state).toBe('done');
+    new HeldBytes(limits, () => [connection], { crowded: () => {} }).check();
+    const isClosed = socket.destroyed;
+    connection.reset();
+    client.destroy();
+    server.close();
+    expect(isClosed).toBe(true);
   },
 );
 
