@@ -3,7 +3,6 @@ import { type ApiError, overloaded } from '../errors/api-error.js';
 import type { Request, Response } from '../http/express-classes.js';
 import type { Arrivals } from '../http/http-adapter.js';
 import type { HttpLimits } from '../http/limits.js';
-import { networkOf } from '../http/network.js';
 import { Turns } from './turns.js';
 
 /** An API key that has requests. */
@@ -112,26 +111,19 @@ export class Gate implements Arrivals {
     this.handleLater();
   }
 
-  arrive(response: Response, network: string): void {
-    const keyId = this.recognize(response.req);
-    const turns = keyId === undefined ? this.strangers : this.known;
-    this.wait(turns, keyId ?? network, response, () => this.handle(response));
+  arrive(response: Response): void {
+    this.inTurn(response, this.recognize(response.req), () => this.handle(response));
   }
 
   inTurn(response: Response, keyId: string | undefined, work: () => void): void {
-    const turns = keyId === undefined ? this.strangers : this.known;
-    this.wait(turns, keyId ?? networkOf(response.req.ip ?? ''), response, work);
-  }
-
-  private wait(
-    turns: Turns<string, Arrival>,
-    name: string,
-    response: Response,
-    begin: () => void,
-  ): void {
-    const arrival: Arrival = { socket: response.req.socket, begin };
+    const { socket, network } = response.req;
+    const arrival: Arrival = { socket, begin: work };
     response.onceClosed.push(() => (arrival.socket = arrival.begin = undefined));
-    turns.add(name, arrival);
+    if (keyId === undefined) {
+      this.strangers.add(network, arrival);
+    } else {
+      this.known.add(keyId, arrival);
+    }
     this.handleLater();
   }
 

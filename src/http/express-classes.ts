@@ -18,6 +18,8 @@ const ExpressResponse = ServerResponse as unknown as new (request: Request) => e
 export class Request extends ExpressRequest {
   /** The client's `X-Request-Id` if it is well-formed and contains no API key, otherwise a generated one. */
   id = '';
+  /** Its client's, or the one that a trusted proxy names: `networkOf`. Empty if the proxy names none. */
+  network = '';
   /** `performance.now()` when its headers had arrived, in milliseconds. */
   receivedAt = performance.now();
   /** Whose API key it has: `api_keys.id`, an int64 in decimal. The guard sets it. */

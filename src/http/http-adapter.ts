@@ -18,8 +18,7 @@ import type { Scheduler } from './body.guard.js';
 export interface Arrivals extends Readers, Scheduler {
   /** What {@link arrive} calls for a request when its turn has come. */
   handle: (response: Response) => void;
-  /** @param network the client's, or the one that a trusted proxy names: {@link networkOf}. */
-  arrive(response: Response, network: string): void;
+  arrive(response: Response): void;
   /** A connection was accepted. */
   accepted(): void;
 }
@@ -210,7 +209,8 @@ export class HttpAdapter extends ExpressAdapter {
       const { network } = connection;
       const isForwarded = network === '' && headers['x-forwarded-for'];
       const address = isForwarded ? addressOf(request.ip ?? '') : undefined;
-      this.arrivals.arrive(response, address === undefined ? network : networkOf(address));
+      request.network = address === undefined ? network : networkOf(address);
+      this.arrivals.arrive(response);
     }
   }
 

@@ -13,7 +13,7 @@ export class FakeResponse {
     deadline = performance.now() + 5_000,
     keyHash?: string,
   ) {
-    this.req = { socket, deadline, keyHash };
+    this.req = { socket, deadline, keyHash, network: '' };
   }
 
   /** The handler ends it. */
