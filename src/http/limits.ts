@@ -23,9 +23,9 @@ export class HttpLimits {
   /** Requests with a valid API key that are in handlers or wait for them. One key alone may have half of them. */
   admittedRequests = 6_000;
   /** Places in handlers for requests with an API key. Further requests wait for one until their deadline; then 503. */
-  places = 128;
+  places = 384;
   /** Rows that a request asks for with `limit`, for each place that it takes. */
-  rowsPerPlace = 16;
+  rowsPerPlace = 32;
   /** Requests that a turn of the event loop begins to handle, or, of remembered keys, as many as there are free {@link places} and {@link turn} has time for. */
   requestsPerTurn = 8;
   /** For a turn of the event loop: it begins to handle fewer requests, if those of the last one took long. */
